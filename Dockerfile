@@ -1,0 +1,57 @@
+# syntax=docker/dockerfile:1
+# Two images: `docker build --target cpu .` and `docker build --target cuda .` (torch brings its own CUDA libraries).
+
+ARG PYTHON=3.12
+
+FROM node:22-slim AS pages
+WORKDIR /pages
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --omit=dev
+
+FROM python:${PYTHON}-slim AS packages
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+RUN python -m venv /opt/echoscope
+ENV PATH=/opt/echoscope/bin:$PATH
+COPY requirements/run.txt /tmp/run.txt
+
+FROM packages AS packages-cpu
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+RUN --mount=type=cache,target=/root/.cache/pip \
+    pip install --index-url "$TORCH_INDEX" torch==2.13.0
+RUN --mount=type=cache,target=/root/.cache/pip \
+    pip install -r /tmp/run.txt
+
+FROM packages AS packages-cuda
+RUN --mount=type=cache,target=/root/.cache/pip \
+    pip install -c /tmp/run.txt torch==2.13.0
+RUN --mount=type=cache,target=/root/.cache/pip \
+    pip install -r /tmp/run.txt
+
+FROM python:${PYTHON}-slim AS site
+RUN useradd --system --uid 10001 --create-home --home-dir /home/echoscope echoscope \
+    && install -d -o echoscope -g echoscope /data
+ENV PATH=/opt/echoscope/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    ECHOSCOPE_VAR=/data \
+    HF_HOME=/data/models
+WORKDIR /app
+COPY manage.py LICENSE README.md ./
+COPY bootstrap bootstrap
+COPY envs envs
+COPY trainer trainer
+COPY webapp webapp
+COPY templates templates
+COPY static static
+COPY --from=pages /pages/node_modules/uplot/dist/uPlot.esm.js /pages/node_modules/uplot/dist/uPlot.min.css static/vendor/uplot/
+USER echoscope
+VOLUME /data
+EXPOSE 8000
+CMD ["uvicorn", "webapp.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--no-access-log", "--proxy-headers"]
+
+FROM site AS cuda
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+COPY --from=packages-cuda /opt/echoscope /opt/echoscope
+
+# The last one is what `docker build .` makes.
+FROM site AS cpu
+COPY --from=packages-cpu /opt/echoscope /opt/echoscope

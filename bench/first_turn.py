@@ -1,0 +1,147 @@
+"""From a fresh clone to the first turn on the screen: how long a newcomer waits, stage by stage.
+
+    python -m bench.first_turn              # with what this machine's pip and npm have cached
+    python -m bench.first_turn --no-cache   # every package fetched anew
+
+Clones HEAD into a temporary folder, runs `make demo` there, follows the printed link in a headless Chromium, and ends
+and removes everything it made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import sync_playwright
+
+from bench import machine
+from bootstrap.browser import find
+from bootstrap.packages import ROOT
+from webapp.services.addresses import free_port
+
+PATIENCE = 1800.0
+DONE = re.compile(r"✓ (.+?)  ([\d.]+) s")
+LINK = re.compile(r"signed in:\s+(\S+)")
+STOP_SECONDS = 30.0
+
+
+class DidNotStart(Exception):
+    """`make demo` ended or said nothing in time. The message is the end of what it printed."""
+
+
+def environment(folder: Path, cached: bool) -> dict[str, str]:
+    """What a newcomer's shell has: nothing of this project, a port of its own, and perhaps no caches."""
+    ours = ("DATABASE_URL", "REDIS_URL", "DJANGO_", "ECHOSCOPE_", "VIRTUAL_ENV", "PYTHONPATH", "OMP_")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    env["PATH"] = os.pathsep.join(part for part in env["PATH"].split(os.pathsep) if not part.startswith(sys.prefix))
+    env |= {"ECHOSCOPE_PORT": str(free_port()), "PYTHONUNBUFFERED": "1"}
+    return env if cached else env | {"PIP_NO_CACHE_DIR": "1", "npm_config_cache": str(folder / "npm-cache")}
+
+
+def wait_for_link(terminal: Path, process: subprocess.Popen[bytes], started: float) -> tuple[str, float]:
+    """The link that `make demo` prints, and the second at which it did."""
+    while True:
+        text = terminal.read_text(encoding="utf-8")
+        if "Ctrl-C stops everything" in text and (found := LINK.search(text)):
+            return found[1], time.monotonic() - started
+        if process.poll() is not None or time.monotonic() - started > PATIENCE:
+            raise DidNotStart(text[-3000:])
+        time.sleep(0.1)
+
+
+def look(link: str, screenshot: Path | None) -> tuple[float, float]:
+    """Seconds from opening the browser until the run's page, and from there until its first turn, can be seen."""
+    with sync_playwright() as playwright:
+        started = time.monotonic()
+        chromium = playwright.chromium.launch(executable_path=find(), args=["--no-sandbox", "--disable-gpu"])
+        try:
+            page = chromium.new_page()
+            page.set_default_timeout(PATIENCE * 1000)
+            page.goto(link)
+            if not re.search(r"/runs/\w+/", urlsplit(page.url).path):
+                page.locator('a[href*="/runs/"]:not([href$="/new"])').first.click()
+            page.locator("[data-stage]").wait_for()
+            opened = time.monotonic()
+            page.locator("[data-stage] .turn").first.wait_for(state="visible")
+            seen = time.monotonic()
+            if screenshot:
+                page.screenshot(path=screenshot)
+        finally:
+            chromium.close()
+    return opened - started, seen - opened
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End `make demo` and what it started, as Ctrl-C does: the signal goes to all of the terminal's group."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def measure(cached: bool, screenshot: Path | None = None) -> list[tuple[str, float]]:
+    """The stages in their order, each with its seconds."""
+    folder = Path(tempfile.mkdtemp(prefix="echoscope-first-turn-"))
+    terminal = folder / "terminal.txt"
+    try:
+        started = time.monotonic()
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder / "echoscope")], check=True)
+        cloned = time.monotonic() - started
+        with terminal.open("wb") as output:
+            process = subprocess.Popen(
+                ["make", "demo", "ARGS=--no-browser"], cwd=folder / "echoscope", env=environment(folder, cached),
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        try:
+            link, ready = wait_for_link(terminal, process, started)
+            opened, seen = look(link, screenshot)
+        finally:
+            end(process)
+        steps = [(title, float(seconds)) for title, seconds in DONE.findall(terminal.read_text(encoding="utf-8"))]
+        rest = ready - cloned - sum(seconds for _, seconds in steps)
+        return [
+            ("Cloning", cloned), *steps, ("Everything between these lines", rest),
+            ("Opening the browser, signing in, the run's page", opened), ("Until the first turn is visible", seen),
+        ]  # fmt: skip
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Seconds from a fresh clone to the first turn on the screen.")
+    parser.add_argument("--no-cache", action="store_true", help="pip and npm fetch everything anew")
+    parser.add_argument("--screenshot", type=Path, metavar="PATH", help="keep a picture of that first turn")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
+    options = parser.parse_args()
+    words = machine.describe()
+    try:
+        stages = measure(not options.no_cache, options.screenshot)
+    except DidNotStart as error:
+        print(f"`make demo` did not start; its last words:\n{error}", file=sys.stderr)
+        return 1
+    print(f"{words}\n{'without' if options.no_cache else 'with'} caches of pip and npm\n")
+    for title, seconds in [*stages, ("In all", sum(seconds for _, seconds in stages))]:
+        print(f"{seconds:8.1f} s  {title}")
+    if options.json:
+        figures = {"machine": words, "cached": not options.no_cache, "stages": dict(stages)}
+        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

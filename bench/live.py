@@ -1,0 +1,286 @@
+"""How long from a line of the journal to the browser? A journal replayed to many sockets, through the real product.
+
+    python -m bench.live                                   # 100, 500, 2,000 events/s to 1, 100, 300 sockets
+    python -m bench.live --rates 500 --sockets 100 --seconds 600      # is memory flat?
+    python -m bench.live --rates 750 --sockets 1 --seconds 360 --browser --no-peer  # an hour, ten times as fast
+    python -m bench.live --quick
+
+Every cell starts the web process and an ingest with the supervisor's tick, writes lines at an even rate, and lets the
+sockets of another process count. The peer is what tutorials of Channels do: each batch sent whole through the channel
+layer (the default one) to the same sockets. All of it, writer and watchers included, shares the machine's cores. With
+--browser, a real Chromium on the run's page tells how old the newest finished trajectory was when it appeared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench import live_peer, machine
+from bench.run_page import servers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webapp.runs.models import Run
+    from webapp.services.program import Program
+
+DRAIN = 3.0  # seconds for the last lines to arrive
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One rate and one number of sockets. Times in milliseconds, memory in MiB at the beginning and at the end."""
+
+    rate: int
+    sockets: int
+    events: int = 0
+    p50: float = 0.0
+    p99: float = 0.0
+    max: float = 0.0
+    missing: int = 0
+    twice: int = 0
+    resyncs: int = 0
+    broken: int = 0
+    web_before: float = 0.0
+    web_after: float = 0.0
+    ingest_before: float = 0.0
+    ingest_after: float = 0.0
+    dom_p50: float | None = None
+    dom_p99: float | None = None
+    heap_before: float | None = None
+    heap_after: float | None = None
+    peer_p99: float | None = None
+    peer_missing: int | None = None
+
+    def row(self) -> str:
+        """A line of the table."""
+        peer = "–" if self.peer_p99 is None else f"{self.peer_p99:,.0f} ms, {self.peer_missing:,} lost"
+        dom = "–" if self.dom_p50 is None else f"{self.dom_p50:,.0f} / {self.dom_p99:,.0f} ms"
+        heap = "–" if self.heap_before is None else f"{self.heap_before:,.0f} → {self.heap_after:,.0f}"
+        return (
+            f"| {self.rate:,} | {self.sockets} | {self.events:,} | {self.p50:,.0f} ms | {self.p99:,.0f} ms | "
+            f"{self.max:,.0f} ms | {self.missing} / {self.twice} | {self.web_before:,.0f} → {self.web_after:,.0f} | "
+            f"{self.ingest_before:,.0f} → {self.ingest_after:,.0f} | {dom} | {heap} | {peer} |"
+        )
+
+
+HEADER = (
+    "| events/s | sockets | events | p50 | p99 | longest | missing / twice | web, MiB | ingest, MiB | DOM p50 / p99 | "
+    "page, MiB | peer: p99 |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+)
+
+
+def resident(pid: int) -> float:
+    """MiB of memory the process holds."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+@contextmanager
+def part(name: str, *words: str, cookie: str = "") -> Iterator[subprocess.Popen[str]]:
+    """One of bench.live_parts, ended with the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.live_parts", name, *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "BENCH_COOKIE": cookie},
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
+
+@contextmanager
+def web(port: int, application: str = "webapp.asgi:application") -> Iterator[int]:
+    """The web process as the product starts it; its process id."""
+    from webapp.services import group
+    from webapp.services.program import spawn, stop, wait_ready
+
+    logs = Path(os.environ["ECHOSCOPE_VAR"]) / "log"
+    logs.mkdir(exist_ok=True)
+    program: Program = group.web("127.0.0.1", port, {}, logs)
+    program = replace(program, argv=[application if "asgi" in word else word for word in program.argv])
+    process = spawn(program)
+    try:
+        wait_ready(program, process, 60)
+        yield process.pid
+    finally:
+        stop(program, process)
+
+
+def new_run(rate: int, sockets: int) -> Run:
+    """A running run without a trainer."""
+    from trainer.config import RunConfig
+    from webapp.runs.models import Run
+    from webapp.teams.models import Team
+
+    config = RunConfig(iterations=100_000)
+    config.rollout.groups, config.rollout.group_size = 8, 16
+    run = Run.objects.create(
+        team=Team.objects.get(), title=f"{rate} events/s, {sockets} sockets", config=config.model_dump(mode="json"),
+        environment="Sokoban", iterations=config.iterations, state=Run.State.STARTING,
+    )  # fmt: skip
+    run.folder.mkdir(parents=True)
+    (run.folder / "journal.jsonl").touch()
+    return run
+
+
+def session() -> str:
+    """The cookie of somebody who may see the runs."""
+    from django.conf import settings
+    from django.test import Client
+
+    from webapp.teams.actions import do_create_team, do_create_user
+
+    user = do_create_user("bench", secrets.token_urlsafe(12))
+    do_create_team("Bench", user)
+    client = Client()
+    client.force_login(user)
+    return f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+
+
+def measure(cell: Cell, seconds: float, source: Path | None, cookie: str, browser: bool) -> Cell:
+    """Replay once through the product."""
+    from webapp.services.addresses import free_port
+
+    run = new_run(cell.rate, cell.sockets)
+    events, shared, port = int(cell.rate * seconds), run.folder / "moments", free_port()
+    story = ["--source", str(source)] if source else []
+    common = ["--shared", str(shared), "--events", str(events)]
+    socket = f"ws://localhost:{port}/ws/runs/{run.slug}/?after=0"
+    with (
+        web(port) as served,
+        part("ingest", "--slug", run.slug) as ingest,
+        part("watch", "--url", socket, "--sockets", str(cell.sockets), *common, cookie=cookie) as watch,
+    ):
+        assert watch.stdout is not None
+        assert ingest.stdout is not None
+        ingest.stdout.readline()
+        watch.stdout.readline()
+        before = resident(served), resident(ingest.pid)
+        write = ["--journal", str(run.folder / "journal.jsonl"), "--rate", str(cell.rate), "--seconds", str(seconds)]
+        with page(port, run.slug, cookie, browser) as seen, part("write", *write, *story, *common) as writer:
+            writer.wait(seconds + 120)
+            time.sleep(DRAIN)
+            shown, heap = seen()
+        after = resident(served), resident(ingest.pid)
+        watch.send_signal(signal.SIGTERM)
+        told: dict[str, Any] = json.loads(watch.stdout.readline())
+    told.pop("deliveries")
+    ages = [1000 * age for age in finished_ages(run, shown)]
+    return replace(
+        cell, events=events, **told, web_before=before[0], web_after=after[0], ingest_before=before[1],
+        ingest_after=after[1], dom_p50=statistics.median(ages) if ages else None,
+        dom_p99=statistics.quantiles(ages, n=100)[-1] if len(ages) > 1 else None,
+        heap_before=heap[0] if heap else None, heap_after=heap[1] if heap else None,
+    )  # fmt: skip
+
+
+OBSERVE = """() => {
+  window.seen = [];
+  const place = document.querySelector('[data-finished]');
+  new MutationObserver(() => {
+    const link = place.querySelector('a');
+    if (link) window.seen.push([Date.now() / 1000, new URL(link.href).pathname.split('/').pop()]);
+  }).observe(place, {childList: true, subtree: true});
+}"""
+
+
+@contextmanager
+def page(port: int, slug: str, cookie: str, wanted: bool) -> Iterator[Any]:
+    """A Chromium on the run's page; call what is yielded for what it showed (moments, and the trajectory that is named
+    first under "just finished") and for its memory in MiB at the beginning and now, garbage collected."""
+    if not wanted:
+        yield lambda: ([], ())
+        return
+    from playwright.sync_api import sync_playwright
+
+    from bootstrap.browser import find
+    from tests.chromium import ARGUMENTS
+
+    name, value = cookie.split("=", 1)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=find(), args=ARGUMENTS)
+        context = chromium.new_context()
+        context.add_cookies([{"name": name, "value": value, "domain": "localhost", "path": "/"}])
+        tab = context.new_page()
+        tab.goto(f"http://localhost:{port}/runs/{slug}/")
+        tab.evaluate(OBSERVE)
+        inspector = context.new_cdp_session(tab)
+        inspector.send("Performance.enable")
+
+        def heap() -> float:
+            inspector.send("HeapProfiler.collectGarbage")
+            told = inspector.send("Performance.getMetrics")["metrics"]
+            return float(next(one["value"] for one in told if one["name"] == "JSHeapUsedSize")) / 2**20
+
+        before = heap()
+        yield lambda: (tab.evaluate("() => window.seen"), (before, heap()))
+        chromium.close()
+
+
+def finished_ages(run: Run, shown: list[tuple[float, str]]) -> list[float]:
+    """How old each trajectory's end was when the page first showed it."""
+    from trainer.journal import TrajectoryFinished, read
+    from webapp.trajectories.models import Trajectory
+
+    ended = {event.trajectory: event.time for event in read(run.folder / "journal.jsonl")
+             if isinstance(event, TrajectoryFinished)}  # fmt: skip
+    keys = dict(Trajectory.objects.filter(run=run).values_list("slug", "key"))
+    first: dict[str, float] = {}
+    for moment, name in shown:
+        first.setdefault(name, moment)
+    return [moment - ended[keys[name]] for name, moment in first.items() if keys.get(name) in ended]
+
+
+def main() -> None:
+    """All cells, one after the other; the table; JSON where asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rates", type=int, nargs="+", default=[100, 500, 2000])
+    parser.add_argument("--sockets", type=int, nargs="+", default=[1, 100, 300])
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--journal", type=Path, help="a recorded journal instead of games played by a solver")
+    parser.add_argument("--browser", action="store_true", help="and a real browser on the run's page")
+    parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="one cell, five seconds")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    rates, sockets, seconds = given.rates, given.sockets, given.seconds
+    if given.quick:
+        rates, sockets, seconds = [100], [10], 5.0
+    cells = []
+    print(f"{machine.describe()}; {seconds:.0f} s a cell\n\n{HEADER}", flush=True)
+    with servers():
+        cookie = session()
+        for rate in rates:
+            for count in sockets:
+                cell = measure(Cell(rate, count), seconds, given.journal, cookie, given.browser)
+                if not given.no_peer:
+                    p99, missing = live_peer.measure(rate, count, min(seconds, 20.0), given.journal)
+                    cell = replace(cell, peer_p99=p99, peer_missing=missing)
+                cells.append(cell)
+                print(cell.row(), flush=True)
+    if given.json:
+        facts = {"machine": machine.describe(), "seconds": seconds, "cells": [asdict(cell) for cell in cells]}
+        given.json.write_text(json.dumps(facts, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""`python -m bootstrap COMMAND`: checks the Python, then sets up and runs what `make` was asked for.
+
+This file alone is written for every Python since 2.7, so that an old one can still say what is wrong with it.
+"""
+
+import os
+import subprocess
+import sys
+
+NEEDED = (3, 11)
+NEWER = ["python3.%d" % minor for minor in (12, 13, 11, 14)]
+
+
+def complaint(version, command):
+    """What to tell somebody whose Python is too old."""
+    return (
+        "Echoscope needs Python 3.11 or newer; this is %s (%s).\n"
+        "Install a newer one (Debian, Ubuntu: apt-get install python3.12 python3.12-venv; macOS: brew install "
+        "python@3.12; anywhere: https://www.python.org/downloads/)\nand run `make %s PYTHON=python3.12`."
+        % (".".join(str(part) for part in version[:3]), sys.executable, command)
+    )
+
+
+def find_newer():
+    """A Python on the PATH that is new enough, None if there is none. A name alone proves nothing: it is asked."""
+    for name in NEWER:
+        try:
+            asked = subprocess.Popen(
+                [name, "-c", "import sys, venv; print(sys.version_info >= %r)" % (NEEDED,)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            if asked.communicate()[0].strip() == b"True":
+                return name
+        except OSError:
+            continue
+    return None
+
+
+def main(arguments):
+    """Run the command, under a newer Python where this one is too old."""
+    command = arguments[0] if arguments else "help"
+    if sys.version_info < NEEDED:
+        newer = find_newer()
+        if newer is None:
+            sys.stderr.write(complaint(sys.version_info, command) + "\n")
+            return 1
+        sys.stdout.write("This Python is %d.%d, too old for Echoscope; using %s.\n" % (sys.version_info[:2] + (newer,)))
+        sys.stdout.flush()
+        os.execvp(newer, [newer, "-m", "bootstrap"] + arguments)
+
+    from bootstrap.commands import run
+
+    return run(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

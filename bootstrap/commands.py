@@ -1,0 +1,175 @@
+"""What `make` can be asked for, and in which order its parts run. The parts themselves are in the other modules."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bootstrap import browser, machine, node, stamp
+from bootstrap.packages import PYTHON, ROOT, VENV, ensure
+from bootstrap.progress import SetupError
+
+SPACE_START = machine.GIB // 2
+
+HELP = """\
+make demo       set up, start everything, train an agent on Sokoban and open the page
+make up         the same without the training run
+make test       set up, then every check and every test, browser tests included
+make test-fast  the same without browser tests
+make lint       ruff, mypy, the import rule and the check of the JavaScript
+make install    set up only
+make lock       write requirements/*.txt anew from pyproject.toml
+make clean      remove what set-up and tests made; var/ with your runs and data stays
+
+make … PYTHON=python3.12       another Python
+ECHOSCOPE_PORT=9000 make up    another port
+docs/quickstart.md has the rest."""
+
+LINT = [
+    ["ruff", "check", "."],
+    ["ruff", "format", "--check", "bootstrap", "manage.py", "webapp/services"],
+    ["mypy"],
+    ["lint-imports"],
+]
+TYPESCRIPT = ["node_modules/.bin/tsc", "--project", "jsconfig.json"]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out one command. Problems that a person can solve end in one clear message and exit code 1."""
+    command = arguments[0] if arguments else "help"
+    action = COMMANDS.get(command)
+    if action is None:
+        print(f"There is no `make {command}`.\n\n{HELP}", file=sys.stderr)
+        return 2
+    os.chdir(ROOT)
+    try:
+        return action(list(arguments[1:]))
+    except SetupError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped. What was installed so far is kept; the same command goes on from there.", file=sys.stderr)
+        return 130
+
+
+def set_up(extra: str) -> None:
+    """Everything installed that running (`run`) or testing (`dev`) needs."""
+    started = time.monotonic()
+    machine.require_supported_system()
+    with stamp.alone(ROOT / "var" / "setup.lock"):
+        ensure(extra)
+        node.ensure(with_tools=extra == "dev")
+    if time.monotonic() - started > 3:
+        print(f"  Set up in {time.monotonic() - started:.0f} s.", flush=True)
+
+
+def start(command: str, arguments: list[str]) -> int:
+    """Set up, then become the supervising process: Ctrl-C reaches it and nobody else."""
+    set_up("run")
+    machine.require_space(ROOT / "var", SPACE_START, "to start")
+    os.execv(PYTHON, [str(PYTHON), "manage.py", command, *arguments])
+
+
+def lint(arguments: list[str]) -> int:
+    set_up("dev")
+    return _checks()
+
+
+def _checks() -> int:
+    for words in LINT:
+        print(f"\n$ {' '.join(words)}", flush=True)
+        if code := _tool(words):
+            return code
+    path, _ = node.find()
+    print(f"\n$ {' '.join(TYPESCRIPT)}", flush=True)
+    return subprocess.run([str(path), *TYPESCRIPT]).returncode
+
+
+WHOLE_PRODUCT = ["tests/browser", "tests/system"]
+
+
+def _tool(words: list[str]) -> int:
+    return subprocess.run([str(VENV / "bin" / words[0]), *words[1:]]).returncode
+
+
+def test(arguments: list[str]) -> int:
+    """Every check, then every test; the browser last and one at a time, since each runs the whole product."""
+    set_up("dev")
+    chromium = browser.ensure()
+    return _test(arguments, {"CHROMIUM": chromium}, WHOLE_PRODUCT)
+
+
+def test_fast(arguments: list[str]) -> int:
+    set_up("dev")
+    return _test(arguments, {}, [])
+
+
+def _test(arguments: list[str], environment: dict[str, str], one_at_a_time: list[str]) -> int:
+    code = _checks()
+    pytest = [str(PYTHON), "-m", "pytest", *arguments]
+    env = {**os.environ, **environment}
+    rounds = [["-n", "auto", *(f"--ignore={folder}" for folder in WHOLE_PRODUCT)]]
+    if one_at_a_time:
+        rounds.append(one_at_a_time)
+    for words in rounds:
+        print(f"\n$ pytest {' '.join(words)}", flush=True)
+        code = subprocess.run([*pytest, *words], env=env).returncode or code
+    return code
+
+
+def install(arguments: list[str]) -> int:
+    set_up("dev" if "dev" in arguments else "run")
+    return 0
+
+
+def lock(arguments: list[str]) -> int:
+    """Resolve the pinned versions anew, for every Python and system at once."""
+    set_up("dev")
+    tools = ROOT / "var" / "lock-tools"
+    if not (tools / "bin" / "uv").exists():
+        subprocess.run([str(PYTHON), "-m", "venv", str(tools)], check=True)
+        subprocess.run([str(tools / "bin" / "python"), "-m", "pip", "install", "-q", "uv"], check=True)
+    for name, extras in (("run", ["--extra", "site"]), ("dev", ["--extra", "site", "--extra", "dev"])):
+        target = Path("requirements") / f"{name}.txt"
+        argv = ["pip", "compile", "--quiet", "--upgrade", "--universal", "--python-version", "3.11", "--no-header"]
+        argv += ["--no-annotate", "--no-emit-index-url", *extras, "pyproject.toml", "--output-file", str(target)]
+        if code := subprocess.run([str(tools / "bin" / "uv"), *argv], stdout=subprocess.DEVNULL).returncode:
+            return code
+        note = (
+            "# Every version for every machine, written by `make lock` from pyproject.toml. Not to be edited by hand.\n"
+        )
+        target.write_text(note + target.read_text(encoding="utf-8"), encoding="utf-8")
+        print(f"Wrote {target}.")
+    return 0
+
+
+def clean(arguments: list[str]) -> int:
+    names = [".venv", "node_modules", "static/vendor", "build", "dist", "test-artefacts"]
+    names += [".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache"]
+    for path in [ROOT / name for name in names] + list(ROOT.glob("*.egg-info")):
+        shutil.rmtree(path, ignore_errors=True)
+    print("Removed the virtual environment, fetched libraries and caches. var/ with your runs and data is kept.")
+    return 0
+
+
+def usage(arguments: list[str]) -> int:
+    print(HELP)
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "demo": lambda arguments: start("demo", arguments),
+    "up": lambda arguments: start("up", arguments),
+    "test": test,
+    "test-fast": test_fast,
+    "lint": lint,
+    "install": install,
+    "lock": lock,
+    "clean": clean,
+    "help": usage,
+}

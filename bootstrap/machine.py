@@ -1,0 +1,59 @@
+"""What this machine offers: disk, GPU, architecture. Nothing is changed here."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+from bootstrap.progress import SetupError
+
+GIB = 1024**3
+
+
+def free_bytes(folder: Path) -> int:
+    """Free space where `folder` is or will be."""
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def require_space(folder: Path, needed: int, purpose: str) -> None:
+    """Raises SetupError when the disk that holds `folder` has less than `needed` bytes free."""
+    free = free_bytes(folder)
+    if free < needed:
+        raise SetupError(
+            f"Not enough disk space {purpose}: {folder} has {free / GIB:.1f} GB free, {needed / GIB:.1f} GB are "
+            "needed. Nothing was changed. Free some space, or put the checkout on a larger disk, and run it again."
+        )
+
+
+def has_nvidia_gpu() -> bool:
+    """Whether an NVIDIA GPU with its driver is there."""
+    if Path("/proc/driver/nvidia/version").exists():
+        return True
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return False
+    asked = subprocess.run([program, "--list-gpus"], capture_output=True, text=True)
+    return asked.returncode == 0 and "GPU" in asked.stdout
+
+
+def is_debian() -> bool:
+    """Whether packages come by apt."""
+    return shutil.which("apt-get") is not None
+
+
+def is_root() -> bool:
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def require_supported_system() -> None:
+    """Raises SetupError on Windows, whose processes and sockets differ too much."""
+    if platform.system() == "Windows":
+        raise SetupError(
+            "Echoscope runs on Linux and macOS. On Windows use WSL (in PowerShell: `wsl --install`, then the same "
+            "commands inside it), or Docker: `docker compose up`."
+        )

@@ -1,0 +1,113 @@
+"""Key and door: fetch the key, walk through the door to the goal, keep off the lava."""
+
+from collections import deque
+from typing import Any, ClassVar
+
+from gymnasium.error import ResetNeeded
+from pydantic import Field
+
+from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, StepInfo, Symbol, TextEnv
+from envs.randomness import Draws, Stream
+from envs.spaces import ActionNames, text_space
+
+MOVES = {"Up": (-1, 0), "Down": (1, 0), "Left": (0, -1), "Right": (0, 1)}
+SYMBOLS = {
+    "#": Symbol(name="wall", tone="wall"),
+    "_": Symbol(name="floor"),
+    "K": Symbol(name="key", tone="piece", glyph="⚷"),
+    "D": Symbol(name="locked door", tone="bad", glyph="▥"),
+    "~": Symbol(name="lava", tone="danger", glyph="≈"),
+    "G": Symbol(name="goal", tone="goal", glyph="⚑"),
+    "P": Symbol(name="player", tone="player"),
+}
+State = tuple[tuple[int, int], bool]  # row and column of the player, and whether it has the key
+
+
+class KeyDoorSettings(EnvSettings):
+    size: int = Field(6, ge=5, le=12, description="Cells along each side of the room, walls included.")
+    lava: int = Field(2, ge=0, le=20, description="Cells of lava, as far as there is room for them.")
+
+
+class KeyDoor(TextEnv):
+    Settings: ClassVar[type[EnvSettings]] = KeyDoorSettings
+    settings: KeyDoorSettings
+    world = EnvSpec(
+        name="KeyDoor", title="Key and door", vocabulary={sign: symbol.name for sign, symbol in SYMBOLS.items()},
+        summary="Fetch the key, walk through the door to the goal, and keep off the lava.",
+        instruction="Fetch the key, which opens the door, and reach the goal. Lava is deadly.",
+        actions=tuple(MOVES), max_turns=5, max_actions_per_turn=5, max_actions=20, success="The player is on the goal.",
+    )  # fmt: skip
+
+    def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
+        super().__init__(settings, **overrides)
+        self.action_space: ActionNames = ActionNames(self.world.actions)
+        self.observation_space = text_space(SYMBOLS, max_length=12 * 13)
+        self.over = True
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        draws = Draws(int(self.np_random.integers(2**62)) if seed is None else seed, Stream.START)
+        self.state: State = (self.build(draws), False)
+        while self.distance(self.state) is None:
+            self.state = (self.build(draws), False)
+        self.over = False
+        return self.render(), self.info(effective=False)
+
+    def build(self, draws: Draws) -> tuple[int, int]:
+        """Draw a room: a wall across, a door in it, the goal behind it. Gives the player's place before it."""
+        inside, wall = range(1, self.settings.size - 1), 2 + draws.below(self.settings.size - 4)
+        everywhere = [(r, c) for r in range(self.settings.size) for c in range(self.settings.size)]
+        self.cells = {(r, c): "_" if r in inside and c in inside and c != wall else "#" for r, c in everywhere}
+        start, key = draws.sample([(r, c) for r in inside for c in inside if c < wall], 2)
+        goal = draws.choice([(r, c) for r in inside for c in inside if c > wall])
+        self.cells |= {key: "K", goal: "G", (draws.choice(inside), wall): "D"}
+        free = [cell for cell, sign in self.cells.items() if sign == "_" and cell != start]
+        self.cells |= dict.fromkeys(draws.sample(free, min(self.settings.lava, len(free))), "~")
+        return start
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if self.over:
+            raise ResetNeeded("the episode is over: call reset() before the next step()")
+        if (name := self.action_space.name_of(action)) is None:
+            return self.render(), 0.0, False, False, self.info(effective=False, valid=False)
+        before, self.state = self.state, self.after(self.state, name)
+        here = self.cells[self.state[0]]
+        self.over = here in "G~"
+        return self.render(), 10.0 if here == "G" else -0.1, self.over, False, self.info(self.state != before)
+
+    def after(self, state: State, action: str) -> State:
+        (row, column), has_key = state
+        cell = (row + MOVES[action][0], column + MOVES[action][1])
+        closed = self.cells[cell] == "#" or (self.cells[cell] == "D" and not has_key)
+        return state if closed else (cell, has_key or self.cells[cell] == "K")
+
+    def distance(self, start: State) -> int | None:
+        """Actions to the goal on the shortest way, None where there is no way."""
+        reached, ahead = {start: 0}, deque([start])
+        while ahead:
+            here = ahead.popleft()
+            if self.cells[here[0]] == "G":
+                return reached[here]
+            for then in (self.after(here, action) for action in MOVES if self.cells[here[0]] != "~"):
+                if then not in reached:
+                    reached[then] = reached[here] + 1
+                    ahead.append(then)
+        return None
+
+    def render(self) -> str:
+        (place, has_key), side = self.state, range(self.settings.size)
+        signs = {cell: "_" if has_key and sign in "KD" else sign for cell, sign in self.cells.items()} | {place: "P"}
+        return "\n".join("".join(signs[row, column] for column in side) for row in side)
+
+    def board(self) -> GridBoard:
+        return GridBoard(theme="key_door", rows=self.render().split("\n"), legend=SYMBOLS)
+
+    def hint(self) -> Hint:
+        if (left := self.distance(self.state)) is None:
+            return Hint(solvable="no", reason="the player is in the lava")
+        best = [name for name in MOVES if left and self.distance(self.after(self.state, name)) == left - 1]
+        return Hint(actions=best, distance=left)
+
+    def info(self, effective: bool, valid: bool = True) -> dict[str, Any]:
+        success = self.cells[self.state[0]] == "G"
+        return StepInfo(success=success, effective=effective, valid=valid).model_dump()

@@ -1,0 +1,292 @@
+"""Arithmetic with whole numbers as text: the exact value of an expression, and an expression that has a given value.
+
+What an expression is worth in a game is decided by the game. Nothing here calls Python's own evaluator, and whatever is
+written costs bounded time and memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Literal
+
+MAX_LENGTH = 1000
+"""Longest expression that is read, in characters."""
+MAX_DEPTH = 50
+"""Most brackets and powers inside one another."""
+MAX_BITS = 4096
+"""Longest numerator or denominator that may arise."""
+
+_TOKEN = re.compile(r"[0-9]+|\*\*|//|[-+*/%()]")
+_BLANK = " \t"
+_SUM, _PRODUCT, _ATOM = 1, 2, 3
+_TABLE = 3
+
+Operators = Literal["+-", "+-*", "+-*/"]
+STAGES: tuple[Operators, ...] = ("+-", "+-*", "+-*/")
+"""What the search may use, simplest first."""
+
+
+class ExpressionError(ValueError):
+    """Text that is no expression, or one without a value within bounds. The message says why."""
+
+
+def evaluate(text: str) -> Fraction:
+    """The exact value of an expression of whole numbers, + - * / // % **, signs and brackets, read as Python reads it.
+
+    Raises ExpressionError for anything else: other characters, numbers with a leading zero, division by zero, an
+    exponent that is not whole, values beyond MAX_BITS, text beyond MAX_LENGTH, nesting beyond MAX_DEPTH.
+    """
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"the expression has {len(text)} characters: at most {MAX_LENGTH} are read")
+    return _Reader(_tokens(text)).value()
+
+
+def _tokens(text: str) -> list[str]:
+    found, place = [], 0
+    while place < len(text):
+        if text[place] in _BLANK:
+            place += 1
+            continue
+        match = _TOKEN.match(text, place)
+        if match is None:
+            raise ExpressionError(f"{text[place]!r} has no meaning in an expression")
+        found.append(match.group())
+        place = match.end()
+    return found
+
+
+class _Reader:
+    """Recursive descent over tokens, one method for each level of precedence."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens = tokens
+        self._next = 0
+        self._depth = 0
+
+    def value(self) -> Fraction:
+        value = self._sum()
+        if self._peek():
+            raise ExpressionError(f"{self._peek()!r} stands where the expression should end")
+        return value
+
+    def _peek(self) -> str:
+        return self._tokens[self._next] if self._next < len(self._tokens) else ""
+
+    def _take(self, choices: Iterable[str]) -> str:
+        """The next token if it is among the choices, else ""."""
+        token = self._peek()
+        if token not in choices:
+            return ""
+        self._next += 1
+        return token
+
+    def _sum(self) -> Fraction:
+        value = self._product()
+        while operator := self._take(("+", "-")):
+            value = _apply(operator, value, self._product())
+        return value
+
+    def _product(self) -> Fraction:
+        value = self._signed()
+        while operator := self._take(("*", "/", "//", "%")):
+            value = _apply(operator, value, self._signed())
+        return value
+
+    def _signed(self) -> Fraction:
+        sign = 1
+        while operator := self._take(("+", "-")):
+            sign = -sign if operator == "-" else sign
+        return sign * self._power()
+
+    def _power(self) -> Fraction:
+        base = self._atom()
+        if not self._take(("**",)):
+            return base
+        self._deeper()
+        value = _power(base, self._signed())
+        self._depth -= 1
+        return value
+
+    def _atom(self) -> Fraction:
+        if self._take(("(",)):
+            self._deeper()
+            value = self._sum()
+            self._depth -= 1
+            if not self._take((")",)):
+                raise ExpressionError("a bracket is not closed")
+            return value
+        token = self._peek()
+        if not token.isdigit():
+            raise ExpressionError(f"{token!r} stands where a number should" if token else "a number is missing")
+        if token[0] == "0" and token.strip("0"):
+            raise ExpressionError(f"{token} begins with a zero")
+        self._next += 1
+        return _bounded(Fraction(int(token)))
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ExpressionError(f"more than {MAX_DEPTH} brackets or powers inside one another")
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
+        raise ExpressionError("a number becomes too long")
+    return value
+
+
+def _apply(operator: str, left: Fraction, right: Fraction) -> Fraction:
+    if operator in ("/", "//", "%") and not right:
+        raise ExpressionError("division by zero")
+    match operator:
+        case "+":
+            return _bounded(left + right)
+        case "-":
+            return _bounded(left - right)
+        case "*":
+            return _bounded(left * right)
+        case "/":
+            return _bounded(left / right)
+        case "//":
+            return _bounded(Fraction(left // right))
+    return _bounded(left % right)
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction:
+    if exponent.denominator != 1:
+        raise ExpressionError("an exponent must be a whole number")
+    times = exponent.numerator
+    if not base and times < 0:
+        raise ExpressionError("division by zero")
+    if base in (0, 1, -1):
+        times = times % 2 + 2 * bool(times)  # as large an exponent as it takes: zero, or even, or odd
+    longest = max(base.numerator.bit_length(), base.denominator.bit_length())
+    if longest * abs(times) > MAX_BITS:
+        raise ExpressionError("a number becomes too long")
+    return _bounded(Fraction(base**times))
+
+
+def signs_reach(numbers: Sequence[int], target: int) -> bool:
+    """Whether the numbers, each with a plus or a minus, add up to the target."""
+    return any(
+        sum(sign * number for sign, number in zip(signs, numbers, strict=True)) == target
+        for signs in product((1, -1), repeat=len(numbers))
+    )
+
+
+def find_expression(numbers: Sequence[int], target: int, operators: Operators = "+-*/") -> str | None:
+    """An expression that uses each number once, with the operators given, and has the target as its value.
+
+    Args:
+        numbers: at least one whole number ≥ 0; 4 take milliseconds, 6 up to about a second.
+        target: the value, positive or not.
+        operators: what may be used; a minus before a bracket belongs to "-".
+    Returns:
+        Exhaustive: None means that there is no such expression. Simple operators are preferred: + and - alone where
+        they are enough, else + - *.
+    """
+    for allowed in STAGES[: STAGES.index(operators) + 1]:
+        search = _Search(tuple(numbers), allowed)
+        found = search.text(search.everything, Fraction(target))
+        if found is not None:
+            return found[0]
+        found = search.text(search.everything, Fraction(-target))
+        if found is not None:
+            return f"-{found[0]}" if found[1] == _ATOM else f"-({found[0]})"
+    return None
+
+
+_Text = tuple[str, int]
+"""An expression and what binds loosest in it."""
+
+
+class _Search:
+    """All values of small sets of numbers, and from the target backwards through the large ones.
+
+    Sets are bit masks over the numbers. No signs before numbers: they make no value that is not one of these or its
+    negative.
+    """
+
+    def __init__(self, numbers: tuple[int, ...], operators: Operators) -> None:
+        self._numbers, self._operators = numbers, operators
+        self.everything = (1 << len(numbers)) - 1
+        self.values = cache(self._values)
+
+    def text(self, mask: int, target: Fraction) -> _Text | None:
+        """An expression of the numbers in the mask with that value."""
+        if mask.bit_count() <= _TABLE:
+            return self.values(mask).get(target)
+        for large, small in self._splits(mask):
+            for value, text in self.values(small).items():
+                if not value and not target and "*" in self._operators:
+                    return _join("*", self._plainest(large), text)
+                for operator, wanted, swapped in self._before(target, value):
+                    found = self.text(large, wanted)
+                    if found is not None:
+                        return _join(operator, text, found) if swapped else _join(operator, found, text)
+        return None
+
+    def _splits(self, mask: int) -> Iterator[tuple[int, int]]:
+        """Every way to part the numbers in two, each once, the larger part first; small parts first."""
+        parts = []
+        part = (mask - 1) & mask
+        while part:
+            other = mask ^ part
+            if (part.bit_count(), part) > (other.bit_count(), other):
+                parts.append((part, other))
+            part = (part - 1) & mask
+        return iter(sorted(parts, key=lambda pair: pair[1].bit_count()))
+
+    def _values(self, mask: int) -> dict[Fraction, _Text]:
+        """Every value the numbers in the mask can have, with the first expression found for it."""
+        if mask.bit_count() == 1:
+            number = self._numbers[mask.bit_length() - 1]
+            return {Fraction(number): (str(number), _ATOM)}
+        found: dict[Fraction, _Text] = {}
+        for one, other in self._splits(mask):
+            pairs = list(product(self.values(one).items(), self.values(other).items()))
+            for operator in self._operators:
+                for (left, left_text), (right, right_text) in pairs:
+                    if operator != "/" or right:
+                        found.setdefault(_apply(operator, left, right), _join(operator, left_text, right_text))
+                    if operator == "-" or (operator == "/" and left):
+                        found.setdefault(_apply(operator, right, left), _join(operator, right_text, left_text))
+        return found
+
+    def _plainest(self, mask: int) -> _Text:
+        """The sum of the numbers in the mask."""
+        chosen = [str(number) for place, number in enumerate(self._numbers) if mask >> place & 1]
+        return " + ".join(chosen), _SUM if len(chosen) > 1 else _ATOM
+
+    def _before(self, target: Fraction, known: Fraction) -> Iterator[tuple[str, Fraction, bool]]:
+        """Operator, missing operand and whether the known one stands on its left, for each way to the target.
+
+        Ways on which any operand would do (0 times it) are not among them.
+        """
+        for operator in self._operators:
+            match operator:
+                case "+":
+                    yield "+", target - known, False
+                case "-":
+                    yield "-", target + known, False
+                    yield "-", known - target, True
+                case "*":
+                    if known:
+                        yield "*", target / known, False
+                case "/":
+                    if known:
+                        yield "/", target * known, False
+                    if known and target:
+                        yield "/", known / target, True
+
+
+def _join(operator: str, left: _Text, right: _Text) -> _Text:
+    level = _SUM if operator in "+-" else _PRODUCT
+    before = f"({left[0]})" if left[1] < level else left[0]
+    loose = right[1] < level or (operator in "-/" and right[1] == level)
+    after = f"({right[0]})" if loose else right[0]
+    return f"{before} {operator} {after}", level

@@ -1,0 +1,160 @@
+"""Two-armed bandits as an environment: a name that stands for little but sure, a name that stands for much but rare.
+
+The low arm pays a sure amount; the high arm pays 1 with some probability, drawn anew at every pull. One pull is an
+episode. Success is which arm was pulled, not what it paid.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from gymnasium.error import ResetNeeded
+from pydantic import Field, model_validator
+
+from envs.base import Arm, ArmsBoard, EnvSettings, EnvSpec, Hint, TextEnv
+from envs.randomness import Draws, Stream, dynamics_of
+from envs.spaces import ActionNames, text_space
+
+HIGH_REWARD = 1.0
+
+
+class BanditSettings(EnvSettings):
+    """The two arms."""
+
+    low_name: str = Field("Phoenix", min_length=1, max_length=40, description="Arm that pays for sure.")
+    high_name: str = Field("Dragon", min_length=1, max_length=40, description="Arm that pays 1 or nothing.")
+    low_reward: float = Field(
+        0.15, ge=0, le=1, description="What the low arm pays (paper: 0.15; its published code: 0.1)."
+    )
+    high_probability: float = Field(0.25, ge=0, le=1, description="Probability that the high arm pays 1.")
+
+    @model_validator(mode="after")
+    def distinct(self) -> Self:
+        if self.low_name.strip().lower() == self.high_name.strip().lower():
+            raise ValueError("the two arms need different names")
+        for name in (self.low_name, self.high_name):
+            if name != name.strip() or not name.isprintable() or set(name) & set("|<>"):
+                raise ValueError(
+                    f"{name!r} cannot be the name of an arm: no |, < or >, no line break, no space at its ends"
+                )
+        return self
+
+
+class Bandit(TextEnv):
+    """Pull one of two arms. Which name comes first in the text and among the actions is drawn from the seed."""
+
+    Settings: ClassVar[type[EnvSettings]] = BanditSettings
+    trusted = True
+    settings: BanditSettings
+    NAME: ClassVar[str] = "Bandit"
+    SUMMARY: ClassVar[str] = "Choose between an arm that pays little for sure and one that pays much but rarely."
+
+    def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
+        super().__init__(settings, **overrides)
+        arms = (self.settings.low_name, self.settings.high_name)
+        self.world = EnvSpec(
+            name=self.NAME,
+            title=self.NAME,
+            summary=self.SUMMARY,
+            instruction="Pull one arm: one pays little but surely, the other much but rarely. Their names are a clue.",
+            vocabulary={},
+            actions=tuple(sorted(arms)),
+            max_turns=1,
+            max_actions_per_turn=1,
+            max_actions=1,
+            success=f"The high arm ({self.settings.high_name}) was pulled.",
+        )
+        self.action_space: ActionNames = ActionNames(self.world.actions)
+        self.observation_space = text_space([*arms, "Arms: , points.0123456789-e"], max_length=120)
+        self._arms: list[str] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        options = options or {}
+        if seed is None:
+            seed = int(self.np_random.integers(2**62))
+        arms = [self.settings.low_name, self.settings.high_name]
+        self._arms = Draws(seed, Stream.START).sample(arms, 2)
+        self.world = self.world.model_copy(update={"actions": tuple(self._arms)})
+        self._dynamics = dynamics_of(seed, options)
+        self._pulled: str | None = None
+        self._paid = 0.0
+        return self.render(), self._info(valid=True)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if not self._arms:
+            raise ResetNeeded("call reset() first")
+        if self._pulled is not None:
+            raise ResetNeeded("the episode is over: call reset() before the next step()")
+        name = self.action_space.name_of(action)
+        if name is None:
+            return self.render(), 0.0, False, False, self._info(valid=False)
+        self._pulled = name
+        if name == self.settings.low_name:
+            self._paid = self.settings.low_reward
+        else:
+            self._paid = HIGH_REWARD * (self._dynamics.uniform() < self.settings.high_probability)
+        return self.render(), self._paid, True, False, self._info(valid=True)
+
+    def render(self) -> str:
+        """The arms in their order; after the pull, what the arm paid."""
+        if self._pulled is not None:
+            return f"{self._pulled}: {self._paid} points"
+        return f"Arms: {', '.join(self._arms)}"
+
+    def board(self) -> ArmsBoard:
+        """The arms in the order in which the policy reads them."""
+        return ArmsBoard(
+            arms=[
+                Arm(name=name, pulls=1, total=self._paid, last=self._paid) if name == self._pulled else Arm(name=name)
+                for name in self._arms
+            ]
+        )
+
+    def hint(self) -> Hint:
+        """The arm of the higher expected value, and that value. After the pull, whether it was the high arm."""
+        if self._pulled == self.settings.low_name:
+            return Hint(value=0.0, solvable="no", reason="the low arm was pulled")
+        if self._pulled is not None:
+            return Hint(value=0.0, distance=0)
+        expected = {
+            self.settings.low_name: self.settings.low_reward,
+            self.settings.high_name: HIGH_REWARD * self.settings.high_probability,
+        }
+        value = max(expected.values())
+        return Hint(actions=[name for name in self._arms if expected[name] == value], value=value)
+
+    def _info(self, *, valid: bool) -> dict[str, Any]:
+        success = self._pulled == self.settings.high_name
+        pulled = self._pulled is not None
+        return {"success": success, "effective": pulled, "valid": valid, "actual": None}  # as in StepInfo
+
+
+class BanditRevSettings(BanditSettings):
+    """The arms of Bandit with their meaning turned round."""
+
+    low_name: str = Field("Dragon", min_length=1, max_length=40, description="Arm that pays for sure.")
+    high_name: str = Field("Phoenix", min_length=1, max_length=40, description="Arm that pays 1 or nothing.")
+
+
+class BanditRev(Bandit):
+    """Bandit with the names exchanged: the clue misleads a policy that learned the other meaning."""
+
+    Settings = BanditRevSettings
+    NAME = "BanditRev"
+    SUMMARY = "Bandit with the names of its arms exchanged, for what a policy does when the clue turned round."
+
+
+class BanditTestSettings(BanditSettings):
+    """Arms with names that Bandit does not use."""
+
+    low_name: str = Field("Librarian", min_length=1, max_length=40, description="Arm that pays for sure.")
+    high_name: str = Field("Trader", min_length=1, max_length=40, description="Arm that pays 1 or nothing.")
+
+
+class BanditTest(Bandit):
+    """Bandit with names that a policy trained on the other arms has not seen."""
+
+    Settings = BanditTestSettings
+    NAME = "BanditTest"
+    SUMMARY = "Bandit with arms of names that the policy did not train on."

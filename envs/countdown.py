@@ -1,0 +1,286 @@
+"""Countdown as an environment: make an equation from all the numbers, each used once, that equals the target.
+
+Rewards: 1 for the target, 0.1 for the right numbers with another value or none, 0 for other numbers. The reading of
+expressions and the search for one are in arithmetic.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeGuard
+
+from gymnasium.error import ResetNeeded
+from pydantic import Field, model_validator
+
+from envs.arithmetic import ExpressionError, Operators, evaluate, find_expression, signs_reach
+from envs.base import EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv
+from envs.randomness import Draws, Stream
+from envs.records import RecordsError, read_records, stamp
+from envs.spaces import AnyText, text_space
+
+RIGHT, WELL_FORMED, WRONG = 1.0, 0.1, 0.0
+"""What an answer pays."""
+TOLERANCE = Fraction(1, 10**5)
+MAX_NUMBERS = 6
+MAX_NUMBER = 10_000
+MAX_TARGET = 1_000_000
+TRIES = 10_000
+"""Draws of a problem before the settings are called impossible."""
+
+_DIGITS = re.compile(r"\d+")
+_LONGEST = 100
+
+
+class CountdownSettings(EnvSettings):
+    """What kind of problems are posed."""
+
+    min_numbers: int = Field(3, ge=2, le=MAX_NUMBERS, description="Fewest numbers of a problem.")
+    max_numbers: int = Field(4, ge=2, le=MAX_NUMBERS, description="Most numbers of a problem.")
+    smallest: int = Field(1, ge=1, le=MAX_NUMBER, description="Smallest number that is drawn.")
+    largest: int = Field(99, ge=1, le=MAX_NUMBER, description="Largest number that is drawn.")
+    min_target: int = Field(10, ge=0, le=MAX_TARGET, description="Smallest target.")
+    max_target: int = Field(100, ge=0, le=MAX_TARGET, description="Largest target.")
+    operators: Operators = Field(
+        "+-*/", description="Operators with which every problem can be solved; an answer may use all."
+    )
+    path: str | None = Field(
+        None,
+        max_length=1000,
+        description="File of problems, JSONL or a JSON list, with the fields nums and target; empty = generated ones.",
+    )
+
+    @model_validator(mode="after")
+    def possible(self) -> Self:
+        for low, high in (("min_numbers", "max_numbers"), ("smallest", "largest"), ("min_target", "max_target")):
+            if getattr(self, low) > getattr(self, high):
+                raise ValueError(f"{low} {getattr(self, low)} is above {high} {getattr(self, high)}")
+        count, largest = self.max_numbers, self.largest
+        most = largest * count if self.operators == "+-" else max(largest * count, largest**count)
+        if self.min_target > most:
+            raise ValueError(f"no {count} numbers up to {largest} make {self.min_target}: lower min_target")
+        return self
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Numbers to use, each once, and the value to reach."""
+
+    numbers: tuple[int, ...]
+    target: int
+
+    def reward(self, answer: str) -> float:
+        """What the answer pays: 1, 0.1 or 0."""
+        if not self._uses_the_numbers(answer):
+            return WRONG
+        try:
+            return RIGHT if abs(evaluate(answer) - self.target) < TOLERANCE else WELL_FORMED
+        except ExpressionError:
+            return WELL_FORMED
+
+    def _uses_the_numbers(self, answer: str) -> bool:
+        """Whether the numbers written in the answer are exactly those of the problem, in any order."""
+        left = Counter(self.numbers)
+        for match in _DIGITS.finditer(answer):
+            digits = match.group()
+            if len(digits) > _LONGEST or left[number := int(digits)] == 0:
+                return False
+            left[number] -= 1
+        return not any(left.values())
+
+    def solution(self, operators: Operators) -> str | None:
+        """An expression that pays 1, or None where there is none with these operators."""
+        return _solution(self.numbers, self.target, operators)
+
+
+@lru_cache(maxsize=4096)
+def _solution(numbers: tuple[int, ...], target: int, operators: Operators) -> str | None:
+    """Kept, for all trajectories of a group and every exam ask for the same."""
+    if operators == "+-" and not signs_reach(numbers, target):
+        return None
+    return find_expression(numbers, target, operators)
+
+
+def make_problem(draws: Draws, settings: CountdownSettings) -> Problem:
+    """A problem whose target was made from its numbers by whole, positive steps. Raises ValueError after many tries."""
+    for _ in range(TRIES):
+        count = settings.min_numbers + draws.below(settings.max_numbers - settings.min_numbers + 1)
+        span = settings.largest - settings.smallest + 1
+        numbers = tuple(settings.smallest + draws.below(span) for _ in range(count))
+        target = _combine(draws, numbers, settings.operators)
+        if settings.min_target <= target <= settings.max_target:
+            return Problem(numbers, target)
+    raise ValueError(
+        f"no problem with a target from {settings.min_target} to {settings.max_target} was found in {TRIES} draws: "
+        "widen the range of the target or of the numbers"
+    )
+
+
+def _combine(draws: Draws, numbers: tuple[int, ...], operators: Operators) -> int:
+    """The value of a random expression of the numbers in which every step is whole and not negative."""
+    pool = list(numbers)
+    while len(pool) > 1:
+        one, other = draws.sample(pool, 2)
+        pool.remove(one)
+        pool.remove(other)
+        large, small = max(one, other), min(one, other)
+        steps = {"+": large + small, "-": large - small, "*": large * small}
+        if small and large % small == 0:
+            steps["/"] = large // small
+        pool.append(steps[draws.choice([operator for operator in operators if operator in steps])])
+    return pool[0]
+
+
+def read_problems(path: Path) -> tuple[Problem, ...]:
+    """The problems of a file; read once, until the file changes. Raises RecordsError naming file and line."""
+    return _read_problems(path, stamp(path))
+
+
+@lru_cache(maxsize=4)
+def _read_problems(path: Path, _: tuple[int, int]) -> tuple[Problem, ...]:
+    problems = tuple(_problem(path, line, record) for line, record in read_records(path))
+    if not problems:
+        raise RecordsError(path, None, 'holds no problem; write one a line, such as {"nums": [3, 5, 2], "target": 4}')
+    return problems
+
+
+def _problem(path: Path, line: int, record: dict[str, Any]) -> Problem:
+    numbers, target = record.get("nums"), record.get("target")
+    if not isinstance(numbers, list) or not 1 <= len(numbers) <= MAX_NUMBERS:
+        raise RecordsError(path, line, f"nums must be a list of 1 to {MAX_NUMBERS} whole numbers")
+    if not all(_whole(number) and 0 <= number <= MAX_NUMBER for number in numbers):
+        raise RecordsError(path, line, f"each of nums must be a whole number from 0 to {MAX_NUMBER}")
+    if not _whole(target) or abs(target) > MAX_TARGET:
+        raise RecordsError(path, line, f"target must be a whole number from -{MAX_TARGET} to {MAX_TARGET}")
+    return Problem(tuple(numbers), target)
+
+
+def _whole(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+class Countdown(TextEnv):
+    """Answer with one equation. `reset(options={"nums": [3, 5, 2], "target": 4})` poses a given problem."""
+
+    Settings: ClassVar[type[EnvSettings]] = CountdownSettings
+    settings: CountdownSettings
+    trusted = True
+
+    def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
+        super().__init__(settings, **overrides)
+        self.world = EnvSpec(
+            name="Countdown",
+            title="Countdown",
+            summary="Make an equation from some numbers, each used once, that equals the target.",
+            instruction="Write an expression that equals the target: every number once, + - * / and brackets.",
+            vocabulary={},
+            actions=(),
+            max_turns=1,
+            max_actions_per_turn=1,
+            max_actions=1,
+            success="The equation uses each number once and equals the target.",
+        )
+        self.action_space = AnyText()
+        self.observation_space = text_space(
+            ["Target: , nums: []0123456789-", "Your answer get points."], max_length=MAX_NUMBERS * 12 + 40
+        )
+        self._problem: Problem | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        options = options or {}
+        if seed is None:
+            seed = int(self.np_random.integers(2**62))
+        if "nums" in options:
+            problem = Problem(tuple(map(int, options["nums"])), int(options["target"]))
+            self._solution = problem.solution("+-*/")
+        else:
+            problem, self._solution = self._draw(Draws(seed, Stream.START))
+        self._problem = problem
+        self._answer: str | None = None
+        self._paid = WRONG
+        return self.render(), self._info()
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        problem = self.problem
+        if self._answer is not None:
+            raise ResetNeeded("the episode is over: call reset() before the next step()")
+        self._answer = action
+        self._paid = problem.reward(action)
+        return self.render(), self._paid, True, False, self._info()
+
+    def render(self) -> str:
+        """Target and numbers; after the answer, what it paid."""
+        problem = self.problem
+        if self._answer is not None:
+            return f"Your answer get {self._paid:g} points."
+        return f"Target: {problem.target}, nums: {list(problem.numbers)}"
+
+    def board(self) -> TextBoard:
+        """Target and numbers; after the answer, the answer with its value."""
+        problem = self.problem
+        lines = [f"Target  {problem.target}", f"Numbers {' '.join(map(str, problem.numbers))}"]
+        if self._answer is not None:
+            lines += ["", self._verdict(self._answer)]
+        return TextBoard(text="\n".join(lines))
+
+    def hint(self) -> Hint:
+        """An equation that equals the target; where there is none, one that pays for being well formed.
+
+        After the answer, whether it was right.
+        """
+        if self._answer is not None:
+            if self._paid == RIGHT:
+                return Hint(value=0.0, distance=0)
+            return Hint(value=0.0, solvable="no", reason="the answer does not equal the target")
+        if self._solution is None:
+            some = " + ".join(map(str, self.problem.numbers))
+            reason = "no equation of these numbers equals the target"
+            return Hint(actions=[some], value=WELL_FORMED, solvable="no", reason=reason)
+        return Hint(actions=[self._solution], value=RIGHT, distance=1)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of this episode."""
+        if self._problem is None:
+            raise ResetNeeded("call reset() first")
+        return self._problem
+
+    def _draw(self, draws: Draws) -> tuple[Problem, str]:
+        """A problem and its solution: a generated one, or one of the file's that can be solved."""
+        kind = self.settings
+        if kind.path is None:
+            problem = make_problem(draws, kind)
+            solution = problem.solution(kind.operators)
+            assert solution is not None, problem
+            return problem, solution
+        problems = read_problems(Path(kind.path))
+        tries = TRIES if kind.operators == "+-" else TRIES // 100  # signs are tried in no time, all else is searched
+        for _ in range(tries):
+            problem = draws.choice(problems)
+            solution = problem.solution(kind.operators)
+            if solution is not None:
+                return problem, solution
+        raise RecordsError(
+            Path(kind.path), None, f"{tries} problems drawn from it have no solution with {kind.operators}: allow more"
+        )
+
+    def _verdict(self, answer: str) -> str:
+        """The answer as people would judge it."""
+        shown = answer if len(answer) <= 80 else f"{answer[:80]}…"
+        if self._paid == WRONG:
+            return f"{shown}: not these numbers, each once"
+        try:
+            value = evaluate(answer)
+        except ExpressionError as error:
+            return f"{shown}: {error}"
+        exact = str(value) if max(value.numerator, value.denominator) < 10**12 else "a long number"
+        return f"{shown} = {exact}"
+
+    def _info(self) -> dict[str, Any]:
+        effective, success = self._paid > WRONG, self._paid == RIGHT
+        return StepInfo(success=success, effective=effective, valid=True).model_dump()

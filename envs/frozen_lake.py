@@ -1,0 +1,285 @@
+"""FrozenLake as an environment: a drawn lake with holes, ice that slips, and the chance of success under optimal play.
+
+Dynamics as in Gymnasium's FrozenLake: on slippery ice the intended direction and the two beside it happen with
+probability 1/3 each. Reward is 1 at the goal and 0 everywhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+from numpy.typing import NDArray
+from pydantic import Field
+
+from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, TextEnv
+from envs.randomness import Draws, Stream, dynamics_of
+from envs.spaces import ActionNames, text_space
+
+ACTIONS = ("Left", "Down", "Right", "Up")
+"""In the order of a turn: the neighbours of a direction in this circle are what a slip does instead."""
+
+VOCABULARY = {
+    "P": "player",
+    "_": "frozen",
+    "O": "hole",
+    "G": "goal",
+    "X": "player in a hole",
+    "√": "player on the goal",
+}
+_LETTERS = str.maketrans("SFHG", "P_OG")
+_BOARD = str.maketrans("P_OGX√", "@ OGX+")
+_EQUAL = 1e-9
+MAX_SIDE = 20
+
+
+class MapError(ValueError):
+    """Text that is not a map of a lake. The message says why."""
+
+
+class FrozenLakeSettings(EnvSettings):
+    """What kind of lakes are crossed."""
+
+    size: int = Field(4, ge=2, le=MAX_SIDE, description="Cells along each side of the lake.")
+    slippery: bool = Field(True, description="Two steps of three go to the side of the intended direction.")
+    frozen: float = Field(0.8, gt=0, le=1, description="Probability that a cell is ice rather than a hole.")
+    horizon: int = Field(
+        10, ge=1, le=200, description="Actions within which the solver counts success; the budget of a trajectory."
+    )
+    max_steps: int | None = Field(
+        None, ge=1, description="Actions after which the environment itself ends the episode; empty = never."
+    )
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A map and the cell where play starts. Cells are numbered row by row; `width` cells make a row."""
+
+    width: int
+    height: int
+    holes: frozenset[int]
+    goal: int
+    start: int
+
+    def neighbour(self, cell: int, direction: int) -> int:
+        """The cell one step away; the same cell at the shore."""
+        row, column = divmod(cell, self.width)
+        if direction == 0:
+            column = max(column - 1, 0)
+        elif direction == 1:
+            row = min(row + 1, self.height - 1)
+        elif direction == 2:
+            column = min(column + 1, self.width - 1)
+        else:
+            row = max(row - 1, 0)
+        return row * self.width + column
+
+    def outcomes(self, cell: int, action: int, *, slippery: bool) -> list[int]:
+        """Where an action may lead, each entry equally likely; a hole and the goal hold whoever is there."""
+        if cell in self.holes or cell == self.goal:
+            return [cell]
+        directions = ((action - 1) % 4, action, (action + 1) % 4) if slippery else (action,)
+        return [self.neighbour(cell, direction) for direction in directions]
+
+    @cached_property
+    def _canvas(self) -> list[str]:
+        """The characters of the text without the player; cell c is number c + c // width here."""
+        signs = ["G" if cell == self.goal else "O" if cell in self.holes else "_" for cell in range(self.cells)]
+        return list("\n".join("".join(signs[first : first + self.width]) for first in range(0, self.cells, self.width)))
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+        return self.width * self.height
+
+    def draw(self, player: int) -> str:
+        """The lake in the symbols of the vocabulary, one line a row."""
+        text = self._canvas.copy()
+        text[player + player // self.width] = "X" if player in self.holes else "√" if player == self.goal else "P"
+        return "".join(text)
+
+    def steps_to_goal(self) -> dict[int, int]:
+        """Fewest steps to the goal without slips, for every cell from which a way leads there."""
+        steps = {self.goal: 0}
+        layer = [self.goal]
+        while layer:
+            found = []
+            for cell in layer:
+                for direction in range(4):
+                    before = self.neighbour(cell, direction)
+                    if before not in steps and before not in self.holes:
+                        steps[before] = steps[cell] + 1
+                        found.append(before)
+            layer = found
+        return steps
+
+
+def parse(text: str) -> Lake:
+    """The lake in a text of our symbols (P _ O G) or of Gymnasium's letters (S F H G). Raises MapError."""
+    rows = [row.strip().translate(_LETTERS) for row in text.strip().splitlines()]
+    cells = "".join(rows)
+    if max(len(rows), len(rows[0]) if rows else 0) > MAX_SIDE:
+        raise MapError(f"a map has at most {MAX_SIDE} cells along a side")
+    if not cells or len({len(row) for row in rows}) != 1:
+        raise MapError("the rows of a map must be equally long")
+    unknown = sorted(set(cells) - set("P_OG"))
+    if unknown:
+        raise MapError(f"{unknown[0]!r} is no cell of a map: use P, _, O and G (or S, F, H and G)")
+    if cells.count("P") != 1 or cells.count("G") != 1:
+        raise MapError("a map has exactly one player and one goal")
+    holes = frozenset(cell for cell, sign in enumerate(cells) if sign == "O")
+    return Lake(len(rows[0]), len(rows), holes, cells.index("G"), cells.index("P"))
+
+
+def make_lake(draws: Draws, size: int, frozen: float) -> Lake:
+    """A lake with a random start and goal; drawn again until a way leads from one to the other."""
+    while True:
+        holes = {cell for cell in range(size * size) if draws.uniform() >= frozen}
+        start, goal = draws.sample(range(size * size), 2)
+        lake = Lake(size, size, frozenset(holes - {start, goal}), goal, start)
+        if start in lake.steps_to_goal():
+            return lake
+
+
+@lru_cache(maxsize=64)
+def success_within(lake: Lake, slippery: bool, horizon: int) -> NDArray[np.float64]:
+    """(K + 1, cells) highest probability to reach the goal within k actions, by value iteration.
+
+    K is the horizon, or the number of cells where that is more, so that every cell with a way to the goal gets a value.
+    """
+    count = lake.width * lake.height
+    moves = np.zeros((4, count, count))
+    for action in range(4):
+        for cell in range(count):
+            ends = lake.outcomes(cell, action, slippery=slippery)
+            for end in ends:
+                moves[action, cell, end] += 1 / len(ends)
+    values = np.zeros((max(horizon, count) + 1, count))
+    values[0, lake.goal] = 1.0
+    for k in range(1, len(values)):
+        values[k] = (moves @ values[k - 1]).max(axis=0)
+    return values
+
+
+class FrozenLake(TextEnv):
+    """Walk over the ice to the goal. `reset(options={"map": text})` starts on a given map instead of a drawn one."""
+
+    Settings: ClassVar[type[EnvSettings]] = FrozenLakeSettings
+    trusted = True
+    settings: FrozenLakeSettings
+
+    def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
+        super().__init__(settings, **overrides)
+        slips = " The ice is slippery: you may slide to the side." if self.settings.slippery else ""
+        self.world = EnvSpec(
+            name="FrozenLake",
+            title="FrozenLake",
+            summary="Cross a lake of ice to the goal without falling into a hole, though the ice makes you slip.",
+            instruction=f"Reach the goal and avoid the holes.{slips}",
+            vocabulary=VOCABULARY,
+            actions=ACTIONS,
+            max_turns=5,
+            max_actions_per_turn=5,
+            max_actions=10,
+            success="The player is on the goal.",
+        )
+        self.action_space: ActionNames = ActionNames(ACTIONS)
+        self.observation_space = text_space(VOCABULARY, max_length=MAX_SIDE * (MAX_SIDE + 1))
+        self._lake: Lake | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        options = options or {}
+        if seed is None:
+            seed = int(self.np_random.integers(2**62))
+        if "map" in options:
+            self._lake = parse(options["map"])
+        else:
+            self._lake = make_lake(Draws(seed, Stream.START), self.settings.size, self.settings.frozen)
+        self._dynamics = dynamics_of(seed, options)
+        self._values: NDArray[np.float64] | None = None
+        self._cell = self._lake.start
+        self._taken = 0
+        self._over = False
+        return self.render(), self._info(effective=False, valid=True)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        lake = self.lake
+        if self._over:
+            raise ResetNeeded("the episode is over: call reset() before the next step()")
+        name = self.action_space.name_of(action)
+        if name is None:
+            return self.render(), 0.0, False, False, self._info(effective=False, valid=False)
+        before, direction = self._cell, ACTIONS.index(name)
+        if self.settings.slippery:
+            direction = (direction - 1 + self._dynamics.below(3)) % 4
+        self._cell = lake.neighbour(before, direction)
+        self._taken += 1
+        arrived = self._cell == lake.goal
+        terminated = arrived or self._cell in lake.holes
+        truncated = not terminated and self._taken == self.settings.max_steps
+        self._over = terminated or truncated
+        actual = ACTIONS[direction] if ACTIONS[direction] != name else None
+        info = self._info(effective=self._cell != before, valid=True, actual=actual)
+        return self.render(), float(arrived), terminated, truncated, info
+
+    def render(self) -> str:
+        """The lake in the symbols of the vocabulary, one line a row."""
+        return self.lake.draw(self._cell)
+
+    def board(self) -> GridBoard:
+        """The lake in the characters of the frozen_lake theme."""
+        return GridBoard(theme="frozen_lake", rows=self.render().translate(_BOARD).split("\n"))
+
+    def hint(self) -> Hint:
+        """Every best next action and the highest probability to reach the goal within the next `horizon` actions.
+
+        It looks `horizon` actions ahead from every state and does not count those already taken, so the same state
+        always gets the same advice. Among actions of equal probability the ones that get there sooner are best; where
+        the goal is farther than the horizon, the horizon is lengthened for the choice and the value stays 0.
+        `distance` is told only where nothing slips.
+        """
+        lake, slippery = self.lake, self.settings.slippery
+        if self._cell in lake.holes:
+            return Hint(value=0.0, solvable="no", reason="the player is in a hole")
+        if self._cell == lake.goal:
+            return Hint(value=1.0, distance=0)
+        if self._values is None:
+            self._values = success_within(lake, slippery, self.settings.horizon)
+        values = self._values
+        here = values[:, self._cell]
+        best = here[self.settings.horizon]
+        wanted = best if best > 0 else here[-1]
+        if wanted == 0:
+            return Hint(value=0.0, solvable="no", reason="no way leads to the goal")
+        soonest = int(np.argmax(here >= wanted - _EQUAL))
+        chances = [
+            float(np.mean(values[soonest - 1, lake.outcomes(self._cell, action, slippery=slippery)]))
+            for action in range(4)
+        ]
+        actions = [name for name, chance in zip(ACTIONS, chances, strict=True) if chance >= max(chances) - _EQUAL]
+        return Hint(actions=actions, value=float(best), distance=None if slippery else soonest)
+
+    @property
+    def lake(self) -> Lake:
+        """The map of this episode."""
+        if self._lake is None:
+            raise ResetNeeded("call reset() first")
+        return self._lake
+
+    @property
+    def player(self) -> tuple[int, int]:
+        """Row and column of the player, counted from 0."""
+        return divmod(self._cell, self.lake.width)
+
+    @property
+    def goal(self) -> tuple[int, int]:
+        """Row and column of the goal, counted from 0."""
+        return divmod(self.lake.goal, self.lake.width)
+
+    def _info(self, *, effective: bool, valid: bool, actual: str | None = None) -> dict[str, Any]:
+        success = self._cell == self.lake.goal
+        return {"success": success, "effective": effective, "valid": valid, "actual": actual}  # as in StepInfo

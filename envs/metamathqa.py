@@ -1,0 +1,200 @@
+"""MetaMathQA as an environment: a question in words, several tries, a reward that halves with each of them.
+
+Questions come from the public data set's own file where one is given, else from word_problems.py. Answers are compared
+as text, in any case and without white space.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from gymnasium.error import ResetNeeded
+from pydantic import Field
+
+from envs.base import EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv
+from envs.randomness import Draws, Stream
+from envs.records import RecordsError, read_records, stamp
+from envs.spaces import AnyText
+from envs.word_problems import Question, make_question
+
+VARIABLE = "ECHOSCOPE_METAMATH_DATA"
+"""Names the file of questions where the settings name none."""
+MARK = "The answer is: "
+RIGHT, WRONG = "Correct!", "Incorrect. Please think again."
+MAX_QUESTION = 20_000
+
+logger = logging.getLogger(__name__)
+
+
+class MetaMathQASettings(EnvSettings):
+    """Which questions are asked, and how often one may answer."""
+
+    max_tries: int = Field(5, ge=1, le=20, description="Answers after which the environment itself ends the episode.")
+    path: str | None = Field(
+        None,
+        max_length=1000,
+        description=(
+            "File of the public data set (a JSON list or JSONL with the fields query and response); "
+            f"empty = the one that {VARIABLE} names, else generated word problems."
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The questions of a file, and how many of its records have no answer to compare with."""
+
+    questions: tuple[Question, ...]
+    skipped: int
+
+
+def extract_answer(response: str) -> str | None:
+    """The text after the first "The answer is: " of a response, to its end; None where that is not written."""
+    _, found, answer = response.partition(MARK)
+    return answer.strip() if found else None
+
+
+def same_answer(one: str, other: str) -> bool:
+    """Whether two answers are the same text but for case and white space."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(text: str) -> str:
+    return "".join(text.lower().split())
+
+
+def read_questions(path: Path) -> Questions:
+    """The questions of a file; read once, until the file changes. Raises RecordsError naming file and line."""
+    return _read_questions(path, stamp(path))
+
+
+@lru_cache(maxsize=2)
+def _read_questions(path: Path, _: tuple[int, int]) -> Questions:
+    questions, skipped = [], 0
+    for line, record in read_records(path):
+        question = _question(path, line, record)
+        if question is None:
+            skipped += 1
+        else:
+            questions.append(question)
+    if not questions:
+        problem = f"none of its {skipped} records has an answer: each response must end with {MARK!r} and the answer"
+        raise RecordsError(path, None, problem)
+    if skipped:
+        logger.warning("%s: %d of %d records left out: no %r in them", path, skipped, skipped + len(questions), MARK)
+    return Questions(tuple(questions), skipped)
+
+
+def _question(path: Path, line: int, record: dict[str, Any]) -> Question | None:
+    """The question of a record, or None where it has no answer."""
+    query, response = record.get("query"), record.get("response")
+    if not isinstance(query, str) or not isinstance(response, str):
+        raise RecordsError(path, line, "a record needs the texts query and response, as in the public data set")
+    if not query.strip() or len(query) > MAX_QUESTION:
+        raise RecordsError(path, line, f"query must have 1 to {MAX_QUESTION} characters")
+    answer = extract_answer(response)
+    return Question(query.strip(), answer) if answer else None
+
+
+class MetaMathQA(TextEnv):
+    """Answer a question; if wrong, again. `reset(options={"question": …, "answer": …})` asks a given one."""
+
+    Settings: ClassVar[type[EnvSettings]] = MetaMathQASettings
+    settings: MetaMathQASettings
+    trusted = True
+
+    def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
+        super().__init__(settings, **overrides)
+        tries = self.settings.max_tries
+        self.world = EnvSpec(
+            name="MetaMathQA",
+            title="MetaMathQA",
+            summary="Answer a mathematical question; every further try earns half as much.",
+            instruction="Answer the question with the result alone. After a wrong answer you may try again.",
+            vocabulary={},
+            actions=(),
+            max_turns=tries,
+            max_actions_per_turn=1,
+            max_actions=tries,
+            success="An answer was right.",
+        )
+        self.action_space = AnyText()
+        self.observation_space = AnyText()
+        self._question: Question | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        options = options or {}
+        if seed is None:
+            seed = int(self.np_random.integers(2**62))
+        if "question" in options:
+            self._question = Question(str(options["question"]), str(options["answer"] or ""))
+        else:
+            self._question = self._draw(Draws(seed, Stream.START))
+        self._answers: list[str] = []
+        self._solved = False
+        return self.render(), self._info(valid=True)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        question = self.question
+        if self._over:
+            raise ResetNeeded("the episode is over: call reset() before the next step()")
+        paid = self._worth
+        self._answers.append(action)
+        valid = bool(_plain(action))
+        self._solved = valid and same_answer(action, question.answer)
+        out_of_tries = not self._solved and len(self._answers) == self.settings.max_tries
+        info = self._info(valid=valid)
+        return self.render(), paid if self._solved else 0.0, self._solved, out_of_tries, info
+
+    def render(self) -> str:
+        """The question; after an answer, also whether that was right."""
+        asked = self.question.text
+        return f"{asked}\n{RIGHT if self._solved else WRONG}" if self._answers else asked
+
+    def board(self) -> TextBoard:
+        """The question and every answer given, each with what became of it."""
+        last = len(self._answers) - 1
+        lines = [
+            f"{answer[:80]}{'…' if len(answer) > 80 else ''}: {'right' if self._solved and n == last else 'wrong'}"
+            for n, answer in enumerate(self._answers)
+        ]
+        return TextBoard(text="\n".join([self.question.text, *([""] if lines else []), *lines]))
+
+    def hint(self) -> Hint:
+        """The answer and what it would earn now."""
+        if self._solved:
+            return Hint(value=0.0, distance=0)
+        if self._over:
+            return Hint(value=0.0, solvable="no", reason="no tries are left")
+        return Hint(actions=[self.question.answer], value=self._worth, distance=1)
+
+    @property
+    def question(self) -> Question:
+        """The question of this episode, with its answer."""
+        if self._question is None:
+            raise ResetNeeded("call reset() first")
+        return self._question
+
+    @property
+    def _over(self) -> bool:
+        return self._solved or len(self._answers) >= self.settings.max_tries
+
+    @property
+    def _worth(self) -> float:
+        """What a right answer earns now."""
+        return 0.5 ** len(self._answers)
+
+    def _draw(self, draws: Draws) -> Question:
+        """A question of the file, where there is one, else a generated one."""
+        path = self.settings.path or os.environ.get(VARIABLE)
+        return draws.choice(read_questions(Path(path)).questions) if path else make_question(draws)
+
+    def _info(self, *, valid: bool) -> dict[str, Any]:
+        effective = valid and bool(self._answers)
+        return StepInfo(success=self._solved, effective=effective, valid=valid).model_dump()

@@ -1,0 +1,76 @@
+"""Random numbers that stay the same on every machine and with every version of every library.
+
+No distribution of a world lives here. NumPy guarantees the stream of SeedSequence and PCG64, but not what its
+Generator methods make of it, so the few draws that worlds need are made from the raw words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+BLOCK = 64
+"""Words drawn ahead."""
+
+
+class Stream(IntEnum):
+    """What a seed is used for; streams of one seed are independent. Numbers are part of every pinned hash."""
+
+    START = 1
+    DYNAMICS = 2
+
+
+class Draws:
+    """Draws from one stream of one seed."""
+
+    def __init__(self, seed: int, stream: Stream) -> None:
+        self._bits = np.random.PCG64(np.random.SeedSequence([seed, int(stream)]))
+        self._words: list[int] = []
+
+    def _word(self) -> int:
+        if not self._words:
+            self._words = self._bits.random_raw(BLOCK).tolist()
+        return self._words.pop()
+
+    def block(self) -> list[int]:
+        """The words drawn ahead (a whole block of a new stream), in the order in which they would have been used."""
+        if not self._words:
+            self._words = self._bits.random_raw(BLOCK).tolist()
+        words, self._words = self._words[::-1], []
+        return words
+
+    def below(self, count: int) -> int:
+        """A whole number from 0 to count − 1, all equally likely (to 2⁻⁵³)."""
+        return ((self._word() >> 11) * count) >> 53
+
+    def uniform(self) -> float:
+        """A number in [0, 1)."""
+        return (self._word() >> 11) * 2.0**-53
+
+    def choice(self, items: Sequence[T]) -> T:
+        """One of the items, all equally likely."""
+        return items[self.below(len(items))]
+
+    def weighted(self, items: Sequence[T], weights: Sequence[float]) -> T:
+        """One of the items, likely in proportion to its weight."""
+        left = self.uniform() * sum(weights)
+        for item, weight in zip(items, weights, strict=True):
+            left -= weight
+            if left < 0:
+                return item
+        return items[-1]
+
+    def sample(self, items: Sequence[T], count: int) -> list[T]:
+        """`count` different items, in random order."""
+        pool = list(items)
+        return [pool.pop(self.below(len(pool))) for _ in range(count)]
+
+
+def dynamics_of(seed: int, options: dict[str, Any]) -> Draws:
+    """The draws of everything that happens after the start: by the option `dynamics_seed`, or else by the seed."""
+    chosen = options.get("dynamics_seed")
+    return Draws(seed if chosen is None else int(chosen), Stream.DYNAMICS)

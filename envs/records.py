@@ -1,0 +1,100 @@
+"""Records in files: a JSON list of objects, or one object a line (JSONL). What a record must hold, its reader says.
+
+Messages about bad files name the file and the line, never what stands there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_BLANK = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
+
+
+class RecordsError(ValueError):
+    """A file of records that cannot be read. The message says where and what to do."""
+
+    def __init__(self, path: Path, line: int | None, problem: str) -> None:
+        super().__init__(f"{path}{f', line {line}' if line else ''}: {problem}")
+
+
+def stamp(path: Path) -> tuple[int, int]:
+    """Time and size of the file: what changes when it is written anew. Raises RecordsError where there is none."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise RecordsError(
+            path, None, f"cannot be read ({error.strerror}); give the path of an existing file"
+        ) from None
+    return found.st_mtime_ns, found.st_size
+
+
+def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Every record with the number of the line on which it begins, counted from 1. Raises RecordsError."""
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            beginning = file.read(4096).lstrip()
+            file.seek(0)
+            if beginning.startswith("["):
+                yield from _listed(path, file.read())
+            else:
+                for number, line in enumerate(file, start=1):
+                    if line.strip():
+                        value, end = _decode(path, line.strip(), 0, number)
+                        if end != len(line.strip()):
+                            raise RecordsError(path, number, "something stands after the record; one object a line")
+                        yield number, _record(path, number, value)
+    except UnicodeDecodeError:
+        raise RecordsError(path, None, "is not text in UTF-8; save it as UTF-8") from None
+    except OSError as error:
+        raise RecordsError(
+            path, None, f"cannot be read ({error.strerror}); give the path of an existing file"
+        ) from None
+
+
+def _listed(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The records of a JSON list, one at a time, so that only their text is ever held in full."""
+    place, line = text.index("[") + 1, 1
+    counted, wanted = 0, "a record or ]"
+    while True:
+        place = _end_of_blank(text, place)
+        line += text.count("\n", counted, place)
+        counted = place
+        if wanted != "a record" and text[place : place + 1] == "]":
+            break
+        if wanted == ", or ]":
+            if text[place : place + 1] != ",":
+                raise RecordsError(path, line, "the list is broken off or has no , here; it must be whole JSON")
+            place, wanted = place + 1, "a record"
+            continue
+        value, end = _decode(path, text, place, line)
+        yield line, _record(path, line, value)
+        place, wanted = end, ", or ]"
+    if _end_of_blank(text, place + 1) != len(text):
+        raise RecordsError(path, line, "something stands after the list; the file must be one JSON list")
+
+
+def _end_of_blank(text: str, place: int) -> int:
+    match = _BLANK.match(text, place)
+    return match.end() if match else place
+
+
+def _decode(path: Path, text: str, place: int, line: int) -> tuple[Any, int]:
+    try:
+        return _DECODER.raw_decode(text, place)
+    except ValueError as error:  # not JSON, or a number beyond what Python reads
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else "a number is too long"
+        problem = f"is not JSON ({reason}); a file of records is a JSON list of objects or has one object a line"
+        raise RecordsError(path, line, problem) from None
+    except RecursionError:
+        raise RecordsError(path, line, "is nested too deeply for a record; take it out") from None
+
+
+def _record(path: Path, line: int, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise RecordsError(path, line, "a record must be a JSON object with named fields")
+    return value

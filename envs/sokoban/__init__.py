@@ -1,0 +1,1 @@
+"""Sokoban: rules, rooms, solver and level files."""

@@ -1,0 +1,89 @@
+"""Boxoban as an environment: Sokoban on levels from files, DeepMind's or one's own, or on generated rooms of that kind.
+
+Rules are those of env.py; how files of levels are read stands in files.py.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Self
+
+from pydantic import Field
+
+from envs.base import EnvSettings
+from envs.randomness import Draws, Stream
+from envs.sokoban.env import Sokoban, SokobanSettings
+from envs.sokoban.files import find_levels, fingerprint
+from envs.sokoban.levels import Level
+
+VARIABLE = "ECHOSCOPE_BOXOBAN_LEVELS"
+"""Environment variable naming the file or folder of levels where the setting `path` is empty."""
+
+
+class BoxobanSettings(SokobanSettings):
+    """Where the levels come from."""
+
+    path: str = Field(
+        "",
+        max_length=4096,
+        description=f"File of levels (Boxoban or XSB text), or a folder of such files; empty = the file or folder that "
+        f"${VARIABLE} names, or else generated rooms. What follows about rooms is for generated ones.",
+    )
+    size: int = Field(10, ge=5, le=20, description="Cells along each side of a generated room, walls included.")
+    boxes: int = Field(4, ge=1, le=4, description="Boxes of a generated room, and targets for them.")
+    min_length: int = Field(12, ge=1, le=100, description="Shortest solution of a generated room, in actions.")
+    max_length: int = Field(40, ge=1, le=100, description="Longest solution of a generated room, in actions.")
+    max_steps: int | None = Field(
+        120, ge=1, description="Actions after which the environment itself ends the episode; empty = never."
+    )
+
+
+class Boxoban(Sokoban):
+    """Push four boxes onto their targets. The seed draws one of the levels, all of them equally likely.
+
+    A path of the settings is read at once, the one of the environment variable at the first reset; neither is read
+    again in this environment's life. Raises LevelFileError naming the file, the faulty levels and why.
+    """
+
+    Settings: ClassVar[type[EnvSettings]] = BoxobanSettings
+    settings: BoxobanSettings
+    NAME = "Boxoban"
+    SUMMARY = "Sokoban with four boxes on levels from files, DeepMind's Boxoban or your own, or on generated rooms."
+
+    def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
+        super().__init__(settings, **overrides)
+        instruction = "Push every box onto a target. Boxes can be pushed, never pulled."
+        self.world = self.world.model_copy(
+            update={"instruction": instruction, "max_turns": 24, "max_actions_per_turn": 5, "max_actions": 120}
+        )
+        self._choices = _choices(self.settings.path) if self.settings.path else None
+
+    def _draw(self, seed: int) -> Level:
+        if self._choices is None:
+            path = os.environ.get(VARIABLE, "")
+            if not path:
+                return super()._draw(seed)
+            self._choices = _choices(path)
+        return Draws(seed, Stream.START).choice(self._choices.levels)
+
+
+@dataclass(frozen=True)
+class _Choices:
+    """The levels to draw from. Copied environments share them."""
+
+    levels: list[Level]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+def _choices(path: str) -> _Choices:
+    return _gathered(path, fingerprint(path))
+
+
+@lru_cache(maxsize=8)
+def _gathered(path: str, state: tuple[tuple[str, int, int], ...]) -> _Choices:
+    """The levels of the path in that state, gathered once for all environments."""
+    return _Choices(find_levels(path))

@@ -1,0 +1,73 @@
+"""Gymnasium spaces of text worlds: named actions, any text, and texts over an alphabet. No world is known here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+
+class ActionNames(spaces.Space[str]):
+    """Actions by name, in any case; `sample` draws among the names as they are written."""
+
+    def __init__(self, names: Sequence[str], seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(dtype=str, seed=seed)
+        self.names = tuple(names)
+        self._by_key = {name.lower(): name for name in self.names} | {name: name for name in self.names}
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        return False
+
+    def name_of(self, text: str) -> str | None:
+        """The action as it is written in the environment, or None where there is no such action."""
+        return self._by_key.get(text) or self._by_key.get(text.strip().lower())
+
+    def contains(self, x: Any) -> bool:
+        return isinstance(x, str) and self.name_of(x) is not None
+
+    def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
+        """One of the names. Masks are not offered: every action may be tried in every state."""
+        if mask is not None or probability is not None:
+            raise ValueError("the action names take neither a mask nor probabilities")
+        return self.names[int(self.np_random.integers(len(self.names)))]
+
+    def __repr__(self) -> str:
+        return f"ActionNames({', '.join(self.names)})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActionNames) and other.names == self.names
+
+
+class AnyText(spaces.Space[str]):
+    """Any text whatever, for worlds whose actions have no names; `sample` draws short texts of printable ASCII."""
+
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(dtype=str, seed=seed)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        return False
+
+    def contains(self, x: Any) -> bool:
+        return isinstance(x, str)
+
+    def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
+        """A text of up to 20 characters. Masks are not offered: anything may be said in every state."""
+        if mask is not None or probability is not None:
+            raise ValueError("any text takes neither a mask nor probabilities")
+        codes = self.np_random.integers(32, 127, size=int(self.np_random.integers(21)))
+        return "".join(map(chr, codes))
+
+    def __repr__(self) -> str:
+        return "AnyText()"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AnyText)
+
+
+def text_space(alphabet: Iterable[str], max_length: int) -> spaces.Text:
+    """Texts of these characters up to that length, line breaks included."""
+    return spaces.Text(max_length=max_length, min_length=0, charset=frozenset("".join(alphabet)) | {"\n"})

@@ -1,0 +1,130 @@
+"""The shortest way to a perfect purchase for somebody who knows which product a goal was made from.
+
+It is advice, not play: another product may serve the same request, and an oracle does not look for it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from envs.base import Hint
+from envs.webshop import pages, reward
+from envs.webshop.catalogue import Catalogue, Goal
+from envs.webshop.pages import PER_PAGE, Place
+from envs.webshop.search import words
+
+_UNREACHABLE = 10**6
+
+
+class Oracle:
+    """Advice for one goal of a catalogue. Searching is done once, when first asked."""
+
+    def __init__(self, catalogue: Catalogue, goal: Goal) -> None:
+        self.catalogue, self.goal = catalogue, goal
+        self.target = catalogue.by_asin[goal.asin.lower()]
+        self.product = catalogue.products[self.target]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Oracle:
+        return self  # what it knows follows from the goal alone
+
+    @cached_property
+    def wanted(self) -> dict[str, str]:
+        """The options to choose on the product's page: group → label to click."""
+        known = list(pages.labels(self.product).items())
+        wanted: dict[str, str] = {}
+        for value in self.goal.options:
+            same = [(label, group) for label, (group, own) in known if own == value and group not in wanted]
+            colour = reward.normal_colour(value)
+            near = (
+                (label, group)
+                for label, (group, own) in known
+                if group not in wanted and reward.alike(reward.normal_colour(own), colour)
+            )
+            label, group = same[0] if same else next(near, ("", ""))
+            if label:
+                wanted[group] = label
+        return wanted
+
+    @cached_property
+    def best(self) -> float:
+        """The highest reward that the product can bring."""
+        known = pages.labels(self.product)
+        return reward.score(self.product, [known[label][1] for label in self.wanted.values()], self.goal).total
+
+    @cached_property
+    def search(self) -> tuple[str, int]:
+        """Words that find the product, and on which page of the results; the shortest of those that find it soonest."""
+        product = self.product
+        whole = f"{product.title} {product.description}"
+        best = ("", _UNREACHABLE)
+        for terms in (product.query, _first(product.title, 6), _first(product.title, 60), _first(whole, 60)):
+            found = self.catalogue.index.find(terms)
+            page = found.index(self.target) // PER_PAGE + 1 if self.target in found else _UNREACHABLE
+            if page < best[1]:
+                best = (terms, page)
+            if page == 1:
+                break
+        return best
+
+    def hint(self, place: Place, last: reward.Score | None) -> Hint:
+        """Every best next action, and how many actions a perfect purchase takes from here."""
+        if place.kind == "done":
+            total = last.total if last else 0.0
+            if total == 1:
+                return Hint(distance=0, value=1.0)
+            return Hint(value=total, solvable="no", reason=f"what was bought fits the request only to {total:.2f}")
+        if place.product != self.target and self.target not in place.found and self.search[1] == _UNREACHABLE:
+            return Hint(solvable="unknown", reason="no search that the oracle tries finds the product")
+        actions, distance = self._on_product(place) if place.product == self.target else self._elsewhere(place)
+        if self.best < 1:
+            reason = f"the product that was asked for fits its own request only to {self.best:.2f}"
+            return Hint(actions=actions, value=self.best, solvable="unknown", reason=reason)
+        return Hint(actions=actions, distance=distance)
+
+    @property
+    def _purchase(self) -> int:
+        """Actions from the product's page, with nothing chosen, to the purchase."""
+        return len(self.wanted) + 1
+
+    @property
+    def _from_search(self) -> int:
+        return 1 + (self.search[1] - 1) + 1 + self._purchase
+
+    def _on_product(self, place: Place) -> tuple[list[str], int]:
+        known = pages.labels(self.product)
+        missing = [label for group, label in self.wanted.items() if place.chosen.get(group) != known[label][1]]
+        if place.kind != "product":
+            return [f"click[{pages.PREVIOUS}]"], 1 + len(missing) + 1
+        names = missing or [pages.BUY]
+        return [f"click[{name}]" for name in names], len(missing) + 1
+
+    def _elsewhere(self, place: Place) -> tuple[list[str], int]:
+        if place.kind == "search":
+            return [f"search[{self.search[0]}]"], self._from_search
+        anew, backward = 1 + self._from_search, self._through_results(place)
+        ways: list[str] = [f"click[{pages.BACK}]"] if anew <= backward else []
+        if backward <= anew:
+            ways.insert(0, self._backward(place))
+        return ways, min(anew, backward)
+
+    def _through_results(self, place: Place) -> int:
+        """Actions by way of the results at hand, or a number above any other where the product is not among them."""
+        if self.target not in place.found:
+            return _UNREACHABLE
+        page = place.found.index(self.target) // PER_PAGE + 1
+        up = {"results": 0, "product": 1}.get(place.kind, 2)
+        return up + abs(page - place.number) + 1 + self._purchase
+
+    def _backward(self, place: Place) -> str:
+        if place.kind != "results":
+            return f"click[{pages.PREVIOUS}]"
+        page = place.found.index(self.target) // PER_PAGE + 1
+        if page == place.number:
+            return f"click[{self.product.asin.lower()}]"
+        return f"click[{pages.NEXT if page > place.number else pages.PREVIOUS}]"
+
+
+def _first(text: str, count: int) -> str:
+    """The first so many words, as they can stand in a search."""
+    return " ".join(words(text)[:count])

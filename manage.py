@@ -1,0 +1,20 @@
+#!/usr/bin/env python
+"""Django's command line, for the settings in webapp/settings.py."""
+
+import os
+import sys
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    try:
+        from django.core.management import execute_from_command_line
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] in {"django", "psycopg", "redis", "celery"}:
+            sys.exit(f"{error.name} is not installed for {sys.executable}: `make up` sets everything up in .venv.")
+        raise
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+// @ts-check
+/** The curves of several runs over each other: whose are shown, and where a point leads to. */
+
+import { CurveBoard, tools } from "./curve_board.js";
+import { need, setText } from "./svg.js";
+
+const REFRESH = 15_000;
+const root = document.querySelector("[data-curves]");
+
+/** @param {HTMLElement} root */
+function start(root) {
+  /** @type {import("./curve_board.js").Source[]} */
+  const sources = JSON.parse(document.getElementById("sources")?.textContent ?? "[]");
+  const status = need(document, "[data-curve-words]");
+  const board = new CurveBoard(root, sources, {
+    say: (words) => setText(status, words),
+    address: ({ name }, iteration) => {
+      const shown = sources.filter((source) => source.shown);
+      const [family, suite] = name.split("/");
+      const exam = family === "eval" ? `&split=eval&suite=${encodeURIComponent(suite)}` : "";
+      return shown.length === 1 ? `/runs/${shown[0].slug}/trajectories?iteration=${iteration}${exam}` : null; // whose would it be?
+    },
+  });
+  tools(board, document);
+  for (const box of document.querySelectorAll("input[data-source]")) {
+    box.addEventListener("change", () => {
+      for (const source of sources) {
+        if (source.slug === box.getAttribute("data-source")) source.shown = /** @type {HTMLInputElement} */ (box).checked;
+      }
+      board.redraw();
+    });
+  }
+  if (root.dataset.active !== undefined) window.setInterval(() => document.hidden || board.refresh(), REFRESH);
+}
+
+if (root instanceof HTMLElement) start(root);

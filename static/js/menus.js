@@ -1,0 +1,21 @@
+// @ts-check
+/** Menus (`details.menu`) close by Escape, by a click elsewhere, and when the focus leaves them. */
+
+/** @param {Element | null} but stays open */
+function closeAll(but) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (menu !== but) menu.removeAttribute("open");
+}
+
+/** @param {EventTarget | null} target */
+const menuOf = (target) => (target instanceof Element ? target.closest("details.menu") : null);
+
+document.addEventListener("click", (event) => closeAll(menuOf(event.target)));
+document.addEventListener("focusin", (event) => closeAll(menuOf(event.target)));
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  const menu = document.querySelector("details.menu[open]");
+  if (!menu) return;
+  closeAll(null);
+  const summary = menu.querySelector("summary");
+  if (summary instanceof HTMLElement) summary.focus();
+});

@@ -1,0 +1,9 @@
+// @ts-check
+/** Sample boards on the page of environments. */
+
+import { BoardView } from "./board.js";
+
+const boards = JSON.parse(document.getElementById("boards")?.textContent ?? "{}");
+for (const host of document.querySelectorAll("[data-sample]")) {
+  new BoardView(/** @type {HTMLElement} */ (host)).show(boards[host.getAttribute("data-sample") ?? ""] ?? null);
+}

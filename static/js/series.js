@@ -1,0 +1,85 @@
+// @ts-check
+/** Curves as numbers: smoothing and lining series up on one axis. Pure functions, nothing is drawn here. */
+
+/** @typedef {Array<[number, number]>} Points */
+
+/**
+ * Exponential average that weighs by the distance in iterations, without the bias of its start.
+ * @param {number[]} iterations
+ * @param {number[]} values
+ * @param {number} smoothing 0 (none) to just below 1: what of the past is left after one iteration
+ * @returns {number[]}
+ */
+export function smooth(iterations, values, smoothing) {
+  if (smoothing <= 0) return values;
+  let average = 0;
+  let weight = 0;
+  let last = iterations[0] ?? 0;
+  return values.map((value, index) => {
+    const decay = smoothing ** (iterations[index] - last);
+    average = average * decay + (1 - smoothing) * value;
+    weight = weight * decay + (1 - smoothing);
+    last = iterations[index];
+    return average / weight;
+  });
+}
+
+/**
+ * Series on the union of their x values, as uPlot wants them: [xs, ys, ys, …] with null where a series has no point.
+ * @param {Points[]} series
+ * @returns {Array<Array<number|null>>}
+ */
+export function align(series) {
+  const xs = [...new Set(series.flatMap((points) => points.map(([x]) => x)))].sort((a, b) => a - b);
+  const at = new Map(xs.map((x, index) => [x, index]));
+  return [xs, ...series.map((points) => {
+    /** @type {Array<number|null>} */
+    const ys = new Array(xs.length).fill(null);
+    for (const [x, y] of points) ys[/** @type {number} */ (at.get(x))] = y;
+    return ys;
+  })];
+}
+
+/** The curves of the live page have at most so many buckets. */
+const BUCKETS = 200;
+
+/**
+ * The smallest power of two that cuts the iterations 0 to `last` into at most so many buckets; as webapp/runs/curves.py.
+ * @param {number} last
+ */
+export function strideOf(last) {
+  let stride = 1;
+  while (Math.floor(last / stride) >= BUCKETS) stride *= 2;
+  return stride;
+}
+
+/**
+ * Of each bucket its lowest, highest and last point: what the server keeps, so that what arrives live can be added to it.
+ * Doing it again with the same or twice the width gives what doing it once would have given.
+ * @template {number[]} P
+ * @param {P[]} points in order
+ * @param {number} stride width of a bucket; 0 keeps all
+ * @param {number} [x] index of the value on the axis
+ * @param {number} [y] index of the metric's value
+ * @returns {P[]}
+ */
+export function compress(points, stride, x = 0, y = 1) {
+  if (stride <= 0) return points;
+  /** @type {P[]} */
+  const kept = [];
+  let begin = 0;
+  while (begin < points.length) {
+    const bucket = Math.floor(points[begin][x] / stride);
+    let end = begin;
+    let low = begin;
+    let high = begin;
+    while (end < points.length && Math.floor(points[end][x] / stride) === bucket) {
+      if (points[end][y] < points[low][y]) low = end;
+      if (points[end][y] > points[high][y]) high = end;
+      end += 1;
+    }
+    for (const at of [...new Set([low, high, end - 1])].sort((a, b) => a - b)) kept.push(points[at]);
+    begin = end;
+  }
+  return kept;
+}

@@ -1,0 +1,133 @@
+// @ts-check
+/**
+ * The shapes that travel: the snapshot of a run's page, the events of its journal, a trajectory for the player.
+ * Only types live here; nothing of it is loaded by a browser.
+ */
+
+/** @typedef {{name: string, tone?: "floor"|"wall"|"goal"|"danger"|"good"|"bad"|"piece"|"player", glyph?: string|null}} Sign */
+/** @typedef {{kind: "grid", theme: string, rows: string[], legend?: Record<string, Sign>|null}} GridBoard */
+/** @typedef {{name: string, pulls: number, total: number, last?: number|null}} Arm */
+/** @typedef {{kind: "arms", arms: Arm[]}} ArmsBoard */
+/** @typedef {{text: string, detail: string, action: string, chosen: boolean}} PageItem */
+/** @typedef {{layout: "note"|"buttons"|"list"|"choices"|"text", title: string, items: PageItem[]}} PageSection */
+/** @typedef {{kind: "page", title: string, address: string, sections: PageSection[], last?: string|null}} PageBoard */
+/** @typedef {{kind: "text", text: string}} TextBoard */
+/** @typedef {GridBoard|ArmsBoard|PageBoard|TextBoard} Board */
+
+/**
+ * @typedef {object} Hint
+ * @property {string[]} [actions]
+ * @property {number|null} [distance]
+ * @property {number|null} [value]
+ * @property {"yes"|"no"|"unknown"} [solvable]
+ * @property {string|null} [reason]
+ */
+
+/**
+ * @typedef {object} ActionRecord
+ * @property {string} text
+ * @property {"executed"|"ignored"|"illegal"} status
+ * @property {string|null} [name]
+ * @property {number} [reward]
+ * @property {boolean} [effective]
+ * @property {string|null} [actual]
+ * @property {Board|null} [board]
+ * @property {Hint|null} [hint]
+ */
+
+/**
+ * @typedef {object} Turn
+ * @property {number} turn
+ * @property {string} state
+ * @property {string} response
+ * @property {string} thought
+ * @property {string} answer
+ * @property {boolean} format_valid
+ * @property {string|null} [problem]
+ * @property {ActionRecord[]} actions
+ * @property {number} reward
+ * @property {Record<string, number>} terms
+ * @property {number} tokens
+ * @property {boolean} truncated
+ * @property {number} entropy
+ * @property {number} logprob
+ */
+
+/** @typedef {{text: string, id: number, p: number, logprob: number, entropy: number, advantage: number|null}} Token */
+/** @typedef {{turn: number, tokens: Token[]}} TokenTurn */
+
+/** @typedef {{turn: number, action: number, reason: string}} LostAt */
+
+/**
+ * A trajectory as the stage and the player read it.
+ * @typedef {object} Trajectory
+ * @property {string} id
+ * @property {string} slug
+ * @property {number} group
+ * @property {number} member
+ * @property {Board} board
+ * @property {Hint|null} [hint]
+ * @property {Turn[]} turns
+ * @property {boolean|null} [success]
+ * @property {string|null} [end]
+ * @property {number|null} [total_reward]
+ * @property {LostAt|null} [lost_at]
+ */
+
+/** @typedef {{id: string, slug: string, turns: number, status: "waiting"|"playing"|"success"|"failed", format_error: boolean}} Member */
+/** @typedef {{group: number, mean: number|null, std: number|null, kept: boolean|null, members: Member[]}} WallGroup */
+/** @typedef {{iteration: number, split: string, groups: WallGroup[]}} Wall */
+
+/**
+ * @typedef {object} Finished
+ * @property {string} id
+ * @property {string} slug
+ * @property {number} group
+ * @property {number} member
+ * @property {boolean} success
+ * @property {string} end
+ * @property {number} total_reward
+ * @property {number} turns
+ * @property {number} actions
+ * @property {LostAt|null} [lost_at]
+ */
+
+/**
+ * @typedef {object} Phase
+ * @property {string} phase
+ * @property {number} iteration
+ * @property {number} done
+ * @property {number} total
+ * @property {string} unit
+ * @property {number|null} [tokens_per_second]
+ * @property {number|null} [eta_seconds]
+ */
+
+/** @typedef {{iteration: number, suite: string, success: number, success_low: number, success_high: number, prompts: number, final: boolean}} Evaluation */
+/** @typedef {{state: "healthy"|"watch"|"trapped", message: string, iteration: number}} Alarm */
+/** @typedef {Alarm & {undone: boolean}} PastAlarm */
+/** @typedef {{number: number, from_iteration: number, to_iteration: number, changes: Record<string, string>}} Rewind */
+/** @typedef {{level: "info"|"warning"|"error", message: string}} Notice */
+
+/**
+ * @typedef {object} Snapshot
+ * @property {number} seq
+ * @property {number} attempt
+ * @property {string} state
+ * @property {{slug: string, title: string, iterations: number, group_size: number, groups: number, environment: string, device: string, started_at: string|null}} run
+ * @property {Phase|null} phase
+ * @property {Wall|null} wall
+ * @property {Finished[]} finished
+ * @property {Record<string, Array<[number, number]>>} curves
+ * @property {Evaluation[]} evaluations
+ * @property {Alarm|null} alarm
+ * @property {PastAlarm[]} alarms
+ * @property {Rewind[]} rewinds
+ * @property {Record<string, Array<[number, number, number]>>} evidence sign → iteration, value, limit
+ * @property {Trajectory|null} stage
+ * @property {Notice[]} notices
+ */
+
+/** An event of the journal; `type` says which. @typedef {{type: string, seq: number} & Record<string, any>} Event */
+
+export {};

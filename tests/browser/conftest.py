@@ -1,0 +1,78 @@
+"""A browser beside the running product. Every page is watched: an error in its console or a foreign request fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
+
+from tests.live import LiveStack
+
+PATIENCE = 120_000
+
+
+@dataclass
+class Watch:
+    """What pages did that they should not."""
+
+    host: str
+    faults: list[str] = field(default_factory=list)
+
+    def attach(self, page: Page) -> None:
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.faults.append(f"error on {page.url}: {error}"))
+        page.on("request", self._request)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        cut_on_purpose = "ERR_INTERNET_DISCONNECTED" in message.text
+        if message.type == "error" and not cut_on_purpose:
+            self.faults.append(f"console: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        address = urlsplit(request.url)
+        if address.scheme in {"http", "https", "ws", "wss"} and address.netloc != self.host:
+            self.faults.append(f"a request to {request.url}")
+
+
+def sign_in(page: Page, stack: LiveStack) -> None:
+    """Log in with name and password."""
+    page.goto("/login")
+    page.get_by_label("Name").fill(stack.username)
+    page.get_by_label("Password").fill(stack.password)
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("heading", name="Runs", exact=True).wait_for()
+
+
+@pytest.fixture
+def new_context(browser: Browser, live_stack: LiveStack) -> Iterator[Callable[..., BrowserContext]]:
+    """A browser of its own, without anybody's cookies. Its pages are watched until the end of the test."""
+    watch = Watch(urlsplit(live_stack.url).netloc)
+    contexts = []
+
+    def make(**options: object) -> BrowserContext:
+        context = browser.new_context(base_url=live_stack.url, **options)  # type: ignore[arg-type]
+        context.set_default_timeout(PATIENCE)
+        context.grant_permissions(["clipboard-read", "clipboard-write"], origin=live_stack.url.rstrip("/"))
+        context.on("page", watch.attach)
+        contexts.append(context)
+        return context
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert not watch.faults, "\n".join(watch.faults)
+
+
+@pytest.fixture
+def signed_in(new_context: Callable[..., BrowserContext], live_stack: LiveStack) -> Callable[..., Page]:
+    """A page of somebody who has logged in with name and password."""
+
+    def make(**options: object) -> Page:
+        page = new_context(**options).new_page()
+        sign_in(page, live_stack)
+        return page
+
+    return make

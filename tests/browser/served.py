@@ -1,0 +1,54 @@
+"""Pages as the site answers them, without a server: the browser's requests are answered by Django's test client.
+
+For what looks at many pages at once; what a page does with a server is tested against the whole product.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from django.db import connection
+from django.test import Client
+from playwright.sync_api import BrowserContext, Route
+
+from webapp.settings import ROOT
+
+ORIGIN = "http://pages.localhost"  # which browsers trust like https
+KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_DROPPED = {"content-length", "content-encoding", "set-cookie"}
+
+
+def serve(context: BrowserContext, client: Client) -> None:
+    """Answer everything the context's pages ask for on behalf of the client. Websockets stay open and silent.
+
+    The answers are made on another connection to the database: they show what is committed.
+    """
+
+    def answer(route: Route) -> None:
+        address = urlsplit(route.request.url)
+        file = ROOT / address.path.lstrip("/")
+        if address.path.startswith("/static/"):
+            found = file if file.is_file() else _of_packages(address.path)
+            if found is None:
+                route.fulfill(status=404)
+            else:
+                route.fulfill(path=found, content_type=KINDS.get(file.suffix, "application/octet-stream"))
+            return
+        asked = f"{address.path}?{address.query}" if address.query else address.path
+        try:
+            response = client.get(asked, HTTP_HOST="localhost")
+            body = b"".join(response.streaming_content) if response.streaming else response.content
+        finally:
+            connection.close()  # the browser's callbacks have one of their own, which nobody else would close
+        headers = {name: value for name, value in response.headers.items() if name.lower() not in _DROPPED}
+        route.fulfill(status=response.status_code, body=body, headers=headers)
+
+    context.route("**/*", answer)
+    context.route_web_socket("**/ws/**", lambda socket: None)
+
+
+def _of_packages(path: str) -> str | None:
+    from django.contrib.staticfiles import finders
+
+    found = finders.find(path.removeprefix("/static/"))
+    return found if isinstance(found, str) else None

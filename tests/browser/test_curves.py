@@ -1,0 +1,71 @@
+"""Curves in a real browser: they draw, zoom, answer the keyboard and lead to trajectories; runs are compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.live import LiveStack
+from tests.webapp import played
+from trainer.config import RunConfig
+
+pytestmark = pytest.mark.browser
+
+
+def imported(stack: LiveStack, folder: Path, title: str) -> str:
+    """A run of twelve iterations that was played elsewhere; its slug."""
+    config = RunConfig(iterations=12)
+    config.rollout.groups, config.rollout.group_size = 2, 2
+    played.write(folder, config, 12)
+    said = stack.manage("import_journal", str(folder), "--title", title, "--user", stack.username)
+    found = re.search(r"/runs/([-\w]+)/", said)
+    assert found, said
+    return found[1]
+
+
+def test_curves_draw_zoom_answer_the_keyboard_and_lead_to_trajectories(
+    live_stack: LiveStack, signed_in: Callable[..., Page], tmp_path: Path
+) -> None:
+    first = imported(live_stack, tmp_path / "first", "First")
+    second = imported(live_stack, tmp_path / "second", "Second")
+    page = signed_in()
+
+    page.goto(f"/runs/{first}/curves")
+    card = page.locator('[data-metric="reward/mean"]')
+    plot = card.locator("[data-plot]")
+    expect(card.locator("canvas")).to_be_visible()
+    plot.focus()
+    page.keyboard.press("Home")
+    expect(card.locator("[data-value]")).to_contain_text("at 1")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("[data-curve-words]")).to_contain_text("at 2")
+    with page.expect_response(lambda response: "curves.json" in response.url and "from=" in response.url):
+        page.keyboard.press("+")
+    page.get_by_role("button", name="Show everything").click()
+    page.get_by_label("Filter").fill("entropy")
+    expect(card).to_be_hidden()
+    expect(page.locator('[data-metric="entropy/mean"] canvas')).to_be_visible()
+    expect(page).to_have_url(re.compile("metric=entropy"))
+    page.get_by_label("Over").select_option("tokens")
+    entropy = page.locator('[data-metric="entropy/mean"][data-axis="tokens"] [data-plot]')
+    entropy.focus()
+    page.keyboard.press("End")
+    expect(page.locator("[data-curve-words]")).to_contain_text("iteration 12")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="PNG picture of Entropy").click()
+    assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
+    entropy.focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/trajectories\?iteration=12"))
+
+    page.goto(f"/compare?runs={first},{second}")
+    shown = page.locator('[data-metric="reward/mean"]')
+    expect(shown.locator("canvas")).to_be_visible()
+    expect(shown.locator("[data-value]")).to_contain_text("·")
+    page.get_by_label("Show the curves of B").uncheck()
+    expect(shown.locator("[data-value]")).not_to_contain_text("·")

@@ -1,0 +1,92 @@
+"""The explorer in a browser: filters that work in place, the address, Back, keys, and new trajectories while live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.live import LiveStack
+
+pytestmark = pytest.mark.browser
+PATIENCE = 60_000
+expect.set_options(timeout=PATIENCE)
+
+SET_UP = """
+from tests.webapp.trajectories.scripted import story, tell
+from trainer.config import RunConfig
+from webapp.runs.models import Run
+from webapp.teams.models import Team
+config = RunConfig(iterations=8).model_dump(mode="json")
+run = Run.objects.create(team=Team.objects.first(), title="Told by a script", config=config, environment="Sokoban")
+tell(run, story()[:-40])
+print("slug=" + run.slug)
+"""
+GO_ON = """
+from tests.webapp.trajectories.scripted import story, tell
+from webapp.runs.models import Run
+tell(Run.objects.get(slug="{slug}"), story()[-40:])
+"""
+END = """
+from webapp.runs.models import Run
+Run.objects.filter(slug="{slug}").update(state="finished")
+"""
+
+
+def test_a_reader_filters_sorts_walks_and_is_offered_what_is_new(
+    live_stack: LiveStack, signed_in: Callable[..., Page]
+) -> None:
+    slug = live_stack.manage("shell", input=SET_UP).split("slug=")[1].split()[0]
+    page = signed_in()
+    page.goto(f"/runs/{slug}/trajectories")
+    page.wait_for_selector("html.explorer-ready")
+    facts, rows = page.locator("[data-facts]"), page.locator("[data-row]")
+
+    page.get_by_label("Outcome").select_option("Solved")
+    expect(facts).to_contain_text("100.0 % solved")
+    page.wait_for_url("**/trajectories?outcome=success")
+    page.get_by_role("searchbox").fill("corner")
+    page.wait_for_url("**/trajectories?outcome=success&text=corner")
+    expect(page.locator("mark").first).to_have_text("corner")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+
+    page.get_by_text("More filters").click()
+    page.get_by_label("Turns, from").fill("many")
+    page.get_by_label("Turns, from").press("Tab")
+    expect(page.locator("#turns_min-error")).to_have_text("“many” is not a whole number, such as 12.")
+    expect(page.get_by_label("Turns, from")).to_have_attribute("aria-invalid", "true")
+    page.get_by_label("Turns, from").fill("")
+    page.get_by_label("Turns, from").press("Tab")
+    expect(page.locator("#turns_min-error")).to_be_empty()
+
+    page.get_by_role("link", name="Reward").click()
+    page.wait_for_url("**sort=-reward")
+    expect(page.locator("th[aria-sort=descending]")).to_contain_text("Reward")
+    page.go_back()
+    page.wait_for_url("**/trajectories?outcome=success&text=corner")
+    expect(page.get_by_role("searchbox")).to_have_value("corner")
+
+    page.goto(f"/runs/{slug}/trajectories?split=train")
+    page.wait_for_selector("html.explorer-ready")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(rows.nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    expect(rows.nth(0)).to_be_focused()
+
+    before = int((facts.text_content() or "").split(" found")[0])
+    live_stack.manage("shell", input=GO_ON.format(slug=slug))
+    offer = page.locator("[data-new]")
+    expect(offer).to_be_visible()
+    fresh = int((offer.text_content() or "").split(" new")[0])
+    expect(facts).to_contain_text(f"{before + fresh} found")
+    offer.click()
+    expect(facts).to_contain_text(f"{before + fresh} found")
+    expect(page.locator("[data-new]")).to_be_hidden()
+
+    rows.nth(0).click()
+    page.get_by_role("link", name="group and prompt in full").click()
+    page.get_by_role("link", name="thoughts side by side").first.click()
+    expect(page.get_by_role("heading", name="Thoughts side by side")).to_be_visible()
+    live_stack.manage("shell", input=END.format(slug=slug))

@@ -1,0 +1,113 @@
+"""A stranger's grid in a real browser: tones take the page's colours, pieces keep their nodes and slide."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from envs.base import GridBoard, Symbol
+from webapp.settings import ROOT
+
+ORIGIN = "http://board.test"
+KINDS = {"js": "text/javascript", "css": "text/css"}
+LEGEND = {
+    "#": Symbol(name="hedge", tone="wall"),
+    "w": Symbol(name="wolf", tone="danger", glyph="W"),
+    "h": Symbol(name="home", tone="goal"),
+    "s": Symbol(name="sheep", tone="piece", glyph="s1"),
+    "m": Symbol(name="shepherd", tone="player"),
+}
+
+
+def board(*rows: str, legend: bool = True) -> str:
+    grid = GridBoard(theme="meadow", rows=list(rows), legend=LEGEND if legend else None)
+    return json.dumps(grid.model_dump(exclude_none=True))
+
+
+@pytest.fixture(params=["light", "dark"])
+def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 400, "height": 400}, color_scheme=request.param)
+    shown = context.new_page()
+    faults: list[str] = []
+    shown.on("pageerror", lambda error: faults.append(str(error)))
+    styles = "".join(f'<link rel="stylesheet" href="/static/css/{name}.css">' for name in ("base", "player"))
+    text = f"""<!doctype html><html><head>{styles}</head><body><div class="board" style="width: 300px"></div>
+    <script type="module">
+    import {{ BoardView }} from "/static/js/board.js";
+    window.view = new BoardView(document.querySelector(".board"));
+    </script></body></html>"""
+
+    def serve(route: Route) -> None:
+        path = route.request.url.removeprefix(ORIGIN)
+        file = ROOT / path.lstrip("/")
+        if path == "/":
+            route.fulfill(body=text, content_type="text/html; charset=utf-8")
+        elif file.is_file():
+            route.fulfill(body=file.read_bytes(), content_type=KINDS[file.suffix[1:]])
+        else:
+            route.fulfill(status=204)
+
+    context.route("**/*", serve)
+    shown.goto(f"{ORIGIN}/")
+    shown.wait_for_function("window.view")
+    yield shown
+    context.close()
+    assert not faults
+
+
+def show(page: Page, board: str, animate: bool = False) -> None:
+    page.evaluate(f"view.show({board}, {{animate: {str(animate).lower()}}})")
+
+
+def style(page: Page, selector: str, name: str) -> str:
+    found = page.evaluate("([s, n]) => getComputedStyle(document.querySelector(s))[n]", [selector, name])
+    assert isinstance(found, str)
+    return found
+
+
+def colour(page: Page, variable: str) -> str:
+    """A custom property of the page as a computed colour."""
+    found = page.evaluate(
+        "(v) => { const n = document.createElement('i'); n.style.color = `var(${v})`; document.body.append(n);"
+        " const c = getComputedStyle(n).color; n.remove(); return c; }",
+        variable,
+    )
+    assert isinstance(found, str)
+    return found
+
+
+def test_tones_have_the_colours_of_the_page(page: Page) -> None:
+    show(page, board("#w#", "sm ", "  h"))
+    assert style(page, ".tone.danger", "stroke") == colour(page, "--bad")
+    assert style(page, ".tone.goal", "stroke") == colour(page, "--good")
+    assert style(page, ".glyph.danger", "fill") == colour(page, "--bad")
+    assert style(page, ".sign .disc", "fill") == colour(page, "--box")
+    expect(page.locator(".glyph.danger")).to_have_text("W")
+    expect(page.locator(".board")).to_have_attribute(
+        "aria-label",
+        "Board, 3 rows by 3 columns. wolf at row 1, column 2. home at row 3, column 3. sheep at row 2, column 1. "
+        "shepherd at row 2, column 2.",
+    )
+
+
+def test_pieces_keep_their_nodes_when_they_move_and_go_when_they_are_gone(page: Page) -> None:
+    show(page, board("#w#", "sm ", "  h"))
+    page.evaluate("window.sheep = document.querySelector('.sign')")
+    show(page, board("#w#", " ms", "  h"), animate=True)
+    assert page.evaluate("document.querySelector('.sign') === window.sheep")
+    assert page.evaluate("window.sheep.style.transform") == "translate(2px, 1px)"
+    show(page, board("#w#", " m ", "  h"))
+    expect(page.locator(".sign")).to_have_count(0)
+    page.evaluate("view.ghost('Up')")
+    expect(page.locator(".arrow.ghost")).to_have_count(1)
+
+
+def test_without_a_legend_an_unknown_theme_stays_text_and_comes_back_as_a_picture(page: Page) -> None:
+    show(page, board("#w#", "sm ", legend=False))
+    expect(page.locator(".board pre")).to_have_text("#w#\nsm ")
+    show(page, board("#w#", "sm "))
+    expect(page.locator(".board pre")).to_have_count(0)
+    expect(page.locator(".sign")).to_have_count(1)

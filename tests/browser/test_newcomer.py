@@ -1,0 +1,199 @@
+"""What a newcomer does, on the running product with the real trainer: from the form to a link on a second machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.browser.conftest import PATIENCE, sign_in
+from tests.live import LiveStack
+from trainer.warmup import SHIPPED
+
+expect.set_options(timeout=PATIENCE)
+SMALL = {
+    "name": "A newcomer's run", "iterations": "3", "rollout.groups": "2", "rollout.group_size": "4",
+    "optimizer.update_batch": "4", "evaluation.prompts": "8", "policy.threads": "1",
+}  # fmt: skip
+
+
+def launch(page: Page, **changes: str) -> str:
+    """Launch a small run from the form. Its address."""
+    page.goto("/runs/new")
+    page.get_by_role("link", name=re.compile("^Sokoban, StarPO-S, pocket policy", re.IGNORECASE)).click()
+    for name, value in (SMALL | changes).items():
+        page.locator(f'[name="{name}"]').fill(value)
+    page.get_by_role("button", name="Launch", exact=True).click()
+    page.wait_for_url(re.compile(r"/runs/(?!new)\w+/$"))
+    return page.url
+
+
+@pytest.fixture(scope="session")
+def played(browser: Browser, live_stack: LiveStack) -> str:
+    """The path of a run that has finished, launched once for all tests that only look at it."""
+    page = browser.new_context(base_url=live_stack.url).new_page()
+    page.set_default_timeout(PATIENCE)
+    sign_in(page, live_stack)
+    path = urlsplit(launch(page, **{"policy.model": str(SHIPPED)})).path
+    expect(page.locator(".state").first).to_have_attribute("data-state", "finished")
+    page.context.close()
+    return path
+
+
+def test_from_the_form_to_a_shared_link(
+    signed_in: Callable[..., Page], new_context: Callable[..., BrowserContext], live_stack: LiveStack
+) -> None:
+    page = signed_in()
+
+    # launch, with a slip of the finger on the way
+    page.goto("/runs/new")
+    field = page.get_by_label("Iterations", exact=False).first
+    field.fill("many")
+    expect(page.locator("#f-iterations-error")).to_have_text("must be a whole number, not 'many'")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    field.fill("3")
+    expect(page.locator("#f-iterations-error")).to_have_text("")
+    launch(page)
+
+    # turns arrive by themselves
+    expect(page.locator(".state").first).to_have_attribute("data-state", "running")
+    expect(page.locator("[data-stage] .turn").first).to_be_visible()
+    expect(page.locator("[data-stage] .board svg")).to_be_visible()
+    expect(page.locator("[data-wall] .cell.success, [data-wall] .cell.failed").first).to_be_attached()
+    expect(page.locator("[data-phase]")).to_contain_text("Iteration")
+    expect(page.locator("[data-chart=reward] canvas")).to_be_visible()
+
+    # open a trajectory
+    page.locator("[data-finished] a").first.click()
+    page.wait_for_url(re.compile(r"/t/\w+$"))
+    expect(page.locator("[data-position]")).to_contain_text("Turn 1")
+
+    # step through it with the keyboard
+    page.keyboard.press("ArrowRight")
+    expect(page).to_have_url(re.compile(r"\?turn=\d+(&action=\d+)?$"))
+    page.keyboard.press("End")
+    last = page.locator("[data-position]").inner_text()
+    page.keyboard.press("Home")
+    expect(page.locator("[data-position]")).to_contain_text("Turn 1")
+    page.keyboard.press(" ")
+    page.keyboard.press(" ")
+    page.keyboard.press("End")
+    expect(page.locator("[data-position]")).to_have_text(last)
+
+    # copy the permalink: it opens at the same position
+    page.keyboard.press("c")
+    expect(page.get_by_text("Link to this position copied")).to_be_visible()
+    permalink = page.evaluate("navigator.clipboard.readText()")
+    assert permalink == page.url
+    page.goto(permalink)
+    expect(page.locator("[data-position]")).to_have_text(last)
+
+    # share it, and open the link in a browser that is logged out
+    page.get_by_role("link", name="Share", exact=True).click()
+    page.get_by_role("button", name="Make a link").click()
+    shared = page.locator("[data-share-link]").input_value()
+    stranger = new_context().new_page()
+    stranger.goto(shared)
+    expect(stranger.locator(".board svg")).to_be_visible()
+    expect(stranger.locator("[data-position]")).to_have_text(last)  # it opens where it was shared
+    stranger.keyboard.press("Home")
+    stranger.keyboard.press("End")
+    expect(stranger.locator("[data-position]")).to_have_text(last)
+    stranger.goto(permalink)
+    expect(stranger.get_by_role("heading", name="Log in")).to_be_visible()
+
+    # and take it back
+    page.get_by_text("Revoke …").click()
+    page.get_by_role("button", name="Revoke").click()
+    expect(page.get_by_text("Revoked.")).to_be_visible()
+    assert stranger.request.get(shared).status == 404
+
+
+def a_trajectory(page: Page, run: str) -> str:
+    """The path of a trajectory of that run."""
+    page.goto(run)
+    return str(page.locator("[data-finished] a").first.get_attribute("href"))
+
+
+def test_the_run_page_catches_up_after_the_connection_broke(signed_in: Callable[..., Page]) -> None:
+    page = signed_in()
+    launch(page, iterations="60", **{"policy.model": str(SHIPPED)})
+    expect(page.locator("[data-stage] .turn").first).to_be_visible()
+    before = page.locator("[data-phase]").inner_text()
+    page.evaluate("window.loaded = 'once'")
+    page.context.set_offline(True)
+    expect(page.locator("[data-connection]")).to_be_visible()
+    page.context.set_offline(False)
+    expect(page.locator("[data-connection]")).to_be_hidden()
+    expect(page.locator("[data-phase]")).not_to_have_text(before)
+    expect(page.locator("[data-phase]")).to_contain_text(re.compile(r"Iteration ([2-9]|\d\d) of 60"))
+    assert page.evaluate("window.loaded") == "once", "it was loaded again instead of catching up"
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator(".state").first).to_have_attribute("data-state", "cancelled")
+
+
+def test_everything_on_the_live_page_is_reached_by_keyboard(played: str, signed_in: Callable[..., Page]) -> None:
+    page = signed_in()
+    page.goto(played)
+    page.locator(".wall-cells").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-stage-title]")).to_have_text("Group 1 · trajectory 0")
+    expect(page.locator("[data-wall-words]")).to_contain_text("Group 1, trajectory 0:")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("]")
+    expect(page.locator("[data-stage-title]")).to_have_text("Group 2 · trajectory 0")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("End")
+    expect(page.locator("[data-stage] [data-position]")).to_contain_text("action")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_a_phone(scheme: str, played: str, signed_in: Callable[..., Page]) -> None:
+    phone = signed_in(viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    trajectory = a_trajectory(phone, played)
+    for path in ("/", played, f"{played}trajectories", f"{played}curves", trajectory, "/runs/new", "/environments"):
+        phone.goto(path)
+        wide = phone.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"{path} is {wide} px wider than a phone"
+    shown = phone.evaluate("getComputedStyle(document.body).backgroundColor")
+    phone.get_by_role("button", name="Switch between light and dark").click()
+    assert phone.evaluate("getComputedStyle(document.body).backgroundColor") != shown
+
+
+def test_the_player_slides_nothing_for_those_who_asked_for_less_motion(
+    played: str, signed_in: Callable[..., Page]
+) -> None:
+    calm = signed_in(reduced_motion="reduce")
+    calm.goto(a_trajectory(calm, played))
+    assert calm.locator(".piece.player").evaluate("node => getComputedStyle(node).transitionDuration") == "0s"
+
+
+def test_a_trajectory_reads_without_javascript(
+    played: str, signed_in: Callable[..., Page], new_context: Callable[..., BrowserContext]
+) -> None:
+    page = signed_in()
+    page.goto(a_trajectory(page, played))
+    expect(page.locator("html")).to_have_class(re.compile("ready"))
+    thoughts = page.locator(".turn .thought").all_inner_texts()
+    plain = new_context(java_script_enabled=False)
+    plain.add_cookies(page.context.cookies())  # type: ignore[arg-type]
+    reader = plain.new_page()
+    reader.goto(page.url)
+    assert thoughts
+    assert reader.locator(".turn .thought").all_inner_texts() == thoughts
+
+
+def test_the_first_run_page_is_small(played: str, signed_in: Callable[..., Page]) -> None:
+    page = signed_in()
+    sizes: dict[str, int] = {}
+    page.on("response", lambda response: sizes.update({response.url: response.request.sizes()["responseBodySize"]}))
+    page.goto(played)
+    page.wait_for_load_state("networkidle")
+    total = sum(sizes.values())
+    assert total <= 250_000, f"{total} bytes: {sorted(sizes.items(), key=lambda item: -item[1])[:6]}"

@@ -1,0 +1,107 @@
+"""Sharing from hand to hand in a real browser: the position that was shared, the phone, the frame in another page."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections.abc import Callable, Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.live import LiveStack
+from tests.webapp import played
+from trainer.config import RunConfig
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def run(live_stack: LiveStack, tmp_path: Path) -> str:
+    """The path of a run with two iterations of Sokoban."""
+    config = RunConfig(iterations=2)
+    config.rollout.groups = config.rollout.group_size = 2
+    told = live_stack.manage("import_journal", str(played.write(tmp_path / "journal", config, 2)))
+    found = re.search(r"/runs/\w+/", told)
+    assert found is not None, told
+    return found[0]
+
+
+@pytest.fixture
+def blog(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A folder that another site serves, and its address."""
+    folder = tmp_path / "blog"
+    folder.mkdir()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield folder, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *words: object) -> None:
+        """The test's output is for what goes wrong."""
+
+
+def test_a_position_is_shared_watched_on_a_phone_embedded_and_taken_back(
+    run: str,
+    signed_in: Callable[..., Page],
+    new_context: Callable[..., BrowserContext],
+    live_stack: LiveStack,
+    blog: tuple[Path, str],
+) -> None:
+    page = signed_in()
+    page.goto(f"{run}trajectories")
+    page.locator('a[href^="/t/"]').first.click()
+    expect(page.locator(".board svg")).to_be_visible()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    shown = page.locator("[data-position]").inner_text()
+
+    # the form takes the position along, and Copy copies the stranger's address, not the team's
+    page.get_by_role("link", name="Share", exact=True).click()
+    page.get_by_label("The link ends").select_option("7")
+    page.get_by_role("button", name="Make a link").click()
+    expect(page.get_by_text("Shared. Everybody who has the link")).to_be_visible()
+    expect(page.locator("[data-position]")).to_have_text(shown)
+    page.get_by_role("button", name="Copy", exact=True).click()
+    expect(page.get_by_text("Share link copied")).to_be_visible()
+    address = page.evaluate("navigator.clipboard.readText()")
+    assert re.fullmatch(rf"{re.escape(live_stack.url.rstrip('/'))}/s/\w+", address)
+
+    # on a phone, without an account
+    phone = new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True).new_page()
+    phone.goto(address)
+    expect(phone.locator("[data-position]")).to_have_text(shown)
+    assert phone.evaluate("document.documentElement.scrollWidth") == 390
+    phone.get_by_role("button", name="Embed").click()
+    phone.get_by_label("Starts where the player stands now").check()
+    code = phone.get_by_label("HTML to paste").input_value()
+    assert re.search(r'src="[^"]+/embed/\w+\?turn=\d+', code)
+    phone.get_by_role("button", name="Close").click()
+    phone.keyboard.press("Home")
+    expect(phone.locator("[data-position]")).not_to_have_text(shown)
+
+    # in somebody's blog, at the same position, with its own keys
+    folder, site = blog
+    (folder / "post.html").write_text(f"<!doctype html><link rel=icon href=data:,><p>Look:</p>{code}")
+    reader = page.context.browser.new_context().new_page()  # type: ignore[union-attr]
+    reader.goto(f"{site}/post.html")
+    frame = reader.frame_locator("iframe")
+    expect(frame.locator("[data-position]")).to_have_text(shown)
+    frame.get_by_role("button", name="Forward one action").click()
+    expect(frame.locator("[data-position]")).not_to_have_text(shown)
+
+    # two people looked; taken back, it shows nothing anywhere
+    page.reload()
+    expect(page.get_by_text("2 views")).to_be_visible()
+    page.get_by_text("Revoke …").click()
+    page.get_by_role("button", name="Revoke").click()
+    expect(page.get_by_text("Revoked.")).to_be_visible()
+    reader.reload()
+    expect(frame.get_by_text("This player shows nothing")).to_be_visible()
+    reader.context.close()
+    assert phone.request.get(address).status == 404

@@ -1,0 +1,149 @@
+"""The token view in a real browser, on a shared page: by key and by keyboard, with nothing moving when it arrives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+from pytest_django import Settings
+
+from tests.webapp.conftest import people, run
+from tests.webapp.pages import Visitors, play, who
+from webapp.runs.models import Run
+from webapp.settings import ROOT
+from webapp.trajectories.actions import do_share_trajectory
+from webapp.trajectories.models import TokenArrays, Trajectory
+
+__all__ = ["people", "run", "who"]
+
+ORIGIN = "http://tokens.localhost"  # which browsers trust like https
+KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+Open = Callable[[Trajectory], Page]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tables_beside_the_browser() -> Iterator[None]:
+    """Playwright's loop runs in this thread, and Django would refuse to ask its tables there. Nothing is concurrent."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        yield
+
+
+@pytest.fixture
+def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
+    settings.ECHOSCOPE_VAR = tmp_path
+    play(run)
+    found = Trajectory.objects.filter(run=run, group__kept=True).order_by("-turn_count").first()
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def opened(browser: Browser, who: Visitors) -> Iterator[Open]:
+    """The shared page of a trajectory as the site answers it, with its Content-Security-Policy."""
+    contexts = []
+    faults: list[str] = []
+
+    def make(trajectory: Trajectory) -> Page:
+        link = do_share_trajectory(trajectory, trajectory.run.author)  # type: ignore[arg-type]
+        paths = (f"/s/{link.token}", f"/s/{link.token}/tokens.json")
+        known = {path: who.nobody.get(path) for path in paths}
+        context = browser.new_context(viewport={"width": 1100, "height": 900})
+        contexts.append(context)
+
+        def serve(route: Route) -> None:
+            path = route.request.url.removeprefix(ORIGIN).split("?")[0]
+            file = ROOT / path.lstrip("/")
+            if path in known:
+                route.fulfill(body=known[path].content, headers=dict(known[path].headers))
+            elif file.is_file():
+                route.fulfill(body=file.read_bytes(), content_type=KINDS.get(file.suffix, "application/octet-stream"))
+            else:
+                route.fulfill(status=204)
+
+        context.route("**/*", serve)
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+        page.goto(f"{ORIGIN}{paths[0]}")
+        expect(page.locator("html")).to_have_class(re.compile("ready"))
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert not faults
+
+
+def test_tokens_are_read_by_keyboard_alone(trajectory: Trajectory, opened: Open) -> None:
+    page = opened(trajectory)
+    thoughts = page.locator(".turn .thought").all_inner_texts()
+    page.keyboard.press("t")
+    expect(page.get_by_label("Token view")).to_be_checked()
+    readout = page.locator("[data-token-readout]")
+    expect(readout).to_contain_text("Point at a token")
+    expect(page.locator(".turn .thought").first).to_be_hidden()
+    tokens = page.get_by_role("listbox", name="Tokens of turn 1").get_by_role("option")
+    shown = "".join(tokens.all_text_contents())
+    response = trajectory.turns.get(number=0).event["response"]
+    assert shown == response + "∎"
+
+    page.locator(".turn-state summary").first.focus()
+    page.keyboard.press("Tab")
+    expect(tokens.nth(0)).to_be_focused()
+    expect(readout).to_contain_text(re.compile(r"probability \d.* · token 1 of \d+ in turn 1"))
+    before = page.locator("[data-position]").inner_text()
+    page.keyboard.press("ArrowRight")
+    expect(tokens.nth(1)).to_be_focused()
+    expect(tokens.nth(1)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("End")
+    expect(readout).to_contain_text("End of the response")
+    if trajectory.turn_count > 1:
+        page.keyboard.press("ArrowDown")
+        expect(readout).to_contain_text("token 1 of")
+        expect(readout).to_contain_text("in turn 2")
+    assert page.locator("[data-position]").inner_text() == before, "the player's own keys were not meant"
+
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Token view")).to_be_focused()
+    page.keyboard.press("t")
+    assert page.locator(".turn .thought").all_inner_texts() == thoughts
+
+
+def test_shades_change_with_the_measure_and_nothing_moves(trajectory: Trajectory, opened: Open) -> None:
+    page = opened(trajectory)
+    page.evaluate(
+        "() => { const real = fetch; window.fetch = async (...given) => {"
+        " await new Promise((go) => { window.letIn = go }); return real(...given); } }"
+    )
+    page.keyboard.press("t")
+    expect(page.locator("[data-token-readout]")).to_have_text("Loading the tokens …")
+    places = "[...document.querySelectorAll('.turn')].map((turn) => [turn.offsetTop, turn.offsetHeight])"
+    waiting = page.evaluate(places)
+    page.evaluate("letIn()")
+    expect(page.locator(".token-text .token").first).to_be_attached()
+    assert page.evaluate(places) == waiting
+    select = page.get_by_label("Shade by")
+    select.select_option("advantage")
+    legend = page.locator("[data-token-legend]")
+    expect(legend).to_contain_text("≥ +")
+    assert page.locator(".token-text .token[data-sign='+'], .token-text .token[data-sign='−']").count() > 0
+    line = page.locator(".token-text .token[data-sign='−']").first
+    if line.count():
+        assert "overline" in line.evaluate("node => getComputedStyle(node).textDecorationLine")
+    select.select_option("entropy")
+    expect(legend).to_have_text(re.compile("< 0.1.*≥ 2"))
+    assert page.evaluate(places) == waiting
+
+
+def test_a_trajectory_without_tokens_says_why_and_stays_readable(trajectory: Trajectory, opened: Open) -> None:
+    TokenArrays.objects.all().delete()
+    Run.objects.update(config={"journal": {"tokens": "none"}})
+    page = opened(trajectory)
+    page.keyboard.press("t")
+    expect(page.locator("[data-token-readout]")).to_contain_text("Launch it with journal.tokens = all")
+    expect(page.locator(".turn .thought").first).to_be_visible()
+    expect(page.get_by_label("Shade by")).to_be_disabled()

@@ -1,0 +1,35 @@
+"""The watched thought on the stage of a live run: typed while it is written, then the turn as it was played."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_newcomer import launch
+from tests.live import wait_for
+from trainer.warmup import SHIPPED
+
+NOTE = """() => {
+    window.typed = new Map();
+    new MutationObserver(() => {
+        const item = document.querySelector("[data-stage] .typing");
+        const text = item?.querySelector("[data-typed]")?.textContent ?? "";
+        const key = `${document.querySelector("[data-stage-title]").textContent} ${item?.dataset.turn}`;
+        const known = window.typed.get(key) ?? [];
+        if (item && text && known.at(-1) !== text) window.typed.set(key, [...known, text]);
+    }).observe(document.querySelector("[data-stage]"), { subtree: true, childList: true, characterData: true });
+}"""
+
+
+def test_a_thought_is_typed_while_it_is_written(signed_in: Callable[..., Page]) -> None:
+    page = signed_in()
+    launch(page, iterations="60", **{"policy.model": str(SHIPPED), "rollout.groups": "8", "rollout.group_size": "8"})
+    page.evaluate(NOTE)
+    texts = wait_for(lambda: page.evaluate("[...typed.values()].find((texts) => texts.length >= 3)"), "a thought")
+    for earlier, later in pairwise(texts):
+        assert later.startswith(earlier.rstrip()[:20]), "a thought only grows"
+        assert len(later) > len(earlier)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator(".state").first).to_have_attribute("data-state", "cancelled")

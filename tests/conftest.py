@@ -1,0 +1,81 @@
+"""Servers for the tests: every test process has a PostgreSQL and a Redis of its own, started when first needed.
+
+So that workers of xdist never meet: not in a database, not in a queue, not on a channel. Both servers end with the test
+process, even when it is killed. The whole product as one running group is in `live.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import django
+import pytest
+
+from tests.chromium import browser
+from tests.live import live_stack
+from webapp.services.addresses import free_port
+from webapp.services.postgres import Postgres
+from webapp.services.program import Program, spawn, stop, wait_ready
+from webapp.services.redis import Redis
+
+__all__ = ["browser", "live_stack"]
+
+Server = TypeVar("Server", Postgres, Redis)
+
+HOME = Path(tempfile.mkdtemp(prefix="echoscope-test-"))
+POSTGRES = Postgres(HOME / "postgres", free_port(), secrets.token_urlsafe(8), durable=False)
+REDIS = Redis(HOME / "redis", free_port(), secrets.token_urlsafe(8))
+
+# Before Django reads its settings. An address from outside would make the tests destroy somebody's data.
+os.environ.update(
+    DJANGO_SETTINGS_MODULE="webapp.settings",
+    ECHOSCOPE_VAR=str(HOME),
+    DATABASE_URL=POSTGRES.url(),
+    REDIS_URL=REDIS.url(),
+)
+
+
+def pytest_configure() -> None:
+    """Load the settings now: pytest-django sets Django up only if somebody has.
+
+    The variable goes afterwards: a worker of xdist that inherited it would read this process's addresses, too early.
+    """
+    django.setup()
+    os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(HOME, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Postgres]:
+    """This process's PostgreSQL, empty and fast (no fsync)."""
+    POSTGRES.initialise()
+    yield from _running(POSTGRES.program(HOME / "log" / "postgres.log"), POSTGRES)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def redis_server() -> Iterator[Redis]:
+    """This process's Redis. It starts within milliseconds, so every test may count on it."""
+    yield from _running(REDIS.program(HOME / "log" / "redis.log"), REDIS)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(postgres_server: Postgres, django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """pytest-django asks for this before it creates the test database: the moment to start the server."""
+
+
+def _running(program: Program, server: Server) -> Iterator[Server]:
+    process = spawn(program)
+    try:
+        wait_ready(program, process, 60)
+        yield server
+    finally:
+        stop(program, process)

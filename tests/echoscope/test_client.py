@@ -1,0 +1,188 @@
+"""The client against a real site: every method, errors as exceptions, patience with calls that may be repeated."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any, ClassVar
+
+import pytest
+from pytest_django.live_server_helper import LiveServer
+
+from echoscope.client import Client
+from echoscope.errors import Conflict, Forbidden, Invalid, NotAuthenticated, NotFound, ServerError, Unreachable
+from tests.webapp.conftest import People
+from tests.webapp.pages import play
+from webapp.api.site import api
+from webapp.runs.models import Run
+from webapp.services.addresses import free_port
+from webapp.teams.actions import do_create_token
+from webapp.trajectories.models import Trajectory
+
+PRESET = "bandit-starpo_s-pocket"
+
+
+def test_a_run_is_launched_found_described_steered_cloned_and_deleted(client: Client) -> None:
+    run = client.launch(preset=PRESET, overrides={"iterations": 2, "tags": ["t"]})
+    assert (run.state, run.iterations, run.config["iterations"]) == ("queued", 2, 2)
+    assert [found.slug for found in client.runs(tag="t")] == [run.slug]
+    assert client.update(run.slug, title="Mine", visibility="private").title == "Mine"
+    assert client.control(run.slug, "pause").state == "paused"
+    assert [shown.state for shown in client.watch(run.slug)] == ["paused"]
+    clone = client.clone(run.slug, {"seed": 5})
+    assert clone.config == run.config | {"seed": 5}
+    client.control(run.slug, "cancel")
+    client.delete(run.slug)
+    with pytest.raises(NotFound, match=run.slug):
+        client.run(run.slug)
+
+
+def test_the_same_key_launches_once(client: Client) -> None:
+    first = client.launch(preset=PRESET, key="night")
+    assert client.launch(preset=PRESET, key="night").slug == first.slug
+    assert client.launch(preset=PRESET).slug != first.slug
+    with pytest.raises(Conflict, match="new key"):
+        client.launch(preset=PRESET, overrides={"seed": 1}, key="night")
+
+
+def test_lists_are_read_to_their_end_page_by_page(client: Client, run_on_site: Run, people_on_site: People) -> None:
+    for number in range(120):
+        Run.objects.create(
+            team=people_on_site.team, title=f"Run {number}", config=run_on_site.config, environment="Sokoban"
+        )
+    found = [run.title for run in client.runs()]
+    assert found == [f"Run {number}" for number in reversed(range(120))] + ["Trial"]
+
+
+def test_what_a_run_produced_is_typed(client: Client, run_on_site: Run) -> None:
+    slug = play(run_on_site, 2).slug
+    assert "iterations: 4" in client.config_yaml(slug)
+    names = [metric.name for metric in client.metrics(slug)]
+    assert "reward/mean" in names
+    curves = client.points(slug, ["reward/mean", "success/rate"])
+    assert [point.last_iteration for point in curves["reward/mean"]] == [1, 2]
+    assert [point.last for point in client.history(slug, "reward/mean")] == [
+        point.last for point in curves["reward/mean"]
+    ]
+    assert client.evaluations(slug)[0].suite == "Sokoban"
+    assert (client.alarms(slug), client.checkpoints(slug), client.log(slug)) == ([], [], "")
+    found = list(client.trajectories(slug, iteration=2, sort="-reward"))
+    assert [item.iteration for item in found] == [2] * 4
+    detail = client.trajectory(found[0].slug)
+    assert (detail.trajectory, len(detail.turns)) == (found[0], found[0].turns)
+
+
+def test_a_trajectory_is_shared_and_the_link_revoked(client: Client, run_on_site: Run) -> None:
+    play(run_on_site, 1)
+    found = Trajectory.objects.filter(run=run_on_site)[0]
+    ends = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+    link = client.share(found.slug, turn=0, expires_at=ends)
+    assert (link.turn, link.expires_at, client.shares(found.slug)) == (0, ends, [link])
+    assert client.revoke(link.token).revoked_at is not None
+
+
+def test_the_site_tells_what_there_is(client: Client, people_on_site: People) -> None:
+    assert (client.me().username, client.me().teams[0].role) == ("ada", "admin")
+    assert "Sokoban" in [environment.name for environment in client.environments()]
+    assert client.environment("Bandit").settings_schema["type"] == "object"
+    assert PRESET in [preset.name for preset in client.presets()]
+    assert client.preset(PRESET).config["environment"]["name"] == "Bandit"
+    assert client.workers() == []
+
+
+def test_the_client_has_a_method_for_every_operation() -> None:
+    """By the words of its source: each path and method of the API is spoken somewhere in it."""
+    source = inspect.getsource(Client)
+    document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/")))
+    for path in document["paths"]:
+        fixed = [part for part in path.split("/") if part and "{" not in part]
+        assert all(part in source for part in fixed), path
+
+
+def test_errors_are_exceptions_that_say_what_to_do(
+    client: Client, live_server: LiveServer, people_on_site: People, run_on_site: Run
+) -> None:
+    with pytest.raises(Invalid) as invalid:
+        client.launch(preset=PRESET, overrides={"iterations": "many"})
+    assert invalid.value.fields == {"iterations": "must be a whole number, not 'many'"}
+    with pytest.raises(Conflict, match="cannot resume now"):
+        client.control(run_on_site.slug, "resume")
+    with pytest.raises(NotAuthenticated, match="Make a new one"):
+        Client(live_server.url, "es_wrong").me()
+    _, reading = do_create_token(people_on_site.team, people_on_site.viewer, "reads", ["read", "write"])
+    with pytest.raises(Forbidden, match="not change them"):
+        Client(live_server.url, reading).control(run_on_site.slug, "pause")
+
+
+class Flaky(BaseHTTPRequestHandler):
+    """A site that is away for a while: it answers with these, one after the other, and notes what it was asked."""
+
+    answers: ClassVar[list[tuple[int, dict[str, str], bytes]]] = []
+    asked: ClassVar[list[tuple[str, str]]] = []
+
+    def answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.asked.append((self.command, self.headers.get("Idempotency-Key", "")))
+        status, headers, body = self.answers.pop(0)
+        self.send_response(status)
+        for name, value in (headers | {"Content-Length": str(len(body))}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = answer
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+ME = json.dumps({"username": "ada", "scopes": ["read"], "teams": [], "later": "unknown to this client"}).encode()
+
+
+@pytest.fixture
+def flaky() -> Any:
+    Flaky.answers, Flaky.asked = [], []
+    server = HTTPServer(("127.0.0.1", 0), Flaky)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_reading_is_tried_again_with_growing_waits_and_as_the_site_asks(flaky: str) -> None:
+    Flaky.answers += [(503, {}, b""), (429, {"Retry-After": "7"}, b""), (502, {}, b""), (200, {}, ME)]
+    waits: list[float] = []
+    me = Client(flaky, "es_x", sleep=waits.append).me()
+    assert (me.username, len(waits), waits[1]) == ("ada", 3, 7.0)
+    assert 0.25 <= waits[0] <= 0.5
+    assert 1.0 <= waits[2] <= 2.0
+
+
+def test_patience_ends(flaky: str) -> None:
+    Flaky.answers += [(503, {}, b"")] * 9
+    with pytest.raises(ServerError, match="answered 503"):
+        Client(flaky, "es_x", sleep=lambda seconds: None).me()
+    assert len(Flaky.asked) == 5
+
+
+def test_launching_is_tried_again_under_the_same_key_steering_is_not(flaky: str) -> None:
+    Flaky.answers += [(503, {}, b""), (503, {}, b""), (404, {}, b'{"error": {"code": "x", "message": "y"}}')]
+    site = Client(flaky, "es_x", sleep=lambda seconds: None)
+    with pytest.raises(NotFound):
+        site.launch(preset="x")
+    assert len({key for _, key in Flaky.asked}) == 1 < len(Flaky.asked)
+    Flaky.answers, Flaky.asked = [(503, {}, b"")] * 2, []
+    with pytest.raises(ServerError):
+        site.control("x", "pause")
+    assert len(Flaky.asked) == 1
+
+
+def test_an_address_without_a_site_is_told(flaky: str) -> None:
+    with pytest.raises(Unreachable, match="cannot be reached"):
+        Client(f"http://127.0.0.1:{free_port()}", "es_x", sleep=lambda seconds: None).me()
+    Flaky.answers.append((404, {}, b"<html>not found</html>"))
+    with pytest.raises(Unreachable, match="is the address right"):
+        Client(flaky, "es_x").me()

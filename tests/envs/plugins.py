@@ -1,0 +1,49 @@
+"""Packages with environments that are installed for the length of a test: for this process and those it starts."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from envs import registry
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "key-door"
+
+
+@contextmanager
+def offering(folder: Path, **offers: str) -> Iterator[None]:
+    """Environments (name="module:Class") are registered by the entry point of a package recorded in the folder."""
+    record = folder / "strange_worlds-1.0.dist-info"
+    record.mkdir()
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: strange-worlds\nVersion: 1.0\n")
+    lines = [f"{name} = {value}" for name, value in offers.items()]
+    (record / "entry_points.txt").write_text("\n".join(["[echoscope.envs]", *lines]) + "\n")
+    with importable(folder):
+        yield
+
+
+@contextmanager
+def importable(folder: Path) -> Iterator[None]:
+    """What was installed into the folder is there, for this process and those it starts."""
+    sys.path.insert(0, str(folder))
+    registry._offered.cache_clear()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        registry._offered.cache_clear()
+
+
+def install_example(folder: Path) -> Path:
+    """Install docs/examples/key-door with pip, without a network. Gives the folder to put on the path."""
+    source = shutil.copytree(EXAMPLE, folder / "source")  # building leaves its traces beside the sources
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
+    done = subprocess.run(
+        [*command, "--target", str(folder / "installed"), str(source)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "installed"

@@ -1,0 +1,84 @@
+"""Many generated rooms of every variant: solvable, unsolved, as hard as asked for, hardly ever equal, repeatable."""
+
+import hashlib
+import json
+import math
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import envs
+from envs.sokoban import rooms
+from envs.sokoban.boxoban import VARIABLE
+
+ROOT = Path(envs.__file__).parents[1]
+ROOMS = {"Sokoban": 2000, "LargeSokoban": 2000, "SokobanNewVocab": 2000, "Boxoban": 100}
+CHI_SQUARE = {5: 20.5, 6: 22.5, 7: 24.3, 8: 26.1, 9: 27.9}
+"""Degrees of freedom → what one set of rooms in a thousand would exceed by chance."""
+HASHES = (
+    "import envs, hashlib, json, sys\n"
+    "def rooms(name, count):\n"
+    "    env = envs.make(name)\n"
+    "    return '\\n\\n'.join(env.reset(seed=seed)[0] for seed in range(count))\n"
+    "wanted = json.loads(sys.argv[1]).items()\n"
+    "print(json.dumps({name: hashlib.sha256(rooms(*more).encode()).hexdigest() for name, more in "
+    "((name, (name, count)) for name, count in wanted)}))"
+)
+
+
+@pytest.fixture(autouse=True)
+def no_levels_of_this_machine(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+def make_rooms(name):
+    env = envs.make(name)
+    return [env.reset(seed=seed)[0] for seed in range(ROOMS[name])]
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_rooms_are_solvable_within_the_budget_unsolved_and_as_long_as_asked_for(name):
+    env, count = envs.make(name), ROOMS[name]
+    kind = env.settings
+    lengths = Counter()
+    for seed in range(count):
+        _, info = env.reset(seed=seed)
+        assert not info["success"]
+        assert not env.level.boxes & env.level.targets
+        lengths[env.hint().distance] += 1
+    shortest = max(kind.min_length, kind.boxes)
+    range_of = range(shortest, kind.max_length + 1)
+    assert set(lengths) <= set(range_of)
+    assert kind.max_length <= env.world.max_actions
+    weights = {length: length * math.exp(-(length - shortest) / rooms._LENGTH_SCALE) for length in range_of}
+    expected = {length: count * weight / sum(weights.values()) for length, weight in weights.items()}
+    kept = [length for length in range_of if expected[length] >= 5]  # longer ones are counted together
+    rest = [length for length in range_of if length not in kept]
+    pairs = [(lengths[length], expected[length]) for length in kept[:-1]]
+    last = [kept[-1], *rest]
+    pairs.append((sum(lengths[length] for length in last), sum(expected[length] for length in last)))
+    assert sum((seen - wanted) ** 2 / wanted for seen, wanted in pairs) < CHI_SQUARE[len(pairs) - 1]
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_hardly_two_rooms_are_the_same(name):
+    made = make_rooms(name)
+    assert len(made) - len(set(made)) <= 0.01 * len(made)
+
+
+def test_the_same_rooms_are_made_again_and_in_another_process():
+    here = {name: hashlib.sha256("\n\n".join(make_rooms(name)).encode()).hexdigest() for name in ROOMS}
+    again = {name: hashlib.sha256("\n\n".join(make_rooms(name)).encode()).hexdigest() for name in ROOMS}
+    done = subprocess.run(
+        [sys.executable, "-c", HASHES, json.dumps(ROOMS)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "54321"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert here == again == json.loads(done.stdout)

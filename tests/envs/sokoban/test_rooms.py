@@ -1,0 +1,134 @@
+"""Rooms made from a seed."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import envs
+from envs.randomness import Draws, Stream
+from envs.sokoban import rooms
+from envs.sokoban.boxoban import VARIABLE
+from envs.sokoban.rooms import NoRoomError, make_room
+from envs.sokoban.solver import solver_of
+
+ROOT = Path(envs.__file__).parents[1]
+PINNED = {
+    "Sokoban": "ffa1fbfd71886e10",
+    "LargeSokoban": "3ee4d7bf9a0f6c9b",
+    "SokobanNewVocab": "c088c3ef21bec1af",
+}
+HASH = (
+    "import envs, hashlib, sys; env = envs.make(sys.argv[1]); "
+    "rooms = [env.reset(seed=seed)[0] for seed in range(200)]; "
+    "print(hashlib.sha256('\\n\\n'.join(rooms).encode()).hexdigest()[:16])"
+)
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_the_rooms_of_the_first_200_seeds_are_pinned(name):
+    env = envs.make(name)
+    texts = "\n\n".join(env.reset(seed=seed)[0] for seed in range(200))
+    assert hashlib.sha256(texts.encode()).hexdigest()[:16] == PINNED[name]
+
+
+def test_another_process_with_other_string_hashes_makes_the_same_rooms():
+    done = subprocess.run(
+        [sys.executable, "-c", HASH, "Sokoban"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "12345"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == PINNED["Sokoban"]
+
+
+def test_rooms_are_varied_and_as_hard_as_asked():
+    env = envs.make("Sokoban")
+    texts, lengths = set(), []
+    for seed in range(1000):
+        texts.add(env.reset(seed=seed)[0])
+        lengths.append(env.hint().distance)
+    lengths.sort()
+    assert len(texts) > 950
+    assert (lengths[0], lengths[500], lengths[900], lengths[-1]) == (1, 4, 8, 10)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 2**60),
+    size=st.integers(6, 8),
+    boxes=st.integers(1, 3),
+    shortest=st.integers(1, 6),
+    spread=st.integers(2, 5),
+)
+def test_a_room_is_closed_unsolved_and_solvable_in_the_asked_number_of_actions(seed, size, boxes, shortest, spread):
+    level = make_room(Draws(seed, Stream.START), size, boxes, shortest, shortest + spread)
+    rows = level.rows()
+    assert len(rows) == size
+    assert all(len(row) == size and row[0] == row[-1] == "#" for row in rows)
+    assert set(rows[0]) == set(rows[-1]) == {"#"}
+    assert not level.boxes & level.targets
+    assert len(level.boxes) == len(level.targets) == boxes
+    distance = solver_of(level).hint((level.player, tuple(sorted(level.boxes)))).distance
+    assert shortest <= distance <= shortest + spread
+
+
+def test_rooms_that_cannot_exist_are_refused_with_what_to_change():
+    with pytest.raises(NoRoomError, match="widen the range of lengths, or take a larger room"):
+        make_room(Draws(0, Stream.START), 5, 1, 90, 100)
+
+
+LARGER = {
+    "Boxoban": ({}, 30),
+    "three boxes": ({"size": 8, "boxes": 3, "min_length": 3, "max_length": 20}, 30),
+    "twenty by twenty": ({"size": 20, "boxes": 4, "min_length": 30, "max_length": 80}, 10),
+    "one box far away": ({"size": 16, "boxes": 1, "min_length": 20, "max_length": 60}, 30),
+}
+PINNED_LARGER = {
+    "Boxoban": "c94a5fc6dd2286e0",
+    "three boxes": "34976486b49074d8",
+    "twenty by twenty": "4d4948b1c2254e66",
+    "one box far away": "567bea51cd80a8f9",
+}
+
+
+def larger_rooms(name):
+    env = envs.make("Boxoban", {"path": "", **LARGER[name][0]})
+    for seed in range(LARGER[name][1]):
+        env.reset(seed=seed)
+        yield env
+
+
+@pytest.mark.parametrize("name", LARGER)
+def test_rooms_with_many_boxes_and_large_rooms_are_pinned(name, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    texts = "\n\n".join(env.render() for env in larger_rooms(name))
+    assert hashlib.sha256(texts.encode()).hexdigest()[:16] == PINNED_LARGER[name]
+
+
+@pytest.mark.parametrize("name", LARGER)
+def test_rooms_with_many_boxes_and_large_rooms_are_solved_in_the_asked_number_of_actions(name, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    for env in larger_rooms(name):
+        assert not env.level.boxes & env.level.targets
+        plan = env.plan()
+        assert env.settings.min_length <= len(plan) <= env.settings.max_length
+        for action in plan:
+            _, _, terminated, _, _ = env.step(action)
+        assert terminated
+
+
+def test_a_room_too_large_to_be_played_through_is_made_by_pulling_and_searching(monkeypatch):
+    monkeypatch.setattr(rooms, "_exhaustible", lambda size, boxes: False)
+    made = [make_room(Draws(seed, Stream.START), 9, 2, 6, 30) for seed in range(20)]
+    assert len({level.boxes for level in made}) > 15
+    for level in made:
+        assert not level.boxes & level.targets
+        assert 2 <= solver_of(level).hint((level.player, tuple(sorted(level.boxes)))).distance <= 30

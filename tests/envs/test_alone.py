@@ -1,0 +1,61 @@
+"""The worlds on their own: without torch, Django and everything else that trainer and site need."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PLAY = """
+    import sys
+
+    class Refuse:
+        def find_spec(self, name, path=None, target=None):
+            if name.partition(".")[0] in BLOCKED:
+                raise ModuleNotFoundError(f"{name} is not here", name=name)
+
+    sys.meta_path.insert(0, Refuse())
+    import envs
+    from envs.registry import BUILT_IN
+    for name in BUILT_IN:
+        env = envs.make(name)
+        env.reset(seed=1)
+        for _ in range(5):
+            hint = env.hint()
+            action = hint.actions[0] if hint and hint.actions else "Up"
+            _, _, terminated, truncated, _ = env.step(action)
+            env.board(), env.render()
+            if terminated or truncated:
+                break
+    from envs.guarded import Guard
+    guard = Guard("WebShop")
+    guard.make().reset(seed=1)
+    guard.close()
+    print(len(BUILT_IN), "played")
+"""
+BLOCKED = {
+    "torch", "transformers", "tokenizers", "safetensors", "django", "celery", "channels", "channels_redis", "psycopg",
+    "redis", "yaml", "uvicorn", "whitenoise", "trainer", "webapp", "bootstrap",
+}  # fmt: skip
+
+
+def test_every_environment_is_made_and_played_where_nothing_else_is_installed() -> None:
+    code = f"BLOCKED = {BLOCKED!r}\nif True:{PLAY}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert re.fullmatch(r"\d+ played\n", done.stdout), done.stderr
+
+
+def test_a_plain_install_asks_for_nothing_that_is_refused_here() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[\[<>=; ]", requirement)[0].replace("-", "_") for requirement in project["dependencies"]}
+    assert {"numpy", "gymnasium", "pydantic"} <= names
+    assert not names & BLOCKED
+
+
+def test_to_import_the_worlds_loads_no_compiler_and_no_search_engine() -> None:
+    code = "import envs, sys; print(sorted({'numba', 'bm25s', 'rapidfuzz', 'scipy'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n", done.stderr

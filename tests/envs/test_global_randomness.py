@@ -1,0 +1,94 @@
+"""Worlds draw from seeds only: the random numbers of the process are neither read nor moved."""
+
+import ast
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import envs
+from envs.vector import make_batch
+
+ROOT = Path(envs.__file__).parent
+SEEDED = {"Generator", "PCG64", "SeedSequence", "Random"}
+"""What envs may take from random and numpy.random: none of them has a state that the process shares."""
+
+
+def state():
+    """The process-global states, comparable."""
+    name, keys, *rest = np.random.get_state()
+    return random.getstate(), name, keys.tolist(), rest
+
+
+@pytest.mark.parametrize("name", envs.names())
+def test_making_and_playing_a_world_leaves_global_randomness_untouched(name):
+    random.seed(1)
+    np.random.seed(1)
+    before = state()
+    env = envs.make(name)
+    first = env.reset(seed=3)
+    for action in (*env.world.actions[:3], "Jump"):
+        *_, terminated, truncated, _ = env.step(action)
+        env.hint()
+        if terminated or truncated:
+            env.reset()
+    batch = make_batch(name, 3)
+    batch.reset([1, 2, 3])
+    batch.step([list(env.world.actions), ["Jump"], []])
+    assert state() == before
+    random.seed(2)
+    np.random.seed(2)
+    assert envs.make(name).reset(seed=3) == first
+
+
+def global_draws(source: str) -> list[str]:
+    """What a module imports or uses of random and numpy.random, but for generators that have a state of their own."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [
+                alias.name
+                for alias in node.names
+                if alias.name.split(".")[0] == "random" or "numpy.random" in alias.name
+            ]
+        elif isinstance(node, ast.ImportFrom) and node.module in ("random", "numpy.random"):
+            found += [f"{node.module}.{alias.name}" for alias in node.names if alias.name not in SEEDED]
+        elif isinstance(node, ast.ImportFrom) and node.module == "numpy":
+            found += [f"numpy.{alias.name}" for alias in node.names if alias.name == "random"]
+        elif (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Attribute)
+            and node.value.attr == "random"
+            and isinstance(node.value.value, ast.Name)
+            and node.value.value.id in ("np", "numpy")
+            and node.attr not in SEEDED
+        ):
+            found.append(f"np.random.{node.attr}")
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_of_worlds_draws_from_global_randomness(path):
+    assert global_draws(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import random",
+        "import os, random as r",
+        "from random import choice",
+        "import numpy as np\nnp.random.seed(3)",
+        "import numpy as np\nx = np.random.default_rng()",
+        "from numpy import random",
+        "import numpy.random as nr",
+        "from numpy.random import rand",
+    ],
+)
+def test_a_module_that_would_is_found(source):
+    assert global_draws(source)
+
+
+def test_seeded_generators_are_no_global_randomness():
+    assert global_draws("import numpy as np\nfrom numpy.random import PCG64\nnp.random.SeedSequence(3)") == []

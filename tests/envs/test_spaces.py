@@ -1,0 +1,24 @@
+"""The space of any text, for environments whose actions have no names."""
+
+import pytest
+
+from envs.spaces import AnyText
+
+
+def test_any_text_is_in_it_and_nothing_else():
+    space = AnyText()
+    assert all(text in space for text in ("", "2 + 2", "Ω\n\0", "x" * 10_000))
+    assert all(other not in space for other in (3, None, b"text", ["text"]))
+    assert space == AnyText(seed=4)
+
+
+def test_its_samples_are_short_printable_and_follow_from_the_seed():
+    drawn = [[space.sample() for _ in range(200)] for space in (AnyText(seed=4), AnyText(seed=4), AnyText(seed=5))]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert all(text.isascii() and (text.isprintable() or not text) and len(text) <= 20 for text in drawn[0])
+    assert {len(text) for text in drawn[0]} == set(range(21))
+
+
+def test_masks_are_refused():
+    with pytest.raises(ValueError, match="neither a mask nor probabilities"):
+        AnyText().sample(mask=[1])

@@ -1,0 +1,140 @@
+"""The whole product as a person starts it: `manage.py up` in a folder of its own, with every program it consists of."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from webapp.services.addresses import ROOT, free_port
+
+T = TypeVar("T")
+
+PATIENCE = 180.0  # a machine may be busy; nothing waits longer than it must
+
+
+@dataclass
+class LiveStack:
+    """A running Echoscope. `login_url` signs its first visitor in; later ones use the password."""
+
+    url: str
+    login_url: str
+    username: str
+    password: str
+    home: Path
+    process: subprocess.Popen[str]
+
+    def pid(self, program: str) -> int:
+        """Process id of "PostgreSQL", "Redis", "Web", "Worker" or "Clock" at this moment."""
+        return int(json.loads((self.home / "running.json").read_text())["programs"][program])
+
+    def kill(self, program: str) -> int:
+        """Kill -9 one program; it comes back by itself under another process id. The id that is gone."""
+        pid = self.pid(program)
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def manage(self, *words: str, input: str | None = None) -> str:
+        """Run a management command beside it; its output. `manage("shell", input=code)` runs Python there."""
+        env = clean_environment(self.home)
+        argv = [sys.executable, "manage.py", *words]
+        done = subprocess.run(argv, cwd=ROOT, env=env, input=input, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def logs(self) -> str:
+        """The ends of all its logs, for the message of a failing test."""
+        parts = [
+            f"== {file.name}\n{file.read_text(errors='replace')[-2000:]}" for file in (self.home / "log").iterdir()
+        ]
+        return "\n".join(parts)
+
+
+def clean_environment(home: Path) -> dict[str, str]:
+    """This process's environment without the addresses that the tests' own settings use."""
+    kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
+    return kept | {"ECHOSCOPE_VAR": str(home), "OMP_NUM_THREADS": "1"}
+
+
+def start(home: Path, *words: str, extra: Mapping[str, str] | None = None) -> LiveStack:
+    """Start `manage.py up` (or what `words` say) with `extra` variables and wait until it is ready."""
+    home.mkdir(parents=True, exist_ok=True)
+    env = clean_environment(home) | dict(extra or {}) | {"ECHOSCOPE_PORT": str(free_port()), "PYTHONUNBUFFERED": "1"}
+    output = home / "terminal.txt"
+    with output.open("w") as file:
+        argv = [sys.executable, "manage.py", *(words or ("up",)), "--no-browser"]
+        process = subprocess.Popen(
+            argv, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        text = wait_for(lambda: _ready(output.read_text(), process), "Echoscope to start", output.read_text)
+    except BaseException:
+        end(process)
+        raise
+    found = {
+        name: re.search(pattern, text)
+        for name, pattern in {
+            "url": r"Echoscope is at\s+(\S+)",
+            "login": r"signed in:\s+(\S+)",
+            "account": r"sign in as (\S+) with the password (\S+)",
+        }.items()
+    }
+    assert found["url"] is not None, text
+    account = found["account"]
+    return LiveStack(
+        url=found["url"][1],
+        login_url=found["login"][1] if found["login"] else "",
+        username=account[1] if account else "",
+        password=account[2] if account else "",
+        home=home,
+        process=process,
+    )
+
+
+def _ready(text: str, process: subprocess.Popen[str]) -> str:
+    assert process.poll() is None, f"it ended instead:\n{text}"
+    return text if "Ctrl-C stops everything" in text else ""
+
+
+def stop(stack: LiveStack) -> None:
+    """End it as Ctrl-C does."""
+    end(stack.process)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """End the supervisor as Ctrl-C does, by force if it does not."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
+def wait_for(look: Callable[[], T], what: str, explain: Callable[[], str] = str, patience: float = PATIENCE) -> T:
+    """Look until there is something. Fails with `explain()` when nothing came in time."""
+    deadline = time.monotonic() + patience
+    while not (found := look()):
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited {patience:.0f} s for {what}\n{explain()}")
+        time.sleep(0.1)
+    return found
+
+
+@pytest.fixture(scope="session")
+def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStack]:
+    """One running Echoscope for all tests that only use it. Tests that break it on purpose start their own."""
+    stack = start(tmp_path_factory.mktemp("live"))
+    yield stack
+    stop(stack)

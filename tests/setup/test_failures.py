@@ -1,0 +1,225 @@
+"""What a newcomer reads when the machine is not as it should be: what happened, what was kept, what to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bootstrap import machine, packages, torch_build
+from bootstrap.__main__ import complaint
+from bootstrap.progress import SetupError
+from tests import live
+from webapp.services import addresses, running
+from webapp.services.addresses import ROOT
+from webapp.services.lock import AlreadyRunning, Lock
+from webapp.services.running import CannotStart
+
+CPU = {"install": [{"metadata": {"requires_dist": ["filelock", "sympy>=1.13.3"]}}]}
+CUDA = {"install": [{"metadata": {"requires_dist": ['nvidia-cublas==13.1; platform_system == "Linux"', "filelock"]}}]}
+
+
+def test_an_old_python_is_told_the_needed_version_and_the_command_that_works() -> None:
+    told = complaint((3, 9, 2, "final", 0), "demo")
+    assert told.startswith("Echoscope needs Python 3.11 or newer; this is 3.9.2")
+    assert "make demo PYTHON=python3.12" in told
+
+
+def old_pythons() -> list[str]:
+    """Older Pythons that happen to be on this machine."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = [str(path) for minor in ("2.7", "3.6", "3.8", "3.9") for path in versions.glob(f"{minor}*/bin/python")]
+    return found or [path for name in ("python2", "python3.9", "python3.10") if (path := shutil.which(name))]
+
+
+@pytest.mark.parametrize("python", old_pythons() or [pytest.param("", marks=pytest.mark.skip("no old Python here"))])
+def test_the_entry_point_runs_under_old_pythons_and_says_what_is_wrong(python: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PATH": str(tmp_path)}  # no newer Python to be found
+    done = subprocess.run(
+        [python, "-m", "bootstrap", "demo"], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "Echoscope needs Python 3.11 or newer; this is" in done.stderr
+    assert "SyntaxError" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_target_lists_the_known_ones() -> None:
+    done = subprocess.run([sys.executable, "-m", "bootstrap", "deploy"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "There is no `make deploy`" in done.stderr
+    assert "make demo" in done.stderr
+
+
+def test_a_missing_venv_module_names_debians_package() -> None:
+    told = packages.explain_venv(
+        "The virtual environment was not created successfully because ensurepip is not available."
+    )
+    assert f"apt-get install python3.{sys.version_info.minor}-venv" in told
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("ERROR: Could not install: [Errno 28] No space left on device", "disk is full"),
+        ("NewConnectionError: Failed to establish a new connection: Name or service not known", "Check the network"),
+        ("ERROR: No matching distribution found for torch", "Try another Python: PYTHON=python3.12"),
+        ("something nobody has seen before", "something nobody has seen before"),
+    ],
+)
+def test_pips_failures_are_told_in_words_and_say_what_is_kept(output: str, told: str) -> None:
+    text = packages.explain_pip(output)
+    assert told in text
+    assert "run the same command again" in text
+
+
+def test_too_little_space_to_install_says_how_much_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine, "free_bytes", lambda folder: machine.GIB // 2)
+    with pytest.raises(SetupError, match=r"0\.5 GB free, 4\.0 GB are needed. Nothing was changed"):
+        machine.require_space(tmp_path, 4 * machine.GIB, "to install Echoscope")
+
+
+def test_free_space_of_a_folder_that_is_not_there_yet_is_that_of_its_disk(tmp_path: Path) -> None:
+    nearby = shutil.disk_usage(tmp_path).free
+    assert abs(machine.free_bytes(tmp_path / "not" / "yet") - nearby) < machine.GIB
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real disk of 20 MB, where we may mount one."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("only root may mount a small disk")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_refused_before_anything_is_started(small_disk: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "up"],
+        cwd=ROOT,
+        env=live.clean_environment(small_disk / "var"),
+        capture_output=True,
+        text=True,
+        timeout=live.PATIENCE,
+    )
+    assert done.returncode == 1
+    assert "MB free; 500 MB are needed to start. Nothing was started" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (small_disk / "var" / "postgres").exists()
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port that another program listens on."""
+    with closing(socket.socket()) as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+def test_a_port_that_was_asked_for_and_is_taken_is_refused_with_another_one_named(taken_port: int) -> None:
+    with pytest.raises(CannotStart, match=rf"Port {taken_port} .* taken by another program.*ECHOSCOPE_PORT=\d+"):
+        running.choose_port(str(taken_port), "127.0.0.1")
+
+
+def test_without_a_wish_the_next_free_port_is_taken(taken_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "FIRST_PORT", taken_port)
+    chosen = running.choose_port("", "127.0.0.1")
+    assert chosen > taken_port
+    assert addresses.is_free(chosen)
+
+
+@pytest.mark.parametrize("wish", ["eighty", "0", "70000", "-1"])
+def test_a_port_that_is_no_port_is_refused(wish: str) -> None:
+    with pytest.raises(CannotStart, match="must be a number from 1 to 65535"):
+        running.choose_port(wish, "127.0.0.1")
+
+
+def test_a_second_lock_on_the_same_folder_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
+    first = Lock(tmp_path)
+    first.take()
+    first.note(url="http://localhost:8123")
+    with pytest.raises(AlreadyRunning, match=rf"at http://localhost:8123 \(process {os.getpid()}\)"):
+        Lock(tmp_path).take()
+    del first
+    Lock(tmp_path).take()
+
+
+def test_ports_and_passwords_are_remembered_and_only_a_taken_port_changes(tmp_path: Path) -> None:
+    first = addresses.choose(tmp_path)
+    assert addresses.choose(tmp_path) == first
+    with closing(socket.socket()) as other:
+        other.bind(("127.0.0.1", first.redis_port))
+        other.listen()
+        second = addresses.choose(tmp_path)
+    assert second.redis_port != first.redis_port
+    assert (second.postgres_port, second.redis_password) == (first.postgres_port, first.redis_password)
+    assert (tmp_path / "services.json").stat().st_mode & 0o077 == 0
+
+
+class TestTheBuildOfTorch:
+    """Never gigabytes of CUDA by accident, always a word when the right build cannot be had."""
+
+    @pytest.fixture(autouse=True)
+    def _no_wishes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("ECHOSCOPE_TORCH", raising=False)
+        monkeypatch.delenv("ECHOSCOPE_TORCH_INDEX", raising=False)
+        monkeypatch.setattr("platform.system", lambda: "Linux")
+
+    def test_with_a_gpu_the_ordinary_build_is_taken_unasked(self) -> None:
+        assert torch_build.arguments(self.never, gpu=True) == ["torch==2.13.0"]
+
+    def test_without_a_gpu_an_index_that_offers_a_cpu_build_is_enough(self) -> None:
+        assert torch_build.arguments(lambda words: CPU, gpu=False) == ["torch==2.13.0"]
+
+    def test_without_a_gpu_a_build_with_cuda_leads_to_the_index_of_cpu_builds(self) -> None:
+        chosen = torch_build.arguments(lambda words: CPU if "--index-url" in words else CUDA, gpu=False)
+        assert chosen == ["--index-url", torch_build.CPU_INDEX, "torch==2.13.0"]
+
+    def test_without_a_gpu_and_without_a_cpu_build_nothing_is_downloaded(self) -> None:
+        with pytest.raises(SetupError, match=r"Nothing was downloaded(.|\n)*ECHOSCOPE_TORCH=cuda make demo"):
+            torch_build.arguments(lambda words: None if "--index-url" in words else CUDA, gpu=False)
+
+    def test_without_a_network_the_word_is_network(self) -> None:
+        with pytest.raises(SetupError, match="is there a network"):
+            torch_build.arguments(lambda words: None, gpu=False)
+
+    def test_cuda_can_be_demanded_and_a_mirror_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("ECHOSCOPE_TORCH", "cuda")
+        assert torch_build.arguments(self.never, gpu=False) == ["torch==2.13.0"]
+        monkeypatch.setenv("ECHOSCOPE_TORCH_INDEX", "https://mirror.example/cpu")
+        assert torch_build.arguments(self.never, gpu=False)[:2] == ["--index-url", "https://mirror.example/cpu"]
+
+    def test_a_wish_that_means_nothing_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("ECHOSCOPE_TORCH", "tpu")
+        with pytest.raises(SetupError, match="must be cpu or cuda"):
+            torch_build.arguments(self.never, gpu=False)
+
+    @pytest.mark.parametrize(
+        ("requirement", "brings"),
+        [
+            ('nvidia-cudnn-cu13==9.2; platform_system == "Linux"', True),
+            ("cuda-bindings<14,>=13; sys_platform == 'linux'", sys.platform == "linux"),
+            ('nvidia-cudnn-cu13==9.2; platform_system == "Windows"', False),
+            ('nvidia-cudnn-cu13==9.2; extra == "cudnn"', False),
+            ('nvidia-nccl==2; platform_machine == "riscv128"', False),
+            ("networkx>=2.5.1", False),
+        ],
+    )
+    def test_only_nvidias_packages_for_this_machine_count(self, requirement: str, brings: bool) -> None:
+        report = {"install": [{"metadata": {"requires_dist": [requirement]}}]}
+        assert torch_build.brings_cuda(report) is brings
+
+    @staticmethod
+    def never(words: list[str]) -> torch_build.Report | None:
+        raise AssertionError(f"pip was asked for {words}")

@@ -1,0 +1,56 @@
+"""Rules of the house that a tool can hold: imports point one way, locks hold exact versions and no addresses."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from webapp.services.addresses import ROOT
+
+PINNED = re.compile(r"^([A-Za-z0-9._-]+)==[^ ;]+( ; .+)?$")
+
+
+def test_imports_point_from_the_site_to_the_trainer_to_the_worlds() -> None:
+    tool = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([str(tool), "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_site_starts_without_torch() -> None:
+    """The web process would be seconds slower and hundreds of megabytes larger."""
+    code = "import sys, webapp.asgi, webapp.runs.forms, webapp.runs.tasks; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["run", "dev"])
+def test_every_locked_package_has_one_exact_version_and_no_address(name: str) -> None:
+    lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
+    for line in lines[1:]:
+        assert PINNED.match(line), line
+    assert lines[0].startswith("# ")
+
+
+def test_every_direct_dependency_is_locked_and_has_its_reason_in_the_docs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    locked = {normal(line.partition("==")[0]) for line in (ROOT / "requirements" / "dev.txt").read_text().splitlines()}
+    reasons = (ROOT / "docs" / "dependencies.md").read_text()
+    extras = project["optional-dependencies"]
+    for requirement in project["dependencies"] + extras["train"] + extras["site"] + extras["sinks"] + extras["dev"]:
+        name = re.split(r"[\[<>=; ]", requirement)[0]
+        if name == project["name"]:  # an extra that holds another one
+            continue
+        assert normal(name) in locked, name
+        assert f"`{name}`" in reasons, f"docs/dependencies.md does not say why {name} is here"
+
+
+def test_the_npm_lock_names_no_registry() -> None:
+    assert '"resolved"' not in (ROOT / "package-lock.json").read_text()
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()

@@ -1,0 +1,18 @@
+"""The whole product with the real trainer and a real browser, for tests that break it on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests import live
+from tests.live import LiveStack
+
+
+@pytest.fixture
+def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStack]:
+    """A running Echoscope that nobody else uses."""
+    stack = live.start(tmp_path_factory.mktemp("broken"))
+    yield stack
+    live.stop(stack)

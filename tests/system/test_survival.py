@@ -1,0 +1,120 @@
+"""Every program of a running product is killed by force in the middle of a run, which goes on and loses nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.conftest import PATIENCE, sign_in
+from tests.live import LiveStack, wait_for
+from tests.system.watched import Watched, turns_that_stand
+from trainer import journal
+
+ENDLESS = 100_000  # the run is stopped once everything has been killed, and then asked for two iterations more
+SETTINGS = {
+    "environment": {"name": "Sokoban"},
+    "iterations": ENDLESS,
+    "name": "Survivor",
+    "policy": {"threads": 1},
+    "rollout": {"groups": 2, "group_size": 2, "max_turns": 2, "max_response_tokens": 48},
+    "optimizer": {"update_batch": 4},
+    "algorithm": {"estimator": "grpo"},
+    "evaluation": {"prompts": 2, "every": 3},
+    "checkpoint": {"every": 1},
+}
+LAUNCH = """
+import json
+from trainer.config import RunConfig
+from trainer.warmup import SHIPPED
+from webapp.runs.actions import do_create_run
+from webapp.teams.models import Team, User
+config = RunConfig.model_validate(json.loads({settings!r}))
+config.policy.model = str(SHIPPED)
+print("slug", do_create_run(Team.objects.get(), User.objects.get(), config).slug)
+"""
+ASK = "from webapp.runs.models import Run; from webapp.runs.actions import do_request; run = Run.objects.get(); "
+STOP = ASK + 'do_request(run, "stop")'
+MORE = 'run.config["iterations"] = run.iteration + 2; run.save(update_fields=["config"]); '
+GO_ON = ASK + MORE + 'do_request(run, "resume")'
+PROGRAMS = ("Worker", "Web", "Redis", "PostgreSQL")
+
+
+@pytest.fixture
+def watched(own_stack: LiveStack, browser: Browser) -> Iterator[Watched]:
+    """A run in its second iteration or later, open in a browser."""
+    told = own_stack.manage("shell", input=LAUNCH.format(settings=json.dumps(SETTINGS)))
+    slug = next(line.split()[-1] for line in told.splitlines() if "slug" in line)
+    context = browser.new_context(base_url=own_stack.url)
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    sign_in(page, own_stack)
+    page.goto(f"/runs/{slug}/")
+    page.evaluate("window.loaded = 'once'")
+    watched = Watched(own_stack, slug, page)
+    wait_for(lambda: watched.standing()[1] >= 1, "the first iteration", watched.explain)
+    yield watched
+    context.close()
+
+
+def test_whatever_is_killed_the_run_goes_on_the_page_catches_up_and_no_turn_is_lost_or_doubled(
+    watched: Watched,
+) -> None:
+    faults: list[str] = []
+    watched.page.on("pageerror", lambda error: faults.append(str(error)))
+
+    kill_and_recover(watched, "the trainer", watched.kill_trainer, watched.trainer_pid)
+    assert watched.standing()[0] == 2, "another attempt should have taken the run up from its checkpoint"
+    for program in PROGRAMS:
+        stack = watched.stack
+        kill_and_recover(watched, program, partial(stack.kill, program), partial(stack.pid, program))
+
+    watched.stack.manage("shell", input=STOP)
+    wait_for(lambda: watched.state() == "stopped", "the run to stop", watched.explain)
+    watched.stack.manage("shell", input=GO_ON)
+    wait_for(lambda: watched.state() == "finished", "the run to finish", watched.explain)
+    expect(watched.page.locator(".state").first).to_have_attribute("data-state", "finished", timeout=PATIENCE)
+    assert watched.page.evaluate("window.loaded") == "once", "the page was loaded again instead of catching up"
+    assert not faults
+    assert_tables_equal_the_journal(watched)
+
+
+def kill_and_recover(watched: Watched, what: str, kill: Callable[[], int], pid: Callable[[], int]) -> None:
+    """Kill it, then see everything go on: its successor, the journal, the tables, and the page as it stands open."""
+    _, iteration, seq = watched.standing()
+    told = watched.told()
+    gone = kill()
+    wait_for(lambda: pid() != gone, f"a successor of {what}", watched.explain)
+    wait_for(lambda: watched.told() > told, f"the journal to go on after {what} was killed", watched.explain)
+
+    def goes_on() -> bool:
+        now = watched.standing()
+        return now[1] > iteration + 1 and now[2] > seq
+
+    wait_for(goes_on, f"the next iterations after {what} was killed", watched.explain)
+    newest = watched.standing()[1]
+    wait_for(lambda: watched.shown() > newest, f"the page to catch up after {what} was killed", watched.explain)
+    expect(watched.page.locator("[data-connection]")).to_be_hidden(timeout=PATIENCE)
+
+
+def assert_tables_equal_the_journal(watched: Watched) -> None:
+    path = watched.folder / journal.FILE_NAME
+    stored = watched.query(
+        "SELECT turn.seq FROM trajectories_turn AS turn JOIN trajectories_trajectory AS t ON t.id = turn.trajectory_id "
+        "JOIN runs_run AS run ON run.id = t.run_id WHERE run.slug = %s ORDER BY turn.seq",
+        watched.slug,
+    )
+    assert [row[0] for row in stored] == turns_that_stand(path)
+    assert len(stored) > 50
+
+    frames = watched.query(
+        "SELECT first_seq, last_seq FROM runs_eventbatch AS batch JOIN runs_run AS run ON run.id = batch.run_id "
+        "WHERE run.slug = %s ORDER BY first_seq",
+        watched.slug,
+    )
+    last = watched.told()
+    assert [row[0] for row in frames] == [1, *(row[1] + 1 for row in frames[:-1])]
+    assert frames[-1][1] == last == watched.standing()[2]

@@ -1,0 +1,47 @@
+"""Hypothesis without a deadline (a busy machine is no failure), and policies small enough to play in seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+from tests.trainer import tiny
+from trainer.config import PolicyConfig
+from trainer.dialogue import ChatFormat
+from trainer.policies import Policy, load
+
+settings.register_profile("trainer", deadline=None, max_examples=50)
+settings.load_profile("trainer")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Numbers are compared bit for bit here, and several test processes share few cores."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def pocket_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pocket policy with random weights and a tokenizer of our own prompts, as an ordinary checkpoint."""
+    return tiny.save_pocket(tmp_path_factory.mktemp("pocket"))
+
+
+@pytest.fixture(scope="session")
+def llama_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Llama-architecture checkpoint with its own tokenizer and a Llama-3 style template, random weights."""
+    return tiny.save_llama(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture
+def policy(pocket_folder: Path) -> Policy:
+    """A fresh copy of the pocket policy: a test may train it."""
+    return load(pocket_folder, PolicyConfig())
+
+
+@pytest.fixture(scope="session")
+def chat(pocket_folder: Path) -> ChatFormat:
+    """How the pocket policy's dialogues are framed."""
+    return ChatFormat(load(pocket_folder, PolicyConfig()).tokenizer, think=True)

@@ -1,0 +1,172 @@
+"""Every address of the site, with who may use it. A new one that is missing here fails the tests of permissions.
+
+Rules are about five visitors: the owner (an admin of the team, author of the run), a member, a viewer, somebody of
+another team, and nobody in particular. What each rule means for them is in `EXPECTED`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from django.urls import URLResolver, get_resolver
+
+OK, LOGIN, MISSING, REFUSED = "ok", "login", "missing", "refused"
+
+EXPECTED = {
+    #                  owner    member   viewer   outsider nobody
+    "public":         (OK,      OK,      OK,      OK,      OK),
+    "person":         (OK,      OK,      OK,      OK,      LOGIN),
+    "launcher":       (OK,      OK,      REFUSED, OK,      LOGIN),
+    "reader":         (OK,      OK,      OK,      MISSING, LOGIN),
+    "writer":         (OK,      OK,      REFUSED, MISSING, LOGIN),
+    "admin":          (OK,      REFUSED, REFUSED, MISSING, LOGIN),
+    "author":         (OK,      REFUSED, REFUSED, MISSING, LOGIN),
+    "own":            (OK,      MISSING, MISSING, MISSING, LOGIN),
+    "staff":          (MISSING, MISSING, MISSING, MISSING, MISSING),
+    "leaving":        (LOGIN,   LOGIN,   LOGIN,   LOGIN,   LOGIN),
+    "missing":        (MISSING, MISSING, MISSING, MISSING, MISSING),
+}  # fmt: skip
+"""What each visitor gets. The outsider has a team of their own, and may launch there."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Who may use it, how it is asked, and whether everybody may when the run is open to all who have its address."""
+
+    rule: str
+    method: str = "get"
+    open: bool = False
+    page: bool = False
+    """A whole page, to be looked at and checked for barriers."""
+    data: dict[str, str] = field(default_factory=dict)
+    query: str = ""
+
+
+ADDRESSES: dict[str, Address] = {
+    # ---- operations
+    "alive": Address("public"),
+    "ready": Address("public"),
+    "figures": Address("staff"),
+    # ---- accounts
+    "welcome": Address("person"),
+    "login": Address("public", page=True),
+    "account_login": Address("public"),
+    "logout": Address("leaving", "post"),
+    "account_logout": Address("leaving", "post"),
+    "account_signup": Address("public"),
+    "account": Address("person", page=True),
+    "account-name": Address("person", "post", data={"username": "ada-lovelace"}),
+    "account_inactive": Address("public"),
+    "account_reauthenticate": Address("person"),
+    "account_email": Address("person", page=True),
+    "account_email_verification_sent": Address("public"),
+    "account_confirm_email": Address("public"),
+    "account_change_password": Address("person", page=True),
+    "account_set_password": Address("person"),
+    "account_reset_password": Address("public", page=True),
+    "account_reset_password_done": Address("public"),
+    "account_reset_password_from_key": Address("public"),
+    "account_reset_password_from_key_done": Address("public"),
+    "socialaccount_connections": Address("person"),
+    "socialaccount_signup": Address("leaving"),
+    "socialaccount_login_cancelled": Address("public"),
+    "socialaccount_login_error": Address("public"),
+    "openid_connect_login": Address("missing"),
+    "openid_connect_callback": Address("missing"),
+    # ---- teams
+    "teams": Address("person"),
+    "team-create": Address("launcher", "post", data={"name": "Another team"}),
+    "team": Address("reader", page=True),
+    "team-settings": Address("admin", "post", data={"name": "Agents", "retention_days": "30"}),
+    "member-role": Address("admin", "post", data={"role": "member"}),
+    "member-remove": Address("admin", "post"),
+    "invite": Address("admin", "post", data={"role": "viewer", "email": "new@example.org"}),
+    "invitation-revoke": Address("admin", "post"),
+    "token-create": Address("reader", "post", data={"name": "script", "scopes": "read", "expires": "30"}),
+    "token-revoke": Address("own", "post"),
+    "team-share-revoke": Address("writer", "post"),
+    "invitation": Address("public", page=True),
+    # ---- alerts
+    "alerts": Address("person", page=True),
+    "alert-new": Address("launcher", page=True),
+    "alert": Address("reader", page=True),
+    "alert-edit": Address("writer", page=True),
+    "alert-test": Address("writer", "post"),
+    "alert-switch": Address("writer", "post", data={"on": "0"}),
+    "alert-secret": Address("writer", "post"),
+    "alert-delete": Address("writer", "post"),
+    "delivery": Address("reader", page=True),
+    "delivery-again": Address("writer", "post"),
+    # ---- annotations
+    "annotations": Address("reader"),
+    "star": Address("writer", "post"),
+    "tag": Address("writer", "post", data={"tag": "odd"}),
+    "untag": Address("writer", "post", data={"tag": "odd"}),
+    "comment": Address("reader", "post", data={"text": "Look at this."}),
+    "comment-edit": Address("author", page=True),
+    "comment-delete": Address("author", "post"),
+    "mentions": Address("person", page=True),
+    "mentions-read": Address("person", "post"),
+    "mentions-mail": Address("person", "post", data={"mail": "1"}),
+    "mention": Address("own"),
+    # ---- the interface for programs: its operations have a test of their own
+    "api-docs": Address("public", page=True),
+    "api:openapi-json": Address("public"),
+    # ---- runs
+    "runs": Address("person", page=True),
+    "launch": Address("launcher", page=True),
+    "launch-yaml": Address("launcher", "post"),
+    "launch-check": Address("launcher", "post"),
+    "launch-environment": Address("launcher", query="environment.name=Bandit"),
+    "run": Address("reader", open=True, page=True),
+    "run-snapshot": Address("reader", open=True),
+    "run-trajectories": Address("reader", open=True, page=True),
+    "run-trajectories-counts": Address("reader", open=True),
+    "run-curves": Address("reader", open=True, page=True),
+    "run-curves-data": Address("reader", open=True),
+    "run-curves-csv": Address("reader", open=True),
+    "run-evaluation": Address("reader", open=True, page=True),
+    "run-configuration": Address("reader", open=True, page=True),
+    "run-log": Address("reader", page=True),
+    "run-trajectory": Address("reader", open=True),
+    "run-export": Address("reader", open=True),
+    "run-visibility": Address("writer", "post", data={"visibility": "team"}),
+    "run-request": Address("writer", "post"),
+    "compare": Address("person", page=True),
+    "compare-curves-data": Address("person"),
+    "workers": Address("person", page=True),
+    # ---- environments
+    "environments": Address("person", page=True),
+    "environment": Address("person", page=True),
+    "environment-play": Address("person", "post", data={"seed": "7", "action": "1"}),
+    # ---- trajectories
+    "trajectory": Address("reader", open=True, page=True),
+    "trajectory-data": Address("reader", open=True),
+    "trajectory-tokens": Address("reader", open=True),
+    "trajectory-picture": Address("reader", open=True),
+    "trajectory-export": Address("reader", open=True),
+    "prompt": Address("reader", open=True, page=True),
+    "thoughts": Address("reader", open=True, page=True),
+    "share": Address("writer", "post", data={"expires": "never"}),
+    "revoke": Address("writer", "post"),
+    "shared": Address("public", page=True),
+    "shared-tokens": Address("public"),
+    "shared-picture": Address("public"),
+    "shared-export": Address("public"),
+    "embed": Address("public", page=True),
+    "oembed": Address("public"),
+}
+
+
+def patterns(resolver: URLResolver | None = None, prefix: str = "") -> Iterator[tuple[str, frozenset[str]]]:
+    """(name with namespace, names of its arguments) of everything the site serves, except Django's own admin."""
+    own = resolver or get_resolver()
+    outer = frozenset(own.pattern.regex.groupindex)
+    for pattern in own.url_patterns:
+        if isinstance(pattern, URLResolver):
+            if pattern.app_name != "admin":
+                space = f"{prefix}{pattern.namespace}:" if pattern.namespace else prefix
+                yield from ((name, inner | outer) for name, inner in patterns(pattern, space))
+        else:
+            yield f"{prefix}{pattern.name or pattern.pattern}", outer | frozenset(pattern.pattern.regex.groupindex)

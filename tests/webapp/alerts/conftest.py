@@ -1,0 +1,47 @@
+"""Rules and receivers for the tests of alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from tests.webapp.alerts.receiver import Receiver, listening
+from tests.webapp.conftest import People
+from webapp.alerts.actions import do_create_rule
+from webapp.alerts.models import Rule
+
+Make = Callable[..., Rule]
+
+
+@pytest.fixture(autouse=True)
+def _this_machine_may_be_told(settings: Settings, tmp_path: Path) -> None:
+    settings.ECHOSCOPE_ALERT_PRIVATE_HOSTS = ["127.0.0.1"]
+    settings.ECHOSCOPE_MAIL = True
+    settings.ECHOSCOPE_URL = "https://echoscope.example.org"
+    settings.ECHOSCOPE_VAR = tmp_path
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with listening(Receiver()) as started:
+        yield started
+
+
+@pytest.fixture
+def make_rule(people: People) -> Make:
+    """A rule of the owner, in force since an hour ago."""
+
+    def make(**settings: Any) -> Rule:
+        given = {
+            "name": "Tell us", "events": [Rule.Event.FAILED], "channel": Rule.Channel.EMAIL,
+            "addresses": ["team@example.org"], "since": timezone.now() - timedelta(hours=1),
+        } | settings  # fmt: skip
+        return do_create_rule(given.pop("team", people.team), given.pop("author", people.owner), **given)
+
+    return make

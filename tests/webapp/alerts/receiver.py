@@ -1,0 +1,64 @@
+"""A real HTTP server that takes webhooks, in a thread: it answers as it is told and keeps what came."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Receiver:
+    """Answers with the statuses in order, the last one again and again."""
+
+    statuses: list[int] = field(default_factory=lambda: [200])
+    body: bytes = b"ok"
+    location: str = ""
+    drip: float = 0.0  # seconds between two bytes of the answer
+    port: int = 0
+    requests: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    def next_status(self) -> int:
+        return self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
+
+
+@contextmanager
+def listening(receiver: Receiver) -> Iterator[Receiver]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            data = self.rfile.read(int(self.headers["Content-Length"]))
+            receiver.requests.append((dict(self.headers), data))
+            self.send_response(receiver.next_status())
+            if receiver.location:
+                self.send_header("Location", receiver.location)
+            self.send_header("Content-Length", str(len(receiver.body)))
+            self.end_headers()
+            try:
+                for byte in [receiver.body] if not receiver.drip else receiver.body:
+                    self.wfile.write(byte if isinstance(byte, bytes) else bytes([byte]))
+                    self.wfile.flush()
+                    time.sleep(receiver.drip)
+            except OSError:  # the other side has heard enough
+                pass
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    receiver.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,191 @@
+"""The pages of alert rules: who may read and change them, what the form asks, and what is never shown twice."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from tests.webapp.alerts.conftest import Make
+from tests.webapp.alerts.receiver import Receiver
+from tests.webapp.pages import Visitors, assert_private, who
+from webapp.alerts.actions import do_notice, do_test_rule
+from webapp.alerts.courier import deliver_due
+from webapp.alerts.models import Delivery, Rule
+from webapp.runs.models import Alarm, Run
+
+pytestmark = pytest.mark.django_db
+__all__ = ["who"]
+HOOK = "https://hooks.example.org/services/T000/B000/very-secret-path"
+
+ANSWERS = {
+    "name": "Collapse", "events": ["watch", "reached"], "threshold": "62.5", "suite": "", "queued_minutes": "30",
+    "stalled_minutes": "45", "scope": "environment", "environment": "Sokoban", "tag": "", "channel": "webhook",
+    "addresses": "", "url": HOOK,
+}  # fmt: skip
+
+
+def text_of(client: Client, address: str) -> str:
+    return html.unescape(client.get(address).content.decode())
+
+
+def test_a_rule_is_made_from_the_form(who: Visitors) -> None:
+    answer = who.owner.post("/alerts/new", ANSWERS)
+    rule = Rule.objects.get()
+    assert answer.headers["Location"] == f"/alerts/{rule.slug}"
+    assert (rule.events, rule.threshold, rule.stalled_minutes) == (["watch", "reached"], 0.625, 45)
+    assert (rule.scope, rule.scope_value, rule.url, rule.addresses) == ("environment", "Sokoban", HOOK, [])
+    assert "Collapse" in text_of(who.viewer, "/alerts")
+
+
+def test_the_secret_is_shown_once_to_whoever_made_the_rule(who: Visitors) -> None:
+    who.owner.post("/alerts/new", ANSWERS)
+    rule = Rule.objects.get()
+    address = f"/alerts/{rule.slug}"
+    assert rule.secret not in text_of(who.viewer, address)
+    assert rule.secret in text_of(who.owner, address)
+    assert rule.secret not in text_of(who.owner, address)
+    assert rule.secret not in text_of(who.owner, f"{address}/edit")
+    old = rule.secret
+    who.owner.post(f"{address}/secret")
+    rule.refresh_from_db()
+    assert rule.secret != old
+    assert rule.secret in text_of(who.owner, address)
+    assert rule.secret not in text_of(who.owner, address)
+
+
+def test_readers_see_where_alerts_go_without_the_path_that_opens_the_door(who: Visitors, make_rule: Make) -> None:
+    rule = make_rule(channel=Rule.Channel.SLACK, url=HOOK, addresses=[])
+    for address in ("/alerts", f"/alerts/{rule.slug}"):
+        shown = text_of(who.viewer, address)
+        assert "https://hooks.example.org/…" in shown
+        assert "very-secret-path" not in shown
+    assert HOOK in text_of(who.owner, f"/alerts/{rule.slug}")
+
+
+@pytest.mark.parametrize(
+    "changed, told",
+    [
+        ({"events": []}, "Choose at least one event."),
+        ({"name": ""}, "This field is required."),
+        ({"url": "http://127.0.0.2/"}, "private network"),
+        ({"url": "ftp://example.org"}, "must begin with https"),
+        ({"channel": "email", "addresses": ""}, "Name at least one address."),
+        ({"channel": "email", "addresses": "ada, b@example.org"}, "ada is no e-mail address."),
+        ({"channel": "email", "addresses": " ".join(f"a{n}@example.org" for n in range(11))}, "At most 10 addresses"),
+        ({"scope": "tag"}, "Name the tag."),
+        ({"environment": ""}, "Name the environment."),
+        ({"threshold": "101"}, "less than or equal to 100"),
+        ({"queued_minutes": "0"}, "greater than or equal to 1"),
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_told_beside_it_and_nothing_is_saved(
+    who: Visitors, changed: dict[str, Any], told: str
+) -> None:
+    answer = who.owner.post("/alerts/new", ANSWERS | changed)
+    assert answer.status_code == 200
+    assert told in html.unescape(answer.content.decode())
+    assert not Rule.objects.exists()
+
+
+def test_a_rule_is_changed_and_switched_and_deleted(who: Visitors, make_rule: Make) -> None:
+    rule = make_rule()
+    address = f"/alerts/{rule.slug}"
+    shown = text_of(who.owner, f"{address}/edit")
+    assert 'value="Tell us"' in shown
+    assert "team@example.org" in shown
+    mail = {"channel": "email", "addresses": "x@example.org; y@example.org", "name": "Changed"}
+    assert who.owner.post(f"{address}/edit", ANSWERS | mail).status_code == 302
+    rule.refresh_from_db()
+    assert (rule.name, rule.addresses, rule.url) == ("Changed", ["x@example.org", "y@example.org"], "")
+    who.owner.post(f"{address}/switch", {"on": "0"})
+    rule.refresh_from_db()
+    assert not rule.enabled
+    who.owner.post(f"{address}/switch", {"on": "1"})
+    rule.refresh_from_db()
+    assert rule.enabled
+    assert who.owner.post(f"{address}/delete").headers["Location"] == "/alerts"
+    assert not Rule.objects.exists()
+
+
+def test_viewers_read_and_change_nothing(who: Visitors, make_rule: Make) -> None:
+    rule = make_rule()
+    delivery = do_test_rule(rule)
+    inside = f"/alerts/{rule.slug}/deliveries/{delivery.slug}"
+    for address in ("/alerts", f"/alerts/{rule.slug}", inside):
+        shown = who.viewer.get(address)
+        assert shown.status_code == 200
+        assert "<button" not in shown.content.decode().split("<main")[1]
+    assert who.viewer.get("/alerts/new").status_code == 403
+    assert who.viewer.get(f"/alerts/{rule.slug}/edit").status_code == 403
+    for address in ("test", "switch", "secret", "delete", f"deliveries/{delivery.slug}/again"):
+        assert who.viewer.post(f"/alerts/{rule.slug}/{address}").status_code == 403
+    assert who.viewer.post("/alerts/new", ANSWERS).status_code == 403
+    assert Rule.objects.get().enabled
+
+
+def test_outsiders_find_nothing_and_nobody_logs_in(who: Visitors, make_rule: Make) -> None:
+    rule = make_rule(name="Only ours")
+    delivery = do_test_rule(rule)
+    address = f"/alerts/{rule.slug}"
+    for page in (address, f"{address}/edit", f"{address}/deliveries/{delivery.slug}"):
+        assert_private(page, who)
+    for change in ("test", "switch", "secret", "delete", "edit", f"deliveries/{delivery.slug}/again"):
+        assert_private(f"{address}/{change}", who, post=True)
+    assert "Only ours" not in text_of(who.outsider, "/alerts")
+    for page in ("/alerts", "/alerts/new"):
+        assert who.nobody.get(page).headers["Location"].startswith("/login")
+    assert Rule.objects.count() == 1
+
+
+def test_a_rule_is_never_put_into_a_team_one_only_reads(who: Visitors, make_rule: Make) -> None:
+    rule = make_rule()
+    who.outsider.post("/alerts/new", ANSWERS | {"team": rule.team.slug})
+    assert Rule.objects.filter(team=rule.team).count() == 1
+    assert Rule.objects.exclude(team=rule.team).get().team.name == "Elsewhere"
+
+
+def test_a_test_and_sending_again_go_from_the_page_to_the_receiver(
+    who: Visitors, make_rule: Make, receiver: Receiver, transactional_db: None
+) -> None:
+    rule = make_rule(channel=Rule.Channel.WEBHOOK, url=receiver.url, addresses=[])
+    who.owner.post(f"/alerts/{rule.slug}/test")
+    waiting = text_of(who.owner, f"/alerts/{rule.slug}")
+    assert "Waiting" in waiting
+    assert 'hx-trigger="every 3s"' in waiting
+    deliver_due()
+    done = who.owner.get(f"/alerts/{rule.slug}", headers={"HX-Request": "true"}).content.decode()
+    assert "Delivered" in done
+    assert "hx-trigger" not in done
+    assert "<html" not in done
+    delivery = Delivery.objects.get()
+    address = f"/alerts/{rule.slug}/deliveries/{delivery.slug}"
+    shown = text_of(who.viewer, address)
+    assert f'"id": "{delivery.slug}"' in shown
+    assert "Accepted" in shown
+    who.owner.post(f"{address}/again")
+    deliver_due()
+    assert len(receiver.requests) == 2
+    assert receiver.requests[0][1] == receiver.requests[1][1]
+
+
+def test_a_delivery_is_found_only_through_its_own_rule(who: Visitors, make_rule: Make) -> None:
+    delivery = do_test_rule(make_rule())
+    other = make_rule(name="other")
+    assert who.owner.get(f"/alerts/{other.slug}/deliveries/{delivery.slug}").status_code == 404
+
+
+def test_pages_take_as_many_queries_for_many_rules_and_deliveries_as_for_few(
+    run: Run, who: Visitors, make_rule: Make, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    rules = [make_rule(name=f"rule {number}", events=["watch"]) for number in range(12)]
+    for number in range(12):
+        Alarm.objects.create(run=run, seq=number, iteration=1, state="watch", message="", time=timezone.now())
+    do_notice(timezone.now())
+    for address in ("/alerts", f"/alerts/{rules[0].slug}"):
+        with django_assert_max_num_queries(10):
+            assert who.owner.get(address).status_code == 200

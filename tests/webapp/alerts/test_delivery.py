@@ -1,0 +1,312 @@
+"""Alerts on their way: a real receiver, signatures, retries, several couriers at once, and the rule that gives up."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from smtplib import SMTPException
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.db import connection
+from django.utils import timezone
+from pytest_django import Settings
+
+from tests.webapp.alerts.conftest import Make
+from tests.webapp.alerts.receiver import Receiver
+from webapp.alerts import actions, targets
+from webapp.alerts.actions import do_notice, do_send_again, do_switch_rule, do_test_rule
+from webapp.alerts.courier import Lookout, deliver_due
+from webapp.alerts.models import Delivery, Rule, Try
+from webapp.background import Background, Job
+from webapp.runs.models import Alarm, Run
+from webapp.settings import ROOT
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Event, State, Channel = Rule.Event, Delivery.State, Rule.Channel
+
+
+def raise_alarm(run: Run, number: int = 1) -> None:
+    Alarm.objects.create(
+        run=run, seq=number, iteration=number, state="watch", message="The spread falls & <rises>.", time=timezone.now()
+    )
+
+
+def notice(run: Run, number: int = 1) -> Delivery:
+    raise_alarm(run, number)
+    do_notice(timezone.now())
+    return Delivery.objects.order_by("pk").last() or pytest.fail("nothing was noticed")
+
+
+def documented() -> dict[str, Any]:
+    """What the guide's example in Python defines."""
+    guide = (ROOT / "docs" / "alerts.md").read_text()
+    found = re.search(r"```python\n(.*?)```", guide, re.S)
+    assert found is not None
+    names: dict[str, Any] = {}
+    exec(found[1], names)
+    return names
+
+
+def later() -> None:
+    """The time of the next try has come."""
+    Delivery.objects.filter(state=State.PENDING).update(next_try_at=timezone.now())
+
+
+def test_a_receiver_that_fails_twice_gets_the_alert_in_the_end_and_once(
+    run: Run, make_rule: Make, receiver: Receiver
+) -> None:
+    receiver.statuses = [500, 503, 200]
+    rule = make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
+    delivery = notice(run)
+    for expected in (State.PENDING, State.PENDING, State.DELIVERED, State.DELIVERED):
+        deliver_due()
+        delivery.refresh_from_db()
+        assert delivery.state == expected
+        later()
+    assert [entry.status for entry in delivery.log.order_by("pk")] == [500, 503, 200]
+    assert len(receiver.requests) == 3
+    bodies = {body for _, body in receiver.requests}
+    assert len(bodies) == 1, "every try carries the same bytes, under the same id"
+    assert json.loads(bodies.pop())["id"] == delivery.slug
+    genuine = documented()["genuine"]
+    for headers, body in receiver.requests:
+        assert headers["Echoscope-Delivery"] == delivery.slug
+        assert headers["Echoscope-Event"] == "watch"
+        assert genuine(rule.secret, headers["Echoscope-Signature"], body)
+        assert not genuine(rule.secret, headers["Echoscope-Signature"], body + b" ")
+        assert not genuine("another secret", headers["Echoscope-Signature"], body)
+        assert not genuine(rule.secret, headers["Echoscope-Signature"], body, -1)
+
+
+def test_tries_are_spread_over_an_hour_and_then_end(run: Run, make_rule: Make, receiver: Receiver) -> None:
+    receiver.statuses = [500]
+    make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
+    delivery = notice(run)
+    waits = []
+    for _ in range(8):
+        before = timezone.now()
+        deliver_due()
+        delivery.refresh_from_db()
+        if delivery.state == State.PENDING:
+            waits.append(delivery.next_try_at - before)
+            assert deliver_due() == 0, "not before its time"
+        later()
+    assert delivery.state == State.FAILED
+    assert len(receiver.requests) == delivery.log.count() == 6
+    assert timedelta(minutes=60) <= sum(waits, timedelta()) < timedelta(minutes=62)
+    assert waits == sorted(waits)
+
+
+def test_two_lookouts_and_four_couriers_at_once_tell_everything_once(
+    run: Run, make_rule: Make, receiver: Receiver
+) -> None:
+    for number in range(3):
+        make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url, name=f"rule {number}")
+    for number in range(1, 9):
+        raise_alarm(run, number)
+    gate = threading.Barrier(6)
+    faults: list[BaseException] = []
+
+    def together(work: object) -> None:
+        try:
+            gate.wait(30)
+            for _ in range(4):
+                work()  # type: ignore[operator]
+        except BaseException as error:
+            faults.append(error)
+            raise
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=together, args=(Lookout().look,)) for _ in range(2)]
+    threads += [threading.Thread(target=together, args=(deliver_due,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    while deliver_due():
+        pass
+    assert not faults
+    assert Delivery.objects.filter(state=State.DELIVERED).count() == 24
+    assert Try.objects.count() == 24
+    ids = [json.loads(body)["id"] for _, body in receiver.requests]
+    assert len(ids) == len(set(ids)) == 24
+
+
+def test_a_courier_that_died_in_the_middle_leaves_the_delivery_to_another(
+    run: Run, make_rule: Make, receiver: Receiver
+) -> None:
+    make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
+    delivery = notice(run)
+    now = timezone.now()
+    assert actions.do_claim_delivery(delivery.pk, now) is not None
+    assert actions.do_claim_delivery(delivery.pk, now) is None
+    assert deliver_due() == 0
+    after = actions.do_claim_delivery(delivery.pk, now + actions.LEASE)
+    assert after is not None
+    assert after.tries == 2
+
+
+def test_slack_gets_its_text_with_a_link_and_nothing_that_calls_everybody(
+    run: Run, make_rule: Make, receiver: Receiver
+) -> None:
+    Run.objects.update(title="A <!channel> & b")
+    make_rule(events=[Event.WATCH], channel=Channel.SLACK, url=receiver.url)
+    notice(run)
+    deliver_due()
+    ((headers, body),) = receiver.requests
+    assert json.loads(body) == {
+        "text": f"*Echo Trap: watch* <https://echoscope.example.org/runs/{run.slug}/|A &lt;!channel&gt; &amp; b>\n"
+        "Echo Trap watch: watch at iteration 1. The spread falls &amp; &lt;rises&gt;."
+    }
+    assert "Echoscope-Signature" not in headers
+
+
+def test_a_mail_says_what_happened_where_and_why_it_came(run: Run, make_rule: Make) -> None:
+    Run.objects.update(title="Two\nlines")
+    rule = make_rule(events=[Event.WATCH], addresses=["a@example.org", "b@example.org"])
+    notice(run)
+    deliver_due()
+    (sent,) = mail.outbox
+    assert sent.to == ["a@example.org", "b@example.org"]
+    assert sent.subject == "Echoscope: Two lines: Echo Trap: watch"
+    assert "The spread falls & <rises>." in sent.body
+    assert f"https://echoscope.example.org/runs/{run.slug}/" in sent.body
+    assert f"https://echoscope.example.org/alerts/{rule.slug}" in sent.body
+    assert Delivery.objects.get().state == State.DELIVERED
+
+
+def test_without_a_mail_server_nothing_counts_as_delivered(run: Run, make_rule: Make, settings: Settings) -> None:
+    settings.ECHOSCOPE_MAIL = False
+    make_rule(events=[Event.WATCH])
+    delivery = notice(run)
+    deliver_due()
+    assert mail.outbox == []
+    assert "cannot send e-mail yet" in delivery.log.get().answer
+    delivery.refresh_from_db()
+    assert delivery.state == State.PENDING
+
+
+class Refusing:
+    """A mail server that takes nothing."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        pass
+
+    def send_messages(self, messages: list[object]) -> int:
+        raise SMTPException("mailbox full")
+
+
+def test_what_the_mail_server_said_is_in_the_log(run: Run, make_rule: Make, settings: Settings) -> None:
+    settings.EMAIL_BACKEND = "tests.webapp.alerts.test_delivery.Refusing"
+    make_rule(events=[Event.WATCH])
+    delivery = notice(run)
+    deliver_due()
+    assert delivery.log.get().answer == "The mail server did not take it: mailbox full"
+
+
+def test_a_rule_that_reaches_nobody_switches_itself_off_and_says_why(
+    run: Run, make_rule: Make, receiver: Receiver
+) -> None:
+    receiver.statuses, receiver.body = [410], b"this hook is gone"
+    rule = make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
+    for number in range(1, actions.MOST_GIVEN_UP + 2):
+        notice(run, number)
+    while Rule.objects.get().enabled:
+        later()
+        assert deliver_due()
+    rule.refresh_from_db()
+    assert "this hook is gone" in rule.disabled_reason
+    assert not Delivery.objects.filter(state=State.PENDING).exists()
+    raise_alarm(run, 99)
+    assert do_notice(timezone.now()) == 0
+    with pytest.raises(actions.Refused, match="switched off"):
+        do_send_again(Delivery.objects.earliest("pk"))
+    do_switch_rule(rule, True)
+    receiver.statuses = [200]
+    again = do_send_again(Delivery.objects.earliest("pk"))
+    deliver_due()
+    again.refresh_from_db()
+    assert again.state == State.DELIVERED
+    rule.refresh_from_db()
+    assert (rule.failures, rule.disabled_reason) == (0, "")
+
+
+def test_a_success_in_between_forgives_the_failures_before(run: Run, make_rule: Make, receiver: Receiver) -> None:
+    make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
+    Rule.objects.update(failures=actions.MOST_GIVEN_UP - 1)
+    notice(run)
+    deliver_due()
+    assert Rule.objects.get().failures == 0
+
+
+def test_a_test_is_sent_once_also_by_a_rule_that_is_off(make_rule: Make, receiver: Receiver) -> None:
+    receiver.statuses = [500]
+    rule = make_rule(channel=Channel.WEBHOOK, url=receiver.url)
+    do_switch_rule(rule, False)
+    tested = do_test_rule(rule)
+    deliver_due()
+    tested.refresh_from_db()
+    assert tested.state == State.FAILED
+    assert json.loads(receiver.requests[0][1])["event"] == "test"
+    rule.refresh_from_db()
+    assert rule.failures == 0
+
+
+def test_one_slow_receiver_does_not_keep_others_from_theirs(
+    run: Run, make_rule: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "PATIENCE", 0.5)
+    receiver.body, receiver.drip = b"x" * 400, 0.05
+    make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url, name="slow")
+    make_rule(events=[Event.WATCH], name="quick")
+    raise_alarm(run)
+    do_notice(timezone.now())
+    deliver_due()
+    assert Delivery.objects.get(rule__name="quick").state == State.DELIVERED
+    slow = Delivery.objects.get(rule__name="slow")
+    assert slow.log.get().answer == "No answer within 0 s."
+    assert slow.state == State.PENDING
+
+
+@pytest.fixture
+def running() -> Iterator[Background]:
+    background = Background([Job("lookout", 0.02, Lookout().look), Job("courier", 0.02, deliver_due)])
+    background.start()
+    yield background
+    background.stop()
+
+
+def test_the_clocks_threads_look_and_deliver_by_themselves(
+    run: Run, make_rule: Make, receiver: Receiver, running: Background
+) -> None:
+    make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
+    raise_alarm(run)
+    waited = threading.Event()
+    for _ in range(1500):
+        if Delivery.objects.filter(state=State.DELIVERED).exists():
+            break
+        waited.wait(0.02)
+    assert Delivery.objects.get().state == State.DELIVERED
+
+
+def test_a_job_that_breaks_is_done_again(caplog: pytest.LogCaptureFixture) -> None:
+    rounds: list[int] = []
+    enough = threading.Event()
+
+    def work() -> None:
+        rounds.append(1)
+        if len(rounds) == 3:
+            enough.set()
+        raise ZeroDivisionError("no good")
+
+    background = Background([Job("broken", 0.01, work)])
+    background.start()
+    assert enough.wait(30)
+    background.stop()
+    assert "broken failed; it goes on" in caplog.text

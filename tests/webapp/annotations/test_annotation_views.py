@@ -1,0 +1,246 @@
+"""Stars, tags and comments through their pages: who may, what is kept, and that it works without JavaScript."""
+
+from __future__ import annotations
+
+import html
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from tests.webapp.annotations.conftest import Member
+from tests.webapp.conftest import People
+from tests.webapp.pages import Visitors, assert_private, who
+from tests.webapp.runs import script
+from webapp.annotations.actions import do_comment, do_star, do_tag
+from webapp.annotations.models import Change, Comment, Star, Tag, Tagging
+from webapp.annotations.queries import annotated, commented, starred_by, tagged
+from webapp.operations.retention import thinnable
+from webapp.runs.ingest import Ingest
+from webapp.runs.models import Run
+from webapp.teams.actions import do_create_team
+from webapp.trajectories.actions import do_share_trajectory
+from webapp.trajectories.models import Trajectory
+
+__all__ = ["who"]
+
+
+def page_of(client: Client, trajectory: Trajectory) -> str:
+    return html.unescape(client.get(f"/t/{trajectory.slug}").content.decode())
+
+
+def test_a_star_is_set_once_and_taken_away(trajectory: Trajectory, who: Visitors, people: People) -> None:
+    for _ in range(2):
+        assert who.owner.post(f"/t/{trajectory.slug}/star", {"on": "1"}).status_code == 302
+    assert Star.objects.get().user == people.owner
+    assert "starred by ada" in page_of(who.viewer, trajectory)
+    who.owner.post(f"/t/{trajectory.slug}/star", {"on": "0"})
+    assert not Star.objects.exists()
+
+
+def test_a_tag_is_kept_in_one_spelling_and_leaves_the_vocabulary_with_its_last_trajectory(
+    trajectory: Trajectory, who: Visitors
+) -> None:
+    for text in ("Corner", " #CORNER ", "two  words"):
+        who.owner.post(f"/t/{trajectory.slug}/tag", {"tag": text})
+    assert list(Tag.objects.values_list("name", flat=True)) == ["corner", "two words"]
+    assert Tagging.objects.count() == 2
+    who.owner.post(f"/t/{trajectory.slug}/untag", {"tag": "corner"})
+    assert list(Tag.objects.values_list("name", flat=True)) == ["two words"]
+
+
+@pytest.mark.parametrize(
+    "text, told", [("", "at least one letter"), ("x" * 41, "at most 40 characters; this one has 41")]
+)
+def test_a_tag_that_cannot_be_kept_is_refused_in_words(
+    trajectory: Trajectory, who: Visitors, text: str, told: str
+) -> None:
+    answer = who.owner.post(f"/t/{trajectory.slug}/tag", {"tag": text}, headers={"HX-Request": "true"})
+    assert told in answer.content.decode()
+    assert told in who.owner.post(f"/t/{trajectory.slug}/tag", {"tag": text}, follow=True).content.decode()
+    assert not Tag.objects.exists()
+
+
+def test_a_comment_on_a_turn_stands_under_that_turn_and_can_be_linked(trajectory: Trajectory, who: Visitors) -> None:
+    answer = who.owner.post(f"/t/{trajectory.slug}/comment", {"text": "Why <left>?\nhttps://example.org", "turn": "1"})
+    comment = Comment.objects.get()
+    assert answer.headers["Location"] == f"/t/{trajectory.slug}?turn=1#comment-{comment.slug}"
+    page = who.viewer.get(f"/t/{trajectory.slug}?turn=1").content.decode()
+    assert f'id="comment-{comment.slug}"' in page
+    assert 'data-thread="0"' in page
+    assert "Why &lt;left&gt;?" in page
+    assert '<a href="https://example.org" rel="nofollow">' in page
+
+
+def test_a_viewer_comments_but_neither_stars_nor_tags(trajectory: Trajectory, who: Visitors) -> None:
+    assert who.viewer.post(f"/t/{trajectory.slug}/comment", {"text": "I see."}).status_code == 302
+    assert Comment.objects.get().author is not None
+    for address, data in (("star", {"on": "1"}), ("tag", {"tag": "x"}), ("untag", {"tag": "x"})):
+        assert who.viewer.post(f"/t/{trajectory.slug}/{address}", data).status_code == 403
+    page = page_of(who.viewer, trajectory)
+    assert "/star" not in page
+    assert "Add a tag" not in page
+    assert 'name="text"' in page
+
+
+def test_outsiders_and_nobody_find_no_annotations(trajectory: Trajectory, who: Visitors, people: People) -> None:
+    comment = do_comment(trajectory, people.owner, "Only for us.")
+    assert_private(f"/t/{trajectory.slug}/annotations", who)
+    assert_private(f"/comments/{comment.slug}/edit", who)
+    for address in ("star", "tag", "untag", "comment"):
+        assert_private(f"/t/{trajectory.slug}/{address}", who, post=True)
+    assert_private(f"/comments/{comment.slug}/delete", who, post=True)
+    assert Comment.objects.count() == 1
+    assert not Star.objects.exists()
+
+
+def test_whoever_holds_a_link_sees_the_trajectory_and_no_annotation(
+    trajectory: Trajectory, who: Visitors, people: People
+) -> None:
+    do_comment(trajectory, people.owner, "Only for us.")
+    do_tag(trajectory, people.owner, "only-our-tag")
+    do_star(trajectory, people.owner)
+    link = do_share_trajectory(trajectory, people.owner)
+    Run.objects.filter(pk=trajectory.run_id).update(visibility=Run.Visibility.LINK)
+    for client in (who.nobody, who.outsider):
+        for address in (f"/s/{link.token}", f"/t/{trajectory.slug}"):
+            answer = client.get(address)
+            page = answer.content.decode()
+            assert answer.status_code == 200
+            assert "Only for us." not in page
+            assert "only-our-tag" not in page
+            assert "data-annotations" not in page
+    assert who.outsider.get(f"/t/{trajectory.slug}/annotations").status_code == 404
+    assert who.outsider.post(f"/t/{trajectory.slug}/comment", {"text": "Let me in"}).status_code == 404
+    assert Comment.objects.count() == 1
+
+
+def test_a_comment_is_changed_by_its_author_and_by_an_admin_only(
+    trajectory: Trajectory, who: Visitors, people: People, member: Member
+) -> None:
+    comment = do_comment(trajectory, people.viewer, "A first thought.")
+    address = f"/comments/{comment.slug}"
+    assert member.client.get(f"{address}/edit").status_code == 403
+    assert member.client.post(f"{address}/edit", {"text": "Not mine"}).status_code == 403
+    assert member.client.post(f"{address}/delete").status_code == 403
+    assert "A first thought." in who.viewer.get(f"{address}/edit").content.decode()
+    assert who.viewer.post(f"{address}/edit", {"text": "A second thought."}).status_code == 302
+    comment.refresh_from_db()
+    assert comment.text == "A second thought."
+    assert comment.edited_at is not None
+    assert "edited" in page_of(who.owner, trajectory)
+    assert who.owner.post(f"{address}/delete").status_code == 302
+    assert not Comment.objects.exists()
+
+
+def test_an_empty_or_endless_comment_is_refused_and_the_words_are_kept(
+    trajectory: Trajectory, who: Visitors, people: People
+) -> None:
+    comment = do_comment(trajectory, people.owner, "Here.")
+    for text, told in (("  ", "is empty"), ("x" * 4001, "at most 4,000 characters")):
+        answer = who.owner.post(f"/t/{trajectory.slug}/comment", {"text": text}, follow=True)
+        assert told in answer.content.decode()
+        edited = who.owner.post(f"/comments/{comment.slug}/edit", {"text": text})
+        assert told in edited.content.decode()
+        assert text in edited.content.decode()
+    assert Comment.objects.get().text == "Here."
+    assert (
+        "no turn 900"
+        in who.owner.post(
+            f"/t/{trajectory.slug}/comment", {"text": "Where?", "turn": "900"}, follow=True
+        ).content.decode()
+    )
+
+
+def test_with_htmx_a_change_answers_with_the_panel_as_it_is_now(trajectory: Trajectory, who: Visitors) -> None:
+    htmx = {"HX-Request": "true"}
+    answer = who.owner.post(f"/t/{trajectory.slug}/comment", {"text": "Look."}, headers=htmx)
+    assert answer.headers["HX-Trigger"] == "annotations:comment"
+    shown = answer.content.decode()
+    assert shown.lstrip().startswith('<div id="annotation-state"')
+    assert 'data-version="1"' in shown
+    assert "Look." in shown
+    again = who.viewer.get(f"/t/{trajectory.slug}/annotations", headers=htmx).content.decode()
+    assert "Look." in again
+    assert who.viewer.get(f"/t/{trajectory.slug}/annotations").headers["Location"].endswith("#annotations")
+
+
+def test_every_change_is_counted_and_none_that_changes_nothing(trajectory: Trajectory, people: People) -> None:
+    do_star(trajectory, people.owner)
+    do_star(trajectory, people.owner)
+    do_tag(trajectory, people.owner, "x")
+    do_tag(trajectory, people.owner, "X")
+    do_comment(trajectory, people.owner, "one")
+    assert Change.objects.get().version == 3
+
+
+def test_the_panel_takes_as_many_queries_for_many_comments_as_for_one(
+    trajectory: Trajectory, who: Visitors, people: People, member: Member,
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+) -> None:  # fmt: skip
+    for number in range(12):
+        do_comment(trajectory, people.owner, f"@grace @linus look {number}", number % 2)
+        do_tag(trajectory, people.owner, f"tag {number}")
+    do_star(trajectory, member.user)
+    with django_assert_max_num_queries(12):
+        page = who.owner.get(f"/t/{trajectory.slug}/annotations", headers={"HX-Request": "true"}).content.decode()
+    assert page.count('class="comment"') == 12
+
+
+def test_filters_find_what_was_starred_tagged_or_commented(
+    trajectory: Trajectory, people: People, member: Member
+) -> None:
+    first, second, third, fourth = Trajectory.objects.order_by("pk")[:4]
+    do_star(first, people.owner)
+    do_tag(second, people.owner, "Corner")
+    do_comment(third, people.viewer, "Hm.")
+    everything = Trajectory.objects.all()
+    assert everything.filter(starred_by(people.owner)).get() == first
+    assert not everything.filter(starred_by(member.user)).exists()
+    assert everything.filter(tagged(" #CORNER")).get() == second
+    assert everything.filter(commented()).get() == third
+    assert set(annotated()) == {first, second, third}
+    assert fourth not in annotated()
+
+
+def test_what_somebody_marked_is_never_thinned(trajectory: Trajectory, people: People) -> None:
+    run = trajectory.run
+    Trajectory.objects.update(superseded=True)
+    run.team.retention_days = 1
+    run.team.save()
+    Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED, ended_at=timezone.now() - timedelta(days=3))
+    assert trajectory in thinnable(timezone.now())
+    do_comment(trajectory, people.owner, "Keep this.")
+    assert trajectory not in thinnable(timezone.now())
+    assert thinnable(timezone.now()).exists()
+
+
+def test_tags_belong_to_one_team(trajectory: Trajectory, people: People) -> None:
+    elsewhere = do_create_team("Third", people.outsider)
+    Tag.objects.create(team=elsewhere, name="their secret word")
+    do_tag(trajectory, people.owner, "our word")
+    from webapp.annotations.panel import facts
+    from webapp.teams.models import Membership
+
+    shown = facts(people.owner, trajectory, Membership.Role.ADMIN)
+    assert (shown["tags"], shown["vocabulary"]) == (["our word"], [])
+
+
+def test_what_somebody_marked_stays_when_a_resumed_run_plays_its_iteration_again(
+    run: Run, people: People, tmp_path: Path, settings: Settings
+) -> None:
+    settings.ECHOSCOPE_VAR = tmp_path
+    script.write(run.folder, script.started(), *script.iteration(1), *script.iteration(2))
+    Ingest(run).drain()
+    marked, other = Trajectory.objects.filter(run=run, iteration=2).order_by("pk")[:2]
+    do_comment(marked, people.owner, "Remember this one.", 0)
+    script.write(run.folder, script.started(attempt=2, from_iteration=1), *script.iteration(2))
+    run.refresh_from_db()
+    Ingest(run).drain()
+    marked.refresh_from_db()
+    assert marked.superseded
+    assert marked.turns.exists()
+    assert not Trajectory.objects.filter(pk=other.pk).exists()

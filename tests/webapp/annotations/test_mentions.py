@@ -1,0 +1,169 @@
+"""Mentions: who is told, where they are listed, what is unread, and the e-mail for those who want one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from smtplib import SMTPException
+
+import pytest
+from django.core import mail
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from tests.webapp.annotations.conftest import Member
+from tests.webapp.conftest import People
+from tests.webapp.pages import Visitors, who
+from webapp.annotations import mails
+from webapp.annotations.actions import do_comment, do_delete_comment, do_edit_comment, do_wish_mail
+from webapp.annotations.models import Mention
+from webapp.runs.models import Run
+from webapp.teams.models import Membership
+from webapp.trajectories.models import Trajectory
+
+__all__ = ["who"]
+
+
+@pytest.fixture(autouse=True)
+def _mail_leaves(settings: Settings) -> None:
+    settings.ECHOSCOPE_MAIL = True
+
+
+def test_members_are_told_and_neither_strangers_nor_the_author(
+    trajectory: Trajectory, people: People, member: Member
+) -> None:
+    do_comment(trajectory, people.owner, "@LINUS @mallory @ada @nobody look, @linus")
+    assert [mention.user for mention in Mention.objects.all()] == [member.user]
+
+
+def test_a_private_trajectory_is_told_to_nobody_who_may_not_see_it(
+    trajectory: Trajectory, people: People, member: Member
+) -> None:
+    Run.objects.filter(pk=trajectory.run_id).update(visibility=Run.Visibility.PRIVATE)
+    trajectory.refresh_from_db()
+    do_comment(trajectory, people.owner, "@linus look")
+    assert not Mention.objects.exists()
+
+
+def test_an_edit_tells_those_it_names_newly_once(trajectory: Trajectory, people: People, member: Member) -> None:
+    comment = do_comment(trajectory, people.owner, "@linus look")
+    first = Mention.objects.get()
+    do_edit_comment(comment, "@linus @grace look")
+    assert {mention.user for mention in Mention.objects.all()} == {member.user, people.viewer}
+    assert Mention.objects.get(user=member.user).pk == first.pk
+    do_edit_comment(comment, "@grace look")
+    assert Mention.objects.get().user == people.viewer
+    do_delete_comment(comment)
+    assert not Mention.objects.exists()
+
+
+def test_the_navigation_counts_what_is_unread_and_opening_one_reads_it(
+    trajectory: Trajectory, people: People, member: Member, who: Visitors
+) -> None:
+    first = do_comment(trajectory, people.owner, "@linus one", 0)
+    do_comment(trajectory, people.owner, "@linus two <b>")
+    page = member.client.get("/mentions").content.decode()
+    assert '<b class="unread">2<' in page
+    assert "two &lt;b&gt;" in page
+    mention = Mention.objects.get(comment=first)
+    assert who.viewer.get(f"/mentions/{mention.slug}").status_code == 404
+    answer = member.client.get(f"/mentions/{mention.slug}")
+    assert answer.headers["Location"] == f"/t/{trajectory.slug}?turn=1#comment-{first.slug}"
+    assert '<b class="unread">1<' in member.client.get("/environments").content.decode()
+    member.client.post("/mentions/read")
+    assert 'class="unread"' not in member.client.get("/mentions").content.decode()
+
+
+def test_nobody_is_sent_to_log_in_and_others_see_only_their_own(
+    trajectory: Trajectory, people: People, member: Member, who: Visitors
+) -> None:
+    do_comment(trajectory, people.owner, "@linus for your eyes")
+    assert who.nobody.get("/mentions").status_code == 302
+    for client in (who.owner, who.viewer, who.outsider):
+        assert "for your eyes" not in client.get("/mentions").content.decode()
+    Membership.objects.filter(user=member.user).delete()
+    assert "for your eyes" not in member.client.get("/mentions").content.decode()
+
+
+def test_the_count_costs_one_query(
+    trajectory: Trajectory, people: People, member: Member, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(5):
+        do_comment(trajectory, people.owner, f"@linus {number}")
+    with django_assert_max_num_queries(1):
+        from webapp.annotations.panel import unread
+
+        assert unread(member.user) == 5
+
+
+def test_a_mention_is_mailed_once(trajectory: Trajectory, people: People, member: Member, settings: Settings) -> None:
+    settings.ECHOSCOPE_URL = "https://echoscope.example.org"
+    do_comment(trajectory, people.owner, "@linus see this")
+    assert mails.send_due() == 1
+    assert mails.send_due() == 0
+    (sent,) = mail.outbox
+    assert sent.to == ["linus@example.org"]
+    assert sent.subject == "Echoscope: ada mentioned you on Trial"
+    assert "@linus see this" in sent.body
+    assert f"https://echoscope.example.org/mentions/{Mention.objects.get().slug}" in sent.body
+
+
+def test_no_mail_is_sent_to_those_who_do_not_want_it_have_no_address_or_read_it_already(
+    trajectory: Trajectory, people: People, member: Member
+) -> None:
+    do_comment(trajectory, people.owner, "@grace has no address")
+    do_comment(trajectory, people.owner, "@linus reads at once")
+    member.client.get(f"/mentions/{Mention.objects.get(user=member.user).slug}")
+    do_wish_mail(member.user, False)
+    do_comment(trajectory, people.owner, "@linus wants none")
+    assert mails.send_due() == 0
+    assert mail.outbox == []
+
+
+def test_a_wish_is_expressed_on_the_page_and_holds_for_mails_that_wait(
+    trajectory: Trajectory, people: People, member: Member
+) -> None:
+    do_comment(trajectory, people.owner, "@linus one")
+    assert "Stop e-mails" in member.client.get("/mentions").content.decode()
+    member.client.post("/mentions/mail", {"mail": "0"})
+    assert "E-mail them to me" in member.client.get("/mentions").content.decode()
+    assert mails.send_due() == 0
+
+
+def test_without_a_mail_server_nothing_is_sent_and_the_page_says_so(
+    trajectory: Trajectory, people: People, member: Member, settings: Settings
+) -> None:
+    settings.ECHOSCOPE_MAIL = False
+    do_comment(trajectory, people.owner, "@linus one")
+    assert mails.send_due() == 0
+    assert "cannot send e-mail yet" in member.client.get("/mentions").content.decode()
+
+
+def test_a_mail_the_server_refused_is_tried_again_and_given_up_at_last(
+    trajectory: Trajectory, people: People, member: Member, settings: Settings
+) -> None:
+    settings.EMAIL_BACKEND = "tests.webapp.annotations.test_mentions.Refusing"
+    do_comment(trajectory, people.owner, "@linus one")
+    for attempt in range(1, mails.MOST_TRIES + 1):
+        assert mails.send_due() == 0
+        assert Mention.objects.get().mail_tries == attempt
+        assert mails.send_due() == 0
+        assert Mention.objects.get().mail_tries == attempt, "it waits before it tries again"
+        Mention.objects.filter(mail_at__isnull=False).update(mail_at=timezone.now() - timedelta(seconds=1))
+    assert Mention.objects.get().mail_at is None
+
+
+def test_somebody_who_left_the_team_gets_no_mail(trajectory: Trajectory, people: People, member: Member) -> None:
+    do_comment(trajectory, people.owner, "@linus one")
+    Membership.objects.filter(user=member.user).delete()
+    assert mails.send_due() == 0
+    assert Mention.objects.get().mail_at is None
+
+
+class Refusing:
+    """A mail server that takes nothing."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        pass
+
+    def send_messages(self, messages: list[object]) -> int:
+        raise SMTPException("mailbox full")

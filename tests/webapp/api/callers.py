@@ -1,0 +1,74 @@
+"""Programs that call the API as each kind of caller, for the tests of the API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from tests.webapp.conftest import People
+from webapp.teams.actions import do_create_token
+from webapp.teams.models import Team, User
+
+
+@dataclass(frozen=True)
+class Program:
+    """Something that calls the API with a token, or without one."""
+
+    secret: str = ""
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> HttpResponse:
+        """The answer to JSON, or to the bytes in `body`."""
+        told = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self.secret:
+            told["Authorization"] = f"Bearer {self.secret}"
+        raw = isinstance(body, bytes)
+        content_type = told.pop("Content-Type", "application/x-ndjson" if raw else "application/json")
+        client = Client(headers=told)
+        return client.generic(
+            method, path, body if raw else "" if body is None else client._encode_json(body, content_type), content_type
+        )
+
+    def get(self, path: str) -> HttpResponse:
+        return self.call("GET", path)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> HttpResponse:
+        return self.call("POST", path, {} if body is None else body, **headers)
+
+
+def program(team: Team, user: User, *scopes: str) -> Program:
+    """One with a new token of the user in the team; both scopes without any."""
+    _, secret = do_create_token(team, user, "test", scopes or ("read", "write"))
+    return Program(secret)
+
+
+@dataclass(frozen=True)
+class Callers:
+    """Programs of the owner, of the owner with a token that only reads, a viewer, an outsider; one without a token."""
+
+    owner: Program
+    reader: Program
+    viewer: Program
+    outsider: Program
+    nobody: Program
+
+
+@pytest.fixture
+def callers(people: People) -> Callers:
+    elsewhere = Team.objects.get(name="Elsewhere")
+    return Callers(
+        program(people.team, people.owner),
+        program(people.team, people.owner, "read"),
+        program(people.team, people.viewer),
+        program(elsewhere, people.outsider),
+        Program(),
+    )
+
+
+def problem(answer: HttpResponse) -> dict[str, Any]:
+    """What an error says."""
+    body: dict[str, Any] = answer.json()["error"]
+    return body

@@ -1,0 +1,254 @@
+"""Runs trained elsewhere, sent over HTTP: whole or in pieces, plain or packed, broken or not."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import timedelta
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client, RequestFactory
+from django.utils import timezone
+from pytest_django import Settings
+
+from tests.webapp.api.callers import Callers, problem
+from tests.webapp.conftest import People
+from tests.webapp.runs import script
+from trainer import journal
+from webapp.api import sent
+from webapp.api.models import SentJournal
+from webapp.api.sent import SILENCE, do_settle_silent
+from webapp.runs.actions import do_reap
+from webapp.runs.models import Run
+from webapp.trajectories.models import Turn
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> bytes:
+    """The journal of a finished run."""
+    return script.write(tmp_path, *script.whole_run(2)).read_bytes()
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> bytes:
+    """The journal of a run in the middle of its second iteration, its last line half written."""
+    folder = tmp_path / "begun"
+    data = script.write(folder, script.started(), *script.iteration(1), *list(script.iteration(2))[:6]).read_bytes()
+    return data + b'{"type":"turn","se'
+
+
+def imported(answer: object) -> Run:
+    assert answer.status_code == 201, answer.content  # type: ignore[attr-defined]
+    return Run.objects.get(slug=answer.json()["slug"])  # type: ignore[attr-defined]
+
+
+def test_a_finished_run_is_imported_whole(callers: Callers, people: People, whole: bytes) -> None:
+    answer = callers.owner.post("/api/runs/import?title=From+the+cluster", whole)
+    run = imported(answer)
+    assert (run.state, run.title, run.imported, run.author, run.team, run.failure) == (
+        "finished", "From the cluster", True, people.owner, people.team, "",
+    )  # fmt: skip
+    told = sum(isinstance(journal.parse_line(line, n), journal.Turn) for n, line in enumerate(whole.splitlines(), 1))
+    assert Turn.objects.filter(trajectory__run=run).count() == told == 20
+    assert answer.json()["journal"] == {
+        "offset": len(whole), "seq": len(whole.splitlines()), "growing": False, "problem": "",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_a_packed_journal_is_unpacked_also_one_of_several_members(
+    callers: Callers, whole: bytes, members: int
+) -> None:
+    size = -(-len(whole) // members)
+    packed = b"".join(gzip.compress(whole[at : at + size]) for at in range(0, len(whole), size))
+    run = imported(callers.owner.post("/api/runs/import", packed, Content_Type="application/gzip"))
+    assert (run.journal_offset, run.state) == (len(whole), "finished")
+
+
+def test_a_journal_comes_as_the_file_of_a_form(people: People, whole: bytes) -> None:
+    browser = Client()
+    browser.force_login(people.owner)
+    run = imported(browser.post("/api/runs/import", {"file": SimpleUploadedFile("journal.jsonl", whole)}))
+    assert run.state == "finished"
+    assert "field “file”" in problem(browser.post("/api/runs/import", {"other": "x"}))["message"]
+
+
+def test_a_growing_run_is_tailed_and_looks_the_same_as_if_it_had_come_at_once(callers: Callers, whole: bytes) -> None:
+    once = imported(callers.owner.post("/api/runs/import", whole))
+    half = len(whole) // 2
+    answer = callers.owner.post("/api/runs/import?growing=true", whole[:half])
+    run = imported(answer)
+    assert (run.state, run.end_reason) == ("running", "")
+    offset = answer.json()["journal"]["offset"]
+    assert 0 < offset <= half, "complete lines only"
+    while offset < len(whole):
+        path = f"/api/runs/{run.slug}/journal?offset={offset}"
+        taken = callers.owner.call("PUT", path, whole[offset : offset + 5000])
+        assert taken.status_code == 200, taken.content
+        assert taken.json()["offset"] > offset
+        offset = taken.json()["offset"]
+    run.refresh_from_db()
+    assert (run.state, run.seq, run.summary) == ("finished", once.seq, once.summary)
+    assert Turn.objects.filter(trajectory__run=run).count() == Turn.objects.filter(trajectory__run=once).count()
+
+
+def test_a_piece_from_another_place_is_refused_with_the_place_that_is_due(callers: Callers, begun: bytes) -> None:
+    answer = callers.owner.post("/api/runs/import?growing=true", begun)
+    due = answer.json()["journal"]["offset"]
+    assert due == begun.rindex(b"\n") + 1
+    for offset in (0, due - 1, due + 100):
+        path = f"/api/runs/{answer.json()['slug']}/journal?offset={offset}"
+        refused = callers.owner.call("PUT", path, begun[:100])
+        assert (refused.status_code, problem(refused)["code"]) == (409, "wrong_offset")
+        assert problem(refused)["details"] == {"offset": due}
+
+
+def test_sent_again_with_the_same_key_it_is_the_same_run(callers: Callers, begun: bytes) -> None:
+    first = callers.owner.post("/api/runs/import?growing=true", begun, Idempotency_Key="j1")
+    again = callers.owner.post("/api/runs/import?growing=true", begun, Idempotency_Key="j1")
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json()["slug"] == again.json()["slug"]
+    assert first.json()["journal"] == again.json()["journal"]
+    other = callers.owner.post("/api/runs/import?growing=true&title=Other", begun, Idempotency_Key="j1")
+    assert other.status_code == 409
+
+
+def test_a_growing_run_whose_sender_falls_silent_is_stopped_and_goes_on_when_it_is_back(
+    callers: Callers, whole: bytes, begun: bytes
+) -> None:
+    run = imported(callers.owner.post("/api/runs/import?growing=true", begun))
+    now = timezone.now()
+    assert do_settle_silent(now) == 0
+    do_reap(now + timedelta(days=1))
+    run.refresh_from_db()
+    assert run.state == "running", "no worker is looked for"
+    assert do_settle_silent(now + SILENCE + timedelta(minutes=1)) == 1
+    run.refresh_from_db()
+    assert (run.state, run.ended_at is None) == ("stopped", False)
+    back = callers.owner.call("PUT", f"/api/runs/{run.slug}/journal?offset={run.journal_offset}", b"")
+    run.refresh_from_db()
+    assert (back.json()["growing"], run.state, run.ended_at) == (True, "running", None)
+
+
+def test_the_last_word_of_a_sender_ends_a_run_that_has_not_finished(callers: Callers, begun: bytes) -> None:
+    run = imported(callers.owner.post("/api/runs/import?growing=true", begun))
+    path = f"/api/runs/{run.slug}/journal?offset={run.journal_offset}&growing=false"
+    assert callers.owner.call("PUT", path, b"").json()["growing"] is False
+    run.refresh_from_db()
+    assert run.state == "stopped"
+
+
+def test_a_line_that_cannot_be_read_stops_the_import_in_words_and_can_be_left_out(
+    callers: Callers, whole: bytes
+) -> None:
+    lines = whole.splitlines(keepends=True)
+    broken = b"".join([*lines[:-3], b"?\n", *lines[-2:]])
+    answer = callers.owner.post("/api/runs/import", broken)
+    run = imported(answer)
+    told = answer.json()["journal"]
+    assert (run.state, told["seq"]) == ("stopped", len(lines) - 3)
+    assert f"line {len(lines) - 2} is not an event" in told["problem"]
+    assert "manage.py" not in told["problem"], "whoever sends journals has no shell on the server"
+    path = f"/api/runs/{run.slug}/journal?offset={told['offset']}&growing=false"
+    stuck = callers.owner.call("PUT", path, broken[told["offset"] :])
+    assert (stuck.status_code, problem(stuck)["details"]) == (422, {"offset": told["offset"]})
+    gone_on = callers.owner.call("PUT", f"{path}&skip_bad_lines=true", broken[told["offset"] :])
+    assert gone_on.json() == {"offset": len(broken), "seq": len(lines), "growing": False, "problem": ""}
+    run.refresh_from_db()
+    assert run.state == "finished"
+
+
+def test_more_than_the_limit_is_refused_and_what_came_before_is_kept(
+    callers: Callers, whole: bytes, settings: Settings
+) -> None:
+    settings.ECHOSCOPE_UPLOAD_BYTES = 1000
+    bomb = gzip.compress(whole + b" " * 50_000_000)
+    answer = callers.owner.post("/api/runs/import", bomb)
+    assert (answer.status_code, problem(answer)["code"]) == (413, "too_large")
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "does not begin with run_started"),
+        (b"no journal\n", "line 1 is not an event"),
+        (b'{"type":"notice","seq":1,"time":0,"level":"info","message":"a"}\n', "does not begin with run_started"),
+        (b"\x1f\x8bnot gzip at all", "gzip stream is damaged"),
+        (b'{"type":"run_started","seq":1', "does not begin with run_started"),
+    ],
+)
+def test_what_is_no_journal_is_told_and_leaves_nothing(callers: Callers, body: bytes, words: str) -> None:
+    answer = callers.owner.post("/api/runs/import", body)
+    assert (answer.status_code, words in problem(answer)["message"]) == (422, True), answer.content
+    assert not Run.objects.exists()
+
+
+def start_with(tmp_path: Path, **changes: object) -> bytes:
+    event = script.started().model_copy(update=changes)
+    return script.write(tmp_path / "odd", event).read_bytes()
+
+
+def test_settings_of_another_version_and_unknown_environments_can_be_looked_at(
+    callers: Callers, tmp_path: Path
+) -> None:
+    odd = {"iterations": 4, "invented": {"later": 1}, "environment": {"name": "TheirOwn", "settings": {"size": 3}}}
+    run = imported(callers.owner.post("/api/runs/import", start_with(tmp_path, config=odd)))
+    assert (run.environment, run.config["invented"], run.config["rollout"]["groups"]) == ("TheirOwn", {"later": 1}, 8)
+    browser = Client()
+    browser.force_login(run.author)  # type: ignore[arg-type]
+    assert browser.get(f"/runs/{run.slug}/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"config": {"rollout": 5}}, "rollout"),
+        ({"config": {"rollout": {"groups": "many"}}}, "rollout.groups must be a whole number"),
+        ({"config": {"environment": {"name": ["Sokoban"]}}}, "environment.name"),
+        ({"iterations": 2**40}, "plans 1099511627776 iterations"),
+        ({"iterations": -1}, "plans -1 iterations"),
+        ({"title": "a\0b"}, "NUL"),
+        ({"config": {"invented": "\ud800"}}, "cannot be stored"),
+    ],
+)
+def test_a_start_that_could_not_be_shown_is_refused(
+    callers: Callers, tmp_path: Path, changes: dict[str, object], words: str
+) -> None:
+    if "invented" in str(changes):  # JSON can spell it, the writer cannot
+        data = start_with(tmp_path, config={"invented": "SIGN"}).replace(b"SIGN", b"\\ud800")
+    else:
+        data = start_with(tmp_path, **changes)
+    answer = callers.owner.post("/api/runs/import", data)
+    assert answer.status_code == 422, answer.content
+    assert not Run.objects.exists()
+    if "invented" not in str(changes):
+        assert words in problem(answer)["message"]
+
+
+def test_only_runs_trained_elsewhere_take_pieces_and_they_cannot_be_steered_from_here(
+    callers: Callers, run: Run, begun: bytes
+) -> None:
+    answer = callers.owner.call("PUT", f"/api/runs/{run.slug}/journal?offset=0", begun)
+    assert (answer.status_code, problem(answer)["code"]) == (409, "not_imported")
+    far = imported(callers.owner.post("/api/runs/import?growing=true", begun))
+    for action in ("pause", "stop", "cancel", "resume"):
+        refused = callers.owner.post(f"/api/runs/{far.slug}/control", {"action": action})
+        assert (refused.status_code, "trained elsewhere" in problem(refused)["message"]) == (409, True)
+    far.refresh_from_db()
+    assert (far.state, far.requested) == ("running", "")
+
+
+def test_a_body_that_comes_in_small_pieces_is_read_to_its_end(whole: bytes) -> None:
+    request = RequestFactory().post("/", whole, content_type="application/x-ndjson")
+    request._stream = BytesIO(whole)  # type: ignore[attr-defined]
+    assert b"".join(sent.pieces(request, len(whole))) == whole
+
+
+def test_the_state_of_a_journal_is_read_by_those_who_see_the_run(callers: Callers, run: Run) -> None:
+    assert callers.viewer.get(f"/api/runs/{run.slug}/journal").json() == {
+        "offset": 0, "seq": 0, "growing": False, "problem": "",
+    }  # fmt: skip
+    assert not SentJournal.objects.exists()

@@ -1,0 +1,150 @@
+"""Every operation of the API as each kind of caller. The list is the API's own: a new one cannot be forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.webapp.api.callers import Callers, Program, problem
+from tests.webapp.conftest import People
+from tests.webapp.pages import play
+from tests.webapp.runs import script
+from webapp.api.site import api
+from webapp.runs.models import Run
+from webapp.teams.actions import do_set_role
+from webapp.teams.models import Membership
+from webapp.trajectories.actions import do_share_trajectory
+from webapp.trajectories.models import ShareLink, Trajectory
+
+OPEN = {"get_me", "list_environments", "get_environment", "list_presets", "get_preset", "list_workers", "list_runs"}
+"""Reading what belongs to no team in particular, or whatever teams one has."""
+OWN = {"create_run", "import_run"}
+"""Making something new: outsiders make it in their own team."""
+BODIES: dict[str, Any] = {
+    "create_run": {"preset": "bandit-starpo_s-pocket"},
+    "clone_run": {"overrides": {"seed": 2}},
+    "update_run": {"title": "Renamed"},
+    "control_run": {"action": "cancel"},
+    "create_share": {"turn": 0},
+}
+QUERIES = {"get_metric_points": "?name=reward/mean", "append_journal": "?offset={offset}",
+           "delete_run": "?confirm={run}"}  # fmt: skip
+
+
+def operations() -> Iterator[tuple[str, str, str]]:
+    """(id, method, path) of everything the API does."""
+    document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
+    for path, methods in document["paths"].items():
+        for method, told in methods.items():
+            yield told["operationId"], method.upper(), path
+
+
+ALL = list(operations())
+pytestmark = pytest.mark.parametrize(("name", "method", "path"), ALL, ids=[name for name, _, _ in ALL])
+
+
+@pytest.fixture
+def world(people: People, run: Run) -> dict[str, str]:
+    """What the paths of operations name: a run that has ended, of which there is a shared trajectory."""
+    play(run, 1)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.PAUSED)
+    found = Trajectory.objects.filter(run=run)[0]
+    link = do_share_trajectory(found, people.owner)
+    run.refresh_from_db()
+    return {"run": run.slug, "trajectory": found.slug, "token": link.token, "offset": str(run.journal_offset)}
+
+
+def prepared(name: str, world: dict[str, str]) -> None:
+    """The run is in the state in which the operation can succeed."""
+    if name == "delete_run":
+        Run.objects.update(state=Run.State.FINISHED)
+    if name == "append_journal":
+        Run.objects.update(imported=True)
+
+
+def ask(caller: Program, name: str, method: str, path: str, world: dict[str, str], tmp_path: Path) -> Any:
+    slug = world["trajectory" if path.startswith("/api/trajectories/") else "run"]
+    kinds = {"get_environment": "Bandit", "get_preset": "bandit-starpo_s-pocket"}
+    path = path.format(slug=slug, token=world["token"], name=kinds.get(name, ""))
+    path += QUERIES.get(name, "").format(**world)
+    body = BODIES.get(name)
+    if name == "import_run":
+        body = script.write(tmp_path, script.started()).read_bytes()
+    elif name == "append_journal":
+        body = b""
+    return caller.call(method, path, body)
+
+
+@pytest.mark.django_db
+def test_the_owner_may(
+    name: str, method: str, path: str, callers: Callers, world: dict[str, str], tmp_path: Path
+) -> None:
+    prepared(name, world)
+    answer = ask(callers.owner, name, method, path, world, tmp_path)
+    assert answer.status_code in (200, 201, 204), answer.content
+
+
+@pytest.mark.django_db
+def test_a_member_may_all_but_delete_what_others_made(
+    name: str, method: str, path: str, callers: Callers, people: People, world: dict[str, str], tmp_path: Path
+) -> None:
+    do_set_role(people.team, people.viewer, Membership.Role.MEMBER)
+    prepared(name, world)
+    answer = ask(callers.viewer, name, method, path, world, tmp_path)
+    assert answer.status_code in ((403,) if name == "delete_run" else (200, 201, 204)), answer.content
+
+
+@pytest.mark.django_db
+def test_a_viewer_and_a_reading_token_may_read_and_are_told_why_not_more(
+    name: str, method: str, path: str, callers: Callers, world: dict[str, str], tmp_path: Path
+) -> None:
+    prepared(name, world)
+    before = state()
+    for caller in (callers.viewer, callers.reader):
+        answer = ask(caller, name, method, path, world, tmp_path)
+        if method == "GET":
+            assert answer.status_code == 200, answer.content
+        else:
+            assert answer.status_code == 403, answer.content
+            assert len(problem(answer)["message"]) > 30
+    assert state() == before
+
+
+@pytest.mark.django_db
+def test_for_an_outsider_it_does_not_exist(
+    name: str, method: str, path: str, callers: Callers, people: People, world: dict[str, str], tmp_path: Path
+) -> None:
+    prepared(name, world)
+    before = state()
+    answer = ask(callers.outsider, name, method, path, world, tmp_path)
+    if name in OPEN | OWN:
+        assert answer.status_code in (200, 201), answer.content
+        assert world["run"].encode() not in answer.content
+        assert not Run.objects.filter(team=people.team).exclude(slug=world["run"]).exists()
+    else:
+        assert answer.status_code == 404, answer.content
+        assert state() == before
+
+
+@pytest.mark.django_db
+def test_nobody_in_particular_may_nothing(
+    name: str, method: str, path: str, callers: Callers, world: dict[str, str], tmp_path: Path
+) -> None:
+    Run.objects.update(visibility=Run.Visibility.LINK)
+    before = state()
+    answer = ask(callers.nobody, name, method, path, world, tmp_path)
+    assert answer.status_code == 401, answer.content
+    assert state() == before
+
+
+def state() -> list[Any]:
+    """Everything that an operation could have changed."""
+    return [
+        list(Run.objects.order_by("pk").values()),
+        list(ShareLink.objects.order_by("pk").values()),
+        Trajectory.objects.count(),
+    ]

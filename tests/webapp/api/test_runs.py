@@ -1,0 +1,240 @@
+"""Runs over HTTP: list, launch, describe, steer, clone, delete."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import yaml
+from django.test import Client
+from django.utils import timezone
+
+from tests.webapp.api.callers import Callers, problem, program
+from tests.webapp.conftest import People
+from trainer.config import RunConfig
+from webapp.api.idempotency import do_forget
+from webapp.api.models import IdempotencyKey
+from webapp.runs.models import Run
+from webapp.teams.actions import do_create_team, do_set_role
+from webapp.teams.models import Membership
+
+PRESET = "sokoban-starpo_s-pocket"
+
+
+def state(run: Run, state: str) -> None:
+    Run.objects.filter(pk=run.pk).update(state=state)
+
+
+def many(people: People, count: int, **values: Any) -> list[Run]:
+    config = RunConfig().model_dump(mode="json")
+    return [
+        Run.objects.create(
+            team=people.team, author=people.owner, title=f"Run {number}", config=config, environment="Sokoban",
+            iterations=4, **values,
+        )
+        for number in range(count)
+    ]  # fmt: skip
+
+
+def test_a_preset_with_overrides_is_launched_and_waits_for_a_worker(callers: Callers, people: People) -> None:
+    answer = callers.owner.post(
+        "/api/runs", {"preset": PRESET, "overrides": {"iterations": 20, "rollout.group_size": 4}}
+    )
+    assert answer.status_code == 201, answer.content
+    told = answer.json()
+    run = Run.objects.get(slug=told["slug"])
+    assert (run.state, run.team, run.author, run.preset, run.iterations) == (
+        "queued", people.team, people.owner, PRESET, 20,
+    )  # fmt: skip
+    assert told["config"]["rollout"]["group_size"] == run.config["rollout"]["group_size"] == 4
+    assert told["url"] == f"http://testserver/runs/{run.slug}/"
+
+
+def test_a_configuration_is_launched_with_defaults_for_what_it_leaves_out(callers: Callers) -> None:
+    answer = callers.owner.post("/api/runs", {"config": {"iterations": 3, "name": "Mine", "tags": ["a"]}})
+    run = Run.objects.get(slug=answer.json()["slug"])
+    assert (run.title, run.tags, run.config) == (
+        "Mine", ["a"], RunConfig(iterations=3, name="Mine", tags=["a"]).model_dump(mode="json"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "words"),
+    [
+        ({}, "config", "either a configuration or the name of a preset"),
+        ({"preset": PRESET, "config": {}}, "config", "not both"),
+        ({"preset": "nosuch"}, "preset", PRESET),
+        ({"preset": PRESET, "overrides": {"rollout.nosuch": 1}}, "rollout.nosuch", "no setting of this name"),
+        ({"preset": PRESET, "overrides": {"nosuch.deep.name": 1}}, "nosuch.deep.name", "no setting of this name"),
+        ({"preset": PRESET, "overrides": {"iterations": "many"}}, "iterations", "whole number, not 'many'"),
+        ({"config": {"rollout": {"groups": 0}}}, "config.rollout.groups", "must be greater than 0"),
+        ({"config": {"environment": {"name": "Chess"}}}, "config.environment", "unknown environment 'Chess'"),
+        ({"config": {"name": "a\0b"}}, "config", "NUL"),
+        ({"preset": PRESET, "wish": 1}, "wish", "no setting of this name"),
+        ({"preset": PRESET, "team": "nosuch"}, "team", "there is no team nosuch"),
+    ],
+)
+def test_what_cannot_be_launched_is_told_by_field(
+    callers: Callers, body: dict[str, Any], field: str, words: str
+) -> None:
+    answer = callers.owner.post("/api/runs", body)
+    assert answer.status_code == 422, answer.content
+    assert words in problem(answer)["fields"][field]
+    assert not Run.objects.exists()
+
+
+def test_the_same_key_and_body_launch_once_another_body_is_refused(callers: Callers) -> None:
+    body = {"preset": PRESET, "overrides": {"seed": 3}}
+    first = callers.owner.post("/api/runs", body, Idempotency_Key="night-1")
+    again = callers.owner.post("/api/runs", body, Idempotency_Key="night-1")
+    other = callers.owner.post("/api/runs", {"preset": PRESET}, Idempotency_Key="night-1")
+    assert (first.status_code, again.status_code, other.status_code) == (201, 200, 409)
+    assert first.json()["slug"] == again.json()["slug"]
+    assert "Take a new key" in problem(other)["message"]
+    assert Run.objects.count() == 1
+
+
+def test_a_key_is_its_users_own_and_free_again_when_nothing_was_made(callers: Callers) -> None:
+    assert callers.owner.post("/api/runs", {"preset": "nosuch"}, Idempotency_Key="k").status_code == 422
+    assert callers.owner.post("/api/runs", {"preset": PRESET}, Idempotency_Key="k").status_code == 201
+    assert callers.outsider.post("/api/runs", {"preset": PRESET}, Idempotency_Key="k").status_code == 201
+
+
+def test_keys_are_forgotten_after_a_day(callers: Callers) -> None:
+    callers.owner.post("/api/runs", {"preset": PRESET}, Idempotency_Key="k")
+    now = timezone.now()
+    assert (do_forget(now + timedelta(hours=23)), do_forget(now + timedelta(hours=25))) == (0, 1)
+    assert not IdempotencyKey.objects.exists()
+
+
+def test_the_list_goes_on_behind_its_cursor_without_gap_or_repetition(callers: Callers, people: People) -> None:
+    runs = many(people, 7)
+    same = timezone.now()
+    Run.objects.filter(pk__in=[run.pk for run in runs[2:5]]).update(created_at=same)  # equal times are told apart, too
+    found: list[str] = []
+    cursor = ""
+    while True:
+        page = callers.owner.get(f"/api/runs?limit=2{'&cursor=' + cursor if cursor else ''}").json()
+        found += [item["slug"] for item in page["items"]]
+        cursor = page["next_cursor"]
+        if not cursor:
+            break
+    expected = Run.objects.order_by("-created_at", "-slug").values_list("slug", flat=True)
+    assert found == list(expected)
+
+
+def test_a_cursor_that_was_not_given_out_is_refused(callers: Callers) -> None:
+    answer = callers.owner.get("/api/runs?cursor=WzFd")
+    assert (answer.status_code, list(problem(answer)["fields"])) == (422, ["cursor"])
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("state=failed", ["Run 1"]),
+        ("environment=Bandit", ["Run 2"]),
+        ("tag=night", ["Run 0"]),
+        ("author=ada", ["Run 2", "Run 1", "Run 0"]),
+        ("author=grace", []),
+        ("text=run+1", ["Run 1"]),
+        ("text=night", ["Run 0"]),
+    ],
+)
+def test_the_list_is_filtered(callers: Callers, people: People, query: str, found: list[str]) -> None:
+    first, second, third = many(people, 3)
+    Run.objects.filter(pk=first.pk).update(tags=["night"])
+    state(second, "failed")
+    Run.objects.filter(pk=third.pk).update(environment="Bandit")
+    assert [item["title"] for item in callers.owner.get(f"/api/runs?{query}").json()["items"]] == found
+
+
+def test_the_list_takes_as_many_queries_for_many_runs_as_for_one(
+    callers: Callers, people: People, django_assert_max_num_queries: Any
+) -> None:
+    many(people, 20)
+    with django_assert_max_num_queries(3):  # the token, when it was used, the runs
+        assert len(callers.owner.get("/api/runs").json()["items"]) == 20
+
+
+def test_a_token_sees_its_own_team_only_a_session_all_of_its_users_teams(people: People, run: Run) -> None:
+    second = do_create_team("Second", people.owner)
+    assert program(second, people.owner).get(f"/api/runs/{run.slug}").status_code == 404
+    assert program(second, people.owner).get("/api/runs").json()["items"] == []
+    browser = Client()
+    browser.force_login(people.owner)
+    assert [item["slug"] for item in browser.get("/api/runs").json()["items"]] == [run.slug]
+    launched = browser.post("/api/runs", {"preset": PRESET}, content_type="application/json")
+    assert launched.status_code == 422, "it does not say for which of the two teams"
+    assert second.slug in problem(launched)["message"]
+
+
+def test_a_private_run_is_the_authors_also_in_lists(people: People, run: Run) -> None:
+    member = people.viewer
+    do_set_role(people.team, member, Membership.Role.MEMBER)
+    Run.objects.filter(pk=run.pk).update(visibility="private")
+    assert program(people.team, member).get(f"/api/runs/{run.slug}").status_code == 404
+    assert program(people.team, member).get("/api/runs").json()["items"] == []
+    assert program(people.team, people.owner).get(f"/api/runs/{run.slug}").status_code == 200
+
+
+def test_title_tags_and_visibility_are_changed_and_the_rest_stays(callers: Callers, run: Run) -> None:
+    answer = callers.owner.call("PATCH", f"/api/runs/{run.slug}", {"title": " New ", "tags": ["a", "b"]})
+    assert (answer.status_code, answer.json()["title"], answer.json()["visibility"]) == (200, "New", "team")
+    callers.owner.call("PATCH", f"/api/runs/{run.slug}", {"visibility": "link"})
+    run.refresh_from_db()
+    assert (run.title, run.tags, run.visibility) == ("New", ["a", "b"], "link")
+    blank = callers.owner.call("PATCH", f"/api/runs/{run.slug}", {"title": "  "})
+    assert (blank.status_code, list(problem(blank)["fields"])) == (422, ["title"])
+
+
+def test_only_author_and_admins_hide_a_run_from_the_team_or_delete_it(people: People, run: Run) -> None:
+    do_set_role(people.team, people.viewer, Membership.Role.MEMBER)
+    state(run, "finished")
+    member = program(people.team, people.viewer)
+    hidden = member.call("PATCH", f"/api/runs/{run.slug}", {"visibility": "private"})
+    deleted = member.call("DELETE", f"/api/runs/{run.slug}?confirm={run.slug}")
+    assert (hidden.status_code, deleted.status_code) == (403, 403)
+    assert "Only the author of this run and the admins" in problem(deleted)["message"]
+    assert member.call("PATCH", f"/api/runs/{run.slug}", {"title": "Ours"}).status_code == 200
+
+
+def test_a_run_is_paused_and_resumed_and_what_is_impossible_is_refused_in_words(callers: Callers, run: Run) -> None:
+    path = f"/api/runs/{run.slug}/control"
+    assert callers.owner.post(path, {"action": "pause"}).json()["state"] == "paused"
+    refused = callers.owner.post(path, {"action": "pause"})
+    assert (refused.status_code, problem(refused)["code"]) == (409, "refused")
+    assert "cannot pause now" in problem(refused)["message"]
+    assert callers.owner.post(path, {"action": "resume"}).json()["state"] == "queued"
+    assert callers.owner.post(path, {"action": "explode"}).status_code == 422
+
+
+def test_a_clone_differs_only_where_it_was_asked_to(callers: Callers, run: Run) -> None:
+    answer = callers.owner.post(f"/api/runs/{run.slug}/clone", {"overrides": {"seed": 9}}, Idempotency_Key="c")
+    clone = Run.objects.get(slug=answer.json()["slug"])
+    assert (answer.status_code, clone.state) == (201, "queued")
+    assert clone.config == run.config | {"seed": 9}
+    again = callers.owner.post(f"/api/runs/{run.slug}/clone", {"overrides": {"seed": 9}}, Idempotency_Key="c")
+    assert (again.status_code, again.json()["slug"]) == (200, clone.slug)
+
+
+def test_the_configuration_is_read_as_yaml(callers: Callers, run: Run) -> None:
+    answer = callers.owner.get(f"/api/runs/{run.slug}/config.yaml")
+    assert answer["Content-Type"] == "application/yaml; charset=utf-8"
+    assert yaml.safe_load(answer.content) == run.config
+
+
+def test_a_run_is_deleted_only_when_it_has_ended_and_its_name_is_said_again(
+    callers: Callers, run: Run, django_capture_on_commit_callbacks: Any
+) -> None:
+    run.folder.mkdir(parents=True)
+    path = f"/api/runs/{run.slug}"
+    assert callers.owner.call("DELETE", path).status_code == 422
+    assert callers.owner.call("DELETE", f"{path}?confirm=other").status_code == 422
+    early = callers.owner.call("DELETE", f"{path}?confirm={run.slug}")
+    assert (early.status_code, "Cancel it first" in problem(early)["message"]) == (409, True)
+    state(run, "cancelled")
+    with django_capture_on_commit_callbacks(execute=True):
+        assert callers.owner.call("DELETE", f"{path}?confirm={run.slug}").status_code == 204
+    assert not Run.objects.exists()
+    assert not run.folder.exists()

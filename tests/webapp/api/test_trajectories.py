@@ -1,0 +1,121 @@
+"""Trajectories and their share links over HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from tests.webapp.api.callers import Callers, problem
+from tests.webapp.pages import play
+from webapp.api.trajectories import Sort, TrajectoryFilter
+from webapp.runs.models import Run
+from webapp.trajectories.explorer import Filters
+from webapp.trajectories.keyset import SORTS
+from webapp.trajectories.models import Trajectory
+
+
+@pytest.fixture
+def played(run: Run) -> Run:
+    return play(run, 3)
+
+
+def test_every_filter_and_order_of_the_explorer_is_here() -> None:
+    here = set(TrajectoryFilter.model_fields) - {"limit", "cursor"}
+    assert here == {field.name for field in fields(Filters)}
+    assert {name.removeprefix("-") for name in Sort.__args__} == set(SORTS)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("sort", ["-iteration", "reward", "-turns", "outcome"])
+def test_pages_follow_each_other_without_gap_or_repetition(callers: Callers, played: Run, sort: str) -> None:
+    found: list[str] = []
+    cursor = ""
+    while True:
+        path = f"/api/runs/{played.slug}/trajectories?limit=5&sort={sort}{'&cursor=' + cursor if cursor else ''}"
+        page = callers.viewer.get(path).json()
+        found += [item["slug"] for item in page["items"]]
+        cursor = page["next_cursor"]
+        if not cursor:
+            break
+    assert len(found) == 12
+    assert set(found) == set(Trajectory.objects.filter(run=played).values_list("slug", flat=True))
+
+
+def test_filters_narrow_what_is_found(callers: Callers, played: Run) -> None:
+    base = f"/api/runs/{played.slug}/trajectories"
+    found = callers.owner.get(f"{base}?iteration_min=2&iteration_max=2&success=true").json()["items"]
+    expected = Trajectory.objects.filter(run=played, iteration=2, status="success").count()
+    assert len(found) == expected
+    assert all(item["iteration"] == 2 and item["status"] == "success" for item in found)
+    assert callers.owner.get(f"{base}?environment=Bandit").json() == {"items": [], "next_cursor": None}
+    assert len(callers.owner.get(f"{base}?text=target").json()["items"]) == 12
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("reward_min=2&reward_max=1", "reward_max"),
+        ("sort=colour", "sort"),
+        ("iteration=-1", "iteration"),
+        ("text=%3F%3F", "text"),
+        ("cursor=abc", "cursor"),
+        ("limit=1000", "limit"),
+    ],
+)
+def test_a_filter_that_means_nothing_is_told(callers: Callers, played: Run, query: str, field: str) -> None:
+    answer = callers.owner.get(f"/api/runs/{played.slug}/trajectories?{query}")
+    assert (answer.status_code, list(problem(answer)["fields"])) == (422, [field])
+
+
+def test_a_page_of_trajectories_takes_few_queries(
+    callers: Callers, played: Run, django_assert_max_num_queries: Any
+) -> None:
+    with django_assert_max_num_queries(4):  # the token, when it was used, the run, its trajectories
+        callers.owner.get(f"/api/runs/{played.slug}/trajectories")
+
+
+def test_one_trajectory_has_its_prompt_its_first_board_and_every_turn(callers: Callers, played: Run) -> None:
+    found = Trajectory.objects.filter(run=played).order_by("-turn_count")[0]
+    told = callers.viewer.get(f"/api/trajectories/{found.slug}").json()
+    assert (told["trajectory"]["slug"], told["trajectory"]["run"]) == (found.slug, played.slug)
+    assert told["board"]["kind"] == "grid"
+    assert [turn["turn"] for turn in told["turns"]] == list(range(found.turn_count))
+    assert told["turns"][0]["thought"].startswith("I look at the board")
+
+
+def test_a_share_link_is_made_opens_for_everybody_and_is_revoked(callers: Callers, played: Run) -> None:
+    found = Trajectory.objects.filter(run=played)[0]
+    path = f"/api/trajectories/{found.slug}/shares"
+    ends = timezone.now() + timedelta(days=2)
+    made = callers.owner.post(path, {"turn": 0, "expires_at": ends.isoformat()})
+    assert made.status_code == 201, made.content
+    link = made.json()
+    assert (link["turn"], link["revoked_at"], link["trajectory"]) == (0, None, found.slug)
+    assert Client().get(link["url"]).status_code == 200
+    assert [share["token"] for share in callers.viewer.get(path).json()] == [link["token"]]
+    assert callers.owner.call("DELETE", f"/api/shares/{link['token']}").json()["revoked_at"]
+    assert callers.owner.call("DELETE", f"/api/shares/{link['token']}").status_code == 200, "twice is as good as once"
+    assert Client().get(link["url"]).status_code in (404, 410)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"expires_at": "2001-01-01T00:00:00Z"}, "expires_at"),
+        ({"expires_at": "2101-01-01T00:00:00"}, "expires_at"),
+        ({"expires_at": "soon"}, "expires_at"),
+        ({"turn": 99}, "turn"),
+        ({"action": 1}, "action"),
+    ],
+)
+def test_a_share_link_that_would_not_work_is_not_made(
+    callers: Callers, played: Run, body: dict[str, Any], field: str
+) -> None:
+    found = Trajectory.objects.filter(run=played)[0]
+    answer = callers.owner.post(f"/api/trajectories/{found.slug}/shares", body)
+    assert (answer.status_code, list(problem(answer)["fields"])) == (422, [field])
+    assert not found.shares.exists()

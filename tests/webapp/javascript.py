@@ -1,0 +1,35 @@
+"""Running the pages' own modules in Node, for tests of what needs no browser."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+from bootstrap.node import find
+from webapp.settings import ROOT
+
+
+def evaluate(module: str, expression: str, data: Any) -> Any:
+    """The value of `expression`, in which `data` and everything that static/js/<module> exports are known."""
+    node = shutil.which("node") or str(find()[0])
+    address = json.dumps((ROOT / "static" / "js" / module).as_uri())
+    code = f"""
+        import * as module from {address};
+        let text = "";
+        for await (const part of process.stdin) text += part;
+        const data = JSON.parse(text);
+        const value = new Function("data", ...Object.keys(module), {json.dumps("return " + expression)})(
+            data, ...Object.values(module));
+        process.stdout.write(JSON.stringify(value ?? null));
+    """
+    done = subprocess.run(
+        [node, "--no-warnings", "--input-type=module", "--eval", code],
+        input=json.dumps(data), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    if done.returncode:
+        pytest.fail(f"{module}: {done.stderr}")
+    return json.loads(done.stdout)

@@ -1,0 +1,175 @@
+"""A run's state changes only as agreed, and only once, whoever asks and however often."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from tests.webapp.conftest import People
+from trainer.config import RunConfig
+from webapp.runs import actions
+from webapp.runs.access import get_run
+from webapp.runs.actions import RequestRefused, do_claim_run, do_release_run, do_renew_lease, do_request
+from webapp.runs.models import Run, Worker
+
+pytestmark = pytest.mark.django_db
+
+
+def held(run: Run, seconds: float = 20) -> Run:
+    """The run under a lease that lasts for that long."""
+    claimed = do_claim_run(run.pk, None, timezone.now())
+    assert claimed is not None
+    Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now() + timedelta(seconds=seconds))
+    return claimed
+
+
+def test_a_new_run_waits_in_the_queue_with_its_whole_configuration(people: People) -> None:
+    config = RunConfig(iterations=7, tags=["trial"])
+    run = actions.do_create_run(people.team, people.owner, config, preset="sokoban-pocket")
+    assert (run.state, run.iterations, run.environment, run.tags) == ("queued", 7, "Sokoban", ["trial"])
+    assert RunConfig.model_validate(run.config) == config
+    assert run.folder.name == run.slug
+
+
+def test_a_run_delivered_twice_is_claimed_once(run: Run) -> None:
+    now = timezone.now()
+    assert do_claim_run(run.pk, None, now) is not None
+    assert do_claim_run(run.pk, None, now) is None
+
+
+def test_an_expired_lease_can_be_taken_and_the_former_holder_changes_nothing(run: Run) -> None:
+    former = held(run, seconds=-1)
+    claimed = do_claim_run(run.pk, None, timezone.now())
+    assert claimed is not None
+    assert do_renew_lease(former, timezone.now()) is None
+    assert do_release_run(former, Run.State.FAILED, failure="too late") is False
+    run.refresh_from_db()
+    assert (run.state, run.lease, run.failure) == ("starting", claimed.lease, "")
+
+
+def test_a_late_renewal_counts_if_nobody_took_the_run(run: Run) -> None:
+    claimed = held(run, seconds=-5)
+    assert do_renew_lease(claimed, timezone.now()) is not None
+    assert actions.do_reap(timezone.now()) == 0
+
+
+@pytest.mark.parametrize(("wish", "state"), [("pause", "paused"), ("stop", "stopped"), ("cancel", "cancelled")])
+def test_a_waiting_run_obeys_at_once(run: Run, wish: str, state: str) -> None:
+    assert do_request(run, wish).state == state
+
+
+@pytest.mark.parametrize(("wish", "shown"), [("pause", "pausing"), ("stop", "stopping"), ("cancel", "cancelling")])
+def test_a_running_run_is_asked_and_says_so(run: Run, wish: str, shown: str) -> None:
+    held(run)
+    changed = do_request(run, wish)
+    assert (changed.state, changed.shown_state) == ("starting", shown)
+
+
+@pytest.mark.parametrize("state", [Run.State.PAUSED, Run.State.STOPPED, Run.State.FAILED])
+def test_what_stands_still_can_be_resumed(run: Run, state: Run.State) -> None:
+    Run.objects.filter(pk=run.pk).update(state=state, failure="out of memory", crashes=4, ended_at=timezone.now())
+    resumed = do_request(run, "resume")
+    assert (resumed.state, resumed.failure, resumed.crashes, resumed.ended_at) == ("queued", "", 0, None)
+
+
+@pytest.mark.parametrize(
+    ("state", "wish"),
+    [("finished", "resume"), ("cancelled", "resume"), ("running", "resume"), ("finished", "stop"), ("failed", "pause")],
+)
+def test_what_makes_no_sense_is_refused_in_words(run: Run, state: str, wish: str) -> None:
+    Run.objects.filter(pk=run.pk).update(state=state)
+    with pytest.raises(RequestRefused, match=f"This run is {state}: it cannot {wish} now"):
+        do_request(run, wish)
+    run.refresh_from_db()
+    assert (run.state, run.requested) == (state, "")
+
+
+def test_an_unknown_wish_is_refused(run: Run) -> None:
+    with pytest.raises(RequestRefused, match="pause, stop, cancel or resume"):
+        do_request(run, "explode")
+
+
+@pytest.mark.parametrize(
+    ("wish", "state"), [("", "queued"), ("pause", "paused"), ("stop", "stopped"), ("cancel", "cancelled")]
+)
+def test_the_reaper_frees_runs_of_silent_workers_and_keeps_what_was_asked_of_them(
+    run: Run, wish: str, state: str
+) -> None:
+    held(run, seconds=-1)
+    Run.objects.filter(pk=run.pk).update(requested=wish)
+    assert actions.do_reap(timezone.now()) >= 1
+    run.refresh_from_db()
+    assert (run.state, run.lease, run.requested) == (state, "", "")
+
+
+def test_the_reaper_leaves_living_runs_alone(run: Run) -> None:
+    claimed = held(run)
+    actions.do_reap(timezone.now())
+    run.refresh_from_db()
+    assert (run.state, run.lease) == ("starting", claimed.lease)
+
+
+def test_a_lost_message_is_sent_again(run: Run) -> None:
+    now = timezone.now()
+    assert actions.do_reap(now) == 1
+    assert actions.do_reap(now) == 0
+    assert actions.do_reap(now + 2 * actions.WAKE_AGAIN) == 1
+
+
+def test_sudden_deaths_count_only_without_progress_between_them(run: Run) -> None:
+    assert [actions.do_count_crash(run) for _ in range(3)] == [1, 2, 3]
+    Run.objects.filter(pk=run.pk).update(iteration=1)
+    assert actions.do_count_crash(run) == 1
+
+
+def test_without_redis_a_run_can_still_be_launched(
+    people: People,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    from webapp.celery import app
+
+    monkeypatch.setitem(app.conf, "broker_url", "redis://127.0.0.1:9/0")
+    monkeypatch.setitem(app.conf, "broker_write_url", "redis://127.0.0.1:9/0")
+    # An earlier test may have left an open connection to the broker that does answer.
+    monkeypatch.setattr(app, "_pool", None)
+    monkeypatch.setattr(app.amqp, "_producer_pool", None)
+    with django_capture_on_commit_callbacks(execute=True):
+        run = actions.do_create_run(people.team, people.owner, RunConfig())
+    run.refresh_from_db()
+    assert run.state == Run.State.QUEUED
+    assert "waits in the database and starts later" in caplog.text
+
+
+def test_old_workers_and_old_frames_go_and_new_ones_stay(run: Run) -> None:
+    now = timezone.now()
+    actions.do_describe_worker("old", now - timedelta(days=2), device="CPU")
+    actions.do_describe_worker("new", now, device="CPU")
+    run.batches.create(first_seq=1, last_seq=2, frame="{}")
+    Run.objects.filter(pk=run.pk).update(seq=2)
+    assert actions.do_prune(now) == 0
+    Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED, ended_at=now - timedelta(days=2))
+    assert actions.do_prune(now) == 1
+    assert [worker.name for worker in Worker.objects.all()] == ["new"]
+
+
+def test_a_worker_that_speaks_again_keeps_its_beginning(db: None) -> None:
+    now = timezone.now()
+    first = actions.do_describe_worker("w", now, device="CPU")
+    again = actions.do_describe_worker("w", now + timedelta(seconds=5), device="CPU", stopping=True)
+    assert (again.pk, again.started_at, again.stopping) == (first.pk, now, True)
+
+
+def test_runs_are_seen_by_the_team_and_by_nobody_else(run: Run, people: People) -> None:
+    from django.contrib.auth.models import AnonymousUser
+    from django.http import Http404
+
+    assert get_run(people.owner, run.slug) == run
+    assert get_run(people.viewer, run.slug) == run
+    for stranger in (people.outsider, AnonymousUser()):
+        with pytest.raises(Http404):
+            get_run(stranger, run.slug)

@@ -1,0 +1,189 @@
+"""Curves: what the database cuts is what a reader would have kept, whatever the axis, in few queries."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as how
+from hypothesis import strategies as st
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from tests.webapp.javascript import evaluate
+from tests.webapp.pages import Visitors, assert_private, play, who
+from webapp.runs import curves
+from webapp.runs.curves import Point
+from webapp.runs.models import MetricPoint, Run
+
+__all__ = ["who"]
+
+WAVE = "reward/mean"
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, settings: Settings) -> None:
+    settings.ECHOSCOPE_VAR = tmp_path
+
+
+def fill(run: Run, values: list[float], name: str = WAVE) -> None:
+    MetricPoint.objects.bulk_create(
+        MetricPoint(run=run, name=name, iteration=at, value=value, tokens=100 * at, seconds=at / 4)
+        for at, value in enumerate(values, start=1)
+    )
+
+
+def kept(points: list[Point], stride: float) -> list[Point]:
+    """What a bucket should keep, said the long way."""
+    found: set[Point] = set()
+    for bucket in {math.floor(point.x / stride) for point in points}:
+        inside = [point for point in points if math.floor(point.x / stride) == bucket]
+        found |= {min(inside, key=lambda p: (p.value, p.iteration)), max(inside, key=lambda p: (p.value, -p.iteration))}
+        found.add(max(inside))
+    return sorted(found)
+
+
+@how(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    values=st.lists(st.sampled_from([-1.5, 0.0, 0.25, 3.0]) | st.floats(-9, 9), min_size=1, max_size=260),
+    axis=st.sampled_from(curves.AXES),
+    width=st.integers(30, 120),
+    ends=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+)
+def test_buckets_keep_the_lowest_the_highest_and_the_last_point_and_short_ranges_everything(
+    run: Run, values: list[float], axis: curves.Axis, width: int, ends: tuple[float, float]
+) -> None:
+    MetricPoint.objects.filter(run=run).delete()
+    fill(run, values)
+    scale = {"iteration": 1.0, "tokens": 100.0, "seconds": 0.25}[axis]
+    low, high = (scale * len(values) * end for end in sorted(ends))
+    everything = [Point(at, at * scale, value) for at, value in enumerate(values, start=1)]
+    inside = [point for point in everything if low <= point.x <= high]
+
+    found = curves.cut([run.pk], [WAVE], axis=axis, low=low, high=high, width=width)
+
+    points = found.curves.get((run.pk, WAVE), [])
+    assert len(points) <= width + 3 or not found.stride
+    assert points == (kept(inside, found.stride) if found.stride else inside)
+    if found.stride == 0:
+        assert len(inside) <= width
+
+
+def test_the_browser_makes_the_same_buckets(run: Run) -> None:
+    values = [math.sin(at / 9) + (5.0 if at == 777 else 0.0) for at in range(1, 1001)]
+    fill(run, values)
+    found = curves.cut([run.pk], [WAVE], width=120)
+    points = [[at, value] for at, value in enumerate(values, start=1)]
+    data = {"points": points, "stride": found.stride, "half": found.stride / 2}
+    expected = [[point.iteration, point.value] for point in found.curves[run.pk, WAVE]]
+    assert evaluate("series.js", "compress(data.points, data.stride)", data) == expected
+    twice = "compress(compress(data.points, data.half), data.stride)"
+    assert evaluate("series.js", twice, data) == expected
+    assert [777, values[776]] in expected, "no spike is lost"
+
+
+@pytest.mark.parametrize("last", [0, 1, 199, 200, 399, 400, 10_000, 123_456])
+def test_server_and_browser_agree_about_the_width_of_a_bucket(last: int) -> None:
+    stride = curves.stride_of(last)
+    assert last // stride < curves.BUCKETS
+    assert stride == 1 or last // (stride // 2) >= curves.BUCKETS
+    assert evaluate("series.js", "strideOf(data)", last) == stride
+
+
+def test_smoothing_weighs_by_distance_and_has_no_bias_at_the_start() -> None:
+    values = evaluate("series.js", "smooth([1, 2, 12], [4, 8, 0], 0.5)", None)
+    assert values[0] == 4
+    assert values[1] == pytest.approx((4 * 0.5 + 8) / 1.5)
+    assert values[2] < 0.02, "ten iterations later the past hardly counts"
+    assert evaluate("series.js", "smooth([1, 2], [4, 8], 0)", None) == [4, 8]
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_the_tab_and_its_data_take_the_same_number_of_queries_however_long_the_run(
+    count: int, run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for name in ("reward/mean", "entropy/mean", "policy/loss"):
+        fill(run, [0.5] * (25 * count), name)
+    with django_assert_max_num_queries(26):
+        assert who.owner.get(f"/runs/{run.slug}/curves").status_code == 200
+    with django_assert_max_num_queries(6):
+        assert who.owner.get(f"/runs/{run.slug}/curves.json").json()["runs"][run.slug].keys() == {
+            "reward/mean", "entropy/mean", "policy/loss",
+        }  # fmt: skip
+
+
+def ask(who: Visitors, run: Run, query: str = "") -> dict[str, Any]:
+    response = who.viewer.get(f"/runs/{run.slug}/curves.json?{query}")
+    assert response.status_code == 200
+    return dict(response.json())
+
+
+def test_a_zoom_asks_for_full_resolution(run: Run, who: Visitors) -> None:
+    fill(run, [float(at % 7) for at in range(2000)])
+    whole = ask(who, run, "width=90")
+    assert whole["stride"] > 1
+    assert len(whole["runs"][run.slug][WAVE]["iteration"]) <= 93
+    part = ask(who, run, "width=90&from=500.5&to=560")
+    assert part["stride"] == 0
+    assert part["runs"][run.slug][WAVE]["iteration"] == list(range(501, 561))
+
+
+def test_another_axis_comes_with_its_places(run: Run, who: Visitors) -> None:
+    fill(run, [1.0, 2.0, 3.0])
+    assert ask(who, run, "x=tokens&names=reward/mean")["runs"][run.slug] == {
+        WAVE: {"iteration": [1, 2, 3], "x": [100.0, 200.0, 300.0], "value": [1.0, 2.0, 3.0]}
+    }
+    assert ask(who, run, "names=none/such")["runs"][run.slug] == {}
+
+
+@pytest.mark.parametrize("query", ["x=colour", "from=abc", "to=nan", "width=inf"])
+def test_a_senseless_question_is_answered_with_a_sentence(query: str, run: Run, who: Visitors) -> None:
+    response = who.owner.get(f"/runs/{run.slug}/curves.json?{query}")
+    assert response.status_code == 400
+    assert response.json()["error"].endswith(".")
+
+
+def test_all_values_can_be_downloaded_as_a_table(run: Run, who: Visitors) -> None:
+    fill(run, [1.0, 2.0])
+    MetricPoint.objects.create(run=run, name="entropy/mean", iteration=2, value=0.5, tokens=200, seconds=0.5)
+    response = who.viewer.get(f"/runs/{run.slug}/curves.csv")
+    rows = list(csv.DictReader(io.StringIO(response.content.decode())))
+    assert rows == [
+        {"iteration": "1", "tokens": "100", "seconds": "0.25", "entropy/mean": "", "reward/mean": "1.0"},
+        {"iteration": "2", "tokens": "200", "seconds": "0.5", "entropy/mean": "0.5", "reward/mean": "2.0"},
+    ]
+    one = who.viewer.get(f"/runs/{run.slug}/curves.csv?names=entropy/mean")
+    assert f'{run.slug}-entropy-mean.csv"' in one["Content-Disposition"]
+    assert_private(f"/runs/{run.slug}/curves.csv", who)
+
+
+def test_the_page_tells_best_and_last_values_and_what_happened(run: Run, who: Visitors) -> None:
+    fill(run, [0.25, 0.75, 0.5], "success/rate")
+    run.alarms.create(seq=1, iteration=2, state="watch", message="The spread falls.", time=run.created_at)
+    run.checkpoints.create(iteration=3, path="checkpoints/3", bytes=1, time=run.created_at)
+    MetricPoint.objects.create(run=run, name="odd/one", iteration=1, value=1, tokens=1, seconds=1)
+    page = who.owner.get(f"/runs/{run.slug}/curves").content.decode()
+    assert '<td class="number right">75.0 %</td><td class="number right">2</td>' in page, "the table for no script"
+    assert "watch since iteration 2" in page
+    assert "kept of iteration 3" in page
+    assert "odd/one" in page, "a metric of another version is shown all the same"
+
+
+def test_intervals_and_limits_are_drawn_with_their_metric_not_beside_it() -> None:
+    names = ["eval/fixed/success", "eval/fixed/success_low", "eval/fixed/success_high", "echo_trap/spread",
+             "echo_trap/spread_limit", "reward/mean"]  # fmt: skip
+    charts = {chart.spec.name: chart.partners for section in curves.sections(names) for chart in section.charts}
+    assert charts == {
+        "reward/mean": {},
+        "eval/fixed/success": {"low": "eval/fixed/success_low", "high": "eval/fixed/success_high"},
+        "echo_trap/spread": {"limit": "echo_trap/spread_limit"},
+    }
+
+
+def test_the_names_of_a_run_are_found_without_reading_its_points(run: Run, who: Visitors) -> None:
+    play(run)
+    assert curves.names_of(run) == sorted(set(run.metrics.values_list("name", flat=True)))

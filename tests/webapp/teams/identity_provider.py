@@ -1,0 +1,73 @@
+"""A small OpenID Connect provider that really answers over HTTP: it knows one person and asks nothing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs
+
+
+class Provider(ThreadingHTTPServer):
+    """Says who `person` is to whoever brings the code it expects."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.person: dict[str, Any] = {}
+        self.asked: list[dict[str, list[str]]] = []
+
+    @property
+    def issuer(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: Provider
+
+    def do_GET(self) -> None:
+        issuer = self.server.issuer
+        if self.path == "/.well-known/openid-configuration":
+            self._say({
+                "issuer": issuer, "authorization_endpoint": f"{issuer}/authorize", "token_endpoint": f"{issuer}/token",
+                "userinfo_endpoint": f"{issuer}/person", "jwks_uri": f"{issuer}/keys",
+            })  # fmt: skip
+        elif self.path == "/person" and self.headers["Authorization"] == "Bearer opens":
+            self._say(self.server.person)
+        else:
+            self.send_error(404)
+
+    def do_POST(self) -> None:
+        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self.server.asked.append(form)
+        if self.path == "/token" and form["code"] == ["good"]:
+            self._say({"access_token": "opens", "token_type": "Bearer", "expires_in": 60})
+        else:
+            self.send_error(400)
+
+    def _say(self, answer: dict[str, Any]) -> None:
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+
+@contextmanager
+def running() -> Iterator[Provider]:
+    """A provider while the test runs."""
+    provider = Provider()
+    thread = threading.Thread(target=provider.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield provider
+    finally:
+        provider.shutdown()
+        provider.server_close()
+        thread.join()

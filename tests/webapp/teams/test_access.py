@@ -1,0 +1,38 @@
+"""Who may see and do what: an owner, a read-only member, an outsider and nobody."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
+
+from tests.webapp.conftest import People
+from webapp.teams import access
+from webapp.teams.actions import do_set_role
+from webapp.teams.models import Membership
+
+
+def test_roles_are_those_of_the_team_and_of_no_other(people: People) -> None:
+    team = people.team.pk
+    assert access.may_write(people.owner, team)
+    assert access.role_in(people.viewer, team) == Membership.Role.VIEWER
+    assert access.role_in(people.outsider, team) is None
+    assert access.role_in(AnonymousUser(), team) is None
+
+
+def test_only_members_may_write(people: People) -> None:
+    team = people.team.pk
+    access.require_writer(people.owner, team)
+    for user in (people.viewer, people.outsider, AnonymousUser()):
+        assert not access.may_write(user, team)
+        with pytest.raises(PermissionDenied, match="Ask an admin of the team"):
+            access.require_writer(user, team)
+    do_set_role(people.team, people.viewer, Membership.Role.MEMBER)
+    access.require_writer(people.viewer, team)
+
+
+def test_runs_can_be_launched_where_one_may_write(people: People) -> None:
+    assert access.writable_teams(people.owner) == [people.team]
+    assert access.writable_teams(people.viewer) == []
+    assert people.team not in access.writable_teams(people.outsider)
+    assert access.writable_teams(AnonymousUser()) == []

@@ -1,0 +1,171 @@
+"""Logging in and out, names, addresses and passwords."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from allauth.account.models import EmailAddress
+from django.core import mail
+from django.core.cache import cache
+from django.test import Client
+from pytest_django import Settings
+
+from tests.webapp.conftest import People
+from tests.webapp.pages import Visitors, who
+from webapp.teams.models import User
+
+__all__ = ["who"]
+
+SECRET = "a long secret"
+
+
+@pytest.fixture(autouse=True)
+def _no_limits_of_other_tests(people: People) -> None:
+    cache.clear()
+    people.owner.email = "ada@example.org"
+    people.owner.save()
+
+
+def log_in(client: Client, name: str, password: str = SECRET, next: str = "") -> str:
+    """Where one is led, or what the page says."""
+    response = client.post("/login", {"login": name, "password": password, "next": next})
+    return response.headers.get("Location", "") or response.content.decode()
+
+
+@pytest.mark.parametrize("name", ["ada", "ada@example.org"])
+def test_one_logs_in_by_name_or_by_address(name: str) -> None:
+    client = Client()
+    assert log_in(client, name) == "/"
+    assert client.get("/account").status_code == 200
+
+
+def test_the_login_leads_where_one_wanted_and_never_to_another_site() -> None:
+    page = Client().get("/login?next=/workers").content.decode()
+    assert 'name="next" value="/workers"' in page
+    assert log_in(Client(), "ada", next="/workers") == "/workers"
+    assert log_in(Client(), "ada", next="https://evil.example/") == "/"
+
+
+def test_a_wrong_password_is_told_in_words_and_many_are_stopped() -> None:
+    client = Client()
+    for _ in range(5):
+        assert "do not belong together" in log_in(client, "ada", "guess")
+    assert "Too many attempts failed" in log_in(client, "ada", "guess")
+    assert "Too many attempts failed" in log_in(client, "ada", SECRET), "not even the right one, for a while"
+    assert log_in(client, "grace") == "/", "others are not locked out by it"
+
+
+def test_the_administration_has_no_login_of_its_own(who: Visitors) -> None:
+    assert Client().get("/admin/", follow=True).redirect_chain[-1][0].startswith("/login?next=")
+    assert Client().post("/admin/login/", {"username": "ada", "password": "x"})["Location"].startswith("/login")
+    assert who.owner.get("/admin/login/").status_code == 403
+
+
+def test_one_logs_out_by_a_button_and_not_by_a_link(who: Visitors) -> None:
+    assert "Log out?" in who.owner.get("/logout").content.decode()
+    assert who.owner.get("/account").status_code == 200
+    assert who.owner.post("/logout")["Location"] == "/login"
+    assert who.owner.get("/account")["Location"].startswith("/login")
+
+
+def test_nobody_signs_up_without_an_invitation() -> None:
+    assert "Accounts are by invitation" in Client().get("/signup").content.decode()
+    answer = Client().post("/signup", {"username": "eve", "password1": "long enough 1", "password2": "long enough 1"})
+    assert "Accounts are by invitation" in answer.content.decode()
+    assert not User.objects.filter(username="eve").exists()
+
+
+def test_the_account_page_shows_ones_own_things(people: People, who: Visitors) -> None:
+    page = who.owner.get("/account").content.decode()
+    assert "ada@example.org" in page
+    assert f'href="/team/{people.team.slug}"' in page
+    assert "mallory" not in page
+    assert who.nobody.get("/account")["Location"].startswith("/login")
+
+
+def test_a_name_is_changed_unless_somebody_has_it(people: People, who: Visitors) -> None:
+    page = who.owner.post("/account/name", {"username": "Grace"})
+    assert page.status_code == 422
+    assert "Somebody has this name already" in page.content.decode()
+    assert who.owner.post("/account/name", {"username": "a b"}).status_code == 422
+    assert who.owner.post("/account/name", {"username": "Ada"})["Location"] == "/account"
+    people.owner.refresh_from_db()
+    assert people.owner.username == "Ada"
+    assert who.nobody.post("/account/name", {"username": "x"})["Location"].startswith("/login")
+
+
+def test_a_password_is_changed_by_whoever_knows_the_old_one(people: People, who: Visitors) -> None:
+    data = {"oldpassword": "guess", "password1": "quite another 7", "password2": "quite another 7"}
+    assert "not your current password" in who.owner.post("/account/password", data).content.decode()
+    done = who.owner.post("/account/password", data | {"oldpassword": SECRET}, follow=True)
+    assert "Your password is changed." in done.content.decode()
+    assert log_in(Client(), "ada", "quite another 7") == "/"
+
+
+def test_a_forgotten_password_is_set_anew_by_a_link_that_works_once() -> None:
+    client = Client()
+    sent = client.post("/account/password/forgotten", {"email": "Ada@example.org"}, follow=True)
+    assert "Look into your mail" in sent.content.decode()
+    (message,) = mail.outbox
+    assert message.to == ["ada@example.org"]
+    assert message.subject == "Echoscope: a new password"
+    link = re.search(r"http://testserver(/account/password/new/\S+)", message.body)
+    assert link is not None
+    form = client.get(link[1], follow=True)
+    action = form.redirect_chain[-1][0]
+    data = {"password1": "quite another 7", "password2": "quite another 7"}
+    assert "Your new password is set" in client.post(action, data, follow=True).content.decode()
+    assert log_in(Client(), "ada", "quite another 7") == "/"
+    assert "does not work any more" in Client().get(link[1], follow=True).content.decode()
+
+
+def test_asking_for_a_password_does_not_tell_who_has_an_account() -> None:
+    pages = []
+    for email in ("ada@example.org", "nobody@example.org"):
+        page = Client().post("/account/password/forgotten", {"email": email}, follow=True).content.decode()
+        pages.append(re.sub(r'"X-CSRFToken": "\w+"', "", page))
+    assert pages[0] == pages[1]
+    assert [message.to for message in mail.outbox] == [["ada@example.org"]]
+
+
+def test_an_address_becomes_ones_own_when_its_link_was_followed(people: People, who: Visitors) -> None:
+    EmailAddress.objects.create(user=people.owner, email="ada@example.org", verified=True, primary=True)
+    page = who.owner.post("/account/email", {"email": "new@example.org", "action_add": ""}, follow=True)
+    assert "new@example.org" in page.content.decode()
+    people.owner.refresh_from_db()
+    assert people.owner.email == "ada@example.org"
+    link = re.search(r"http://testserver(/account/email/confirm/\S+)", mail.outbox[-1].body)
+    assert link is not None
+    assert "new@example.org waits for its confirmation" in who.owner.get("/account").content.decode()
+    assert "becomes the address of ada" in who.owner.get(link[1]).content.decode()
+    who.owner.post(link[1])
+    people.owner.refresh_from_db()
+    assert people.owner.email == "new@example.org"
+    assert log_in(Client(), "new@example.org") == "/"
+
+
+def test_pages_say_when_the_site_sends_no_mail(who: Visitors, settings: Settings) -> None:
+    for address in ("/account/password/forgotten", "/account/email"):
+        assert "This site sends no mail" in who.owner.get(address).content.decode()
+    settings.ECHOSCOPE_MAIL = True
+    for address in ("/account/password/forgotten", "/account/email"):
+        assert "This site sends no mail" not in who.owner.get(address).content.decode()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/login", "/logout", "/signup", "/account", "/account/email", "/account/email/sent", "/account/password",
+     "/account/password/forgotten", "/account/password/forgotten/sent", "/account/password/new/abc-def",
+     "/account/password/new/done", "/account/inactive", "/account/confirm", "/account/email/confirm/none",
+     "/account/connections", "/account/connections/cancelled", "/account/connections/error"],
+)  # fmt: skip
+def test_every_page_is_ours_and_carries_nothing_foreign(path: str, who: Visitors) -> None:
+    for client in (who.viewer, Client()):
+        response = client.get(path, follow=True)
+        page = response.content.decode()
+        assert response.status_code in (200, 401)
+        assert '<nav class="nav"' in page
+        assert not re.search(r"<script(?![^>]*(src=|application/json))", page)
+        assert not re.search(r"<style|\sstyle=|\son[a-z]+=", page)
+        assert not re.search(r'(src|href)="(https?:)?//', page.replace("http://testserver", ""))

@@ -1,0 +1,182 @@
+"""Private, the team's, or everybody's who has the address: what that means for lists, pages, sockets and changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from pytest_django import Settings
+
+from tests.webapp.conftest import People
+from tests.webapp.pages import Visitors, assert_private, play, who
+from tests.webapp.teams.members import add_member, browser_of
+from webapp.runs.models import Run
+from webapp.teams.actions import do_remove_member, do_set_role
+from webapp.teams.models import Membership
+from webapp.trajectories.actions import do_share_trajectory
+from webapp.trajectories.models import Trajectory
+
+__all__ = ["who"]
+
+OPEN_TABS = ["", "snapshot.json", "trajectories", "curves", "curves.json", "evaluation", "configuration"]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, settings: Settings) -> None:
+    settings.ECHOSCOPE_VAR = tmp_path
+
+
+def see(run: Run, visibility: str) -> Run:
+    Run.objects.filter(pk=run.pk).update(visibility=visibility)
+    run.refresh_from_db()
+    return run
+
+
+def readers(run: Run, people: People) -> set[str]:
+    """Who may read the run, by what the queries say; the same must be true of its trajectories."""
+    author = add_member(people, "author")
+    Run.objects.filter(pk=run.pk).update(author=author)
+    everybody = {
+        "author": author, "admin": people.owner, "member": add_member(people), "viewer": people.viewer,
+        "outsider": people.outsider, "nobody": AnonymousUser(),
+    }  # fmt: skip
+    found = {name for name, user in everybody.items() if Run.objects.visible_to(user).filter(pk=run.pk).count() == 1}
+    for name, user in everybody.items():
+        listed = Run.objects.of_teams_of(user).filter(pk=run.pk).count()
+        assert listed == (name in found and name not in {"outsider", "nobody"}), f"the list of {name}"
+        played = Trajectory.objects.visible_to(user).filter(run=run).count()
+        assert played == (run.trajectories.count() if name in found else 0), f"the trajectories for {name}"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("visibility", "expected"),
+    [
+        ("private", {"author", "admin"}),
+        ("team", {"author", "admin", "member", "viewer"}),
+        ("link", {"author", "admin", "member", "viewer", "outsider", "nobody"}),
+    ],
+)
+def test_each_visibility_has_its_readers(visibility: str, expected: set[str], run: Run, people: People) -> None:
+    play(run)
+    assert readers(see(run, visibility), people) == expected
+
+
+def test_a_private_run_is_lost_to_an_author_who_left_but_not_to_the_admins(run: Run, people: People) -> None:
+    author = add_member(people, "author")
+    Run.objects.filter(pk=run.pk).update(author=author, visibility="private")
+    do_remove_member(people.team, author)
+    assert not Run.objects.visible_to(author).exists()
+    assert not Run.objects.of_teams_of(author).exists()
+    assert Run.objects.visible_to(people.owner).exists()
+
+
+def test_an_admin_of_two_teams_sees_a_private_run_once(run: Run, people: People) -> None:
+    do_set_role(people.team, people.outsider, Membership.Role.ADMIN)
+    see(run, "private")
+    assert Run.objects.visible_to(people.outsider).count() == 1
+    assert Run.objects.of_teams_of(people.outsider).count() == 1
+
+
+@pytest.mark.parametrize("tab", OPEN_TABS)
+def test_a_run_open_to_all_is_read_without_an_account(tab: str, run: Run, who: Visitors) -> None:
+    play(run)
+    address = f"/runs/{see(run, 'link').slug}/{tab}"
+    response = who.nobody.get(address)
+    assert response.status_code == 200
+    assert "noindex" in response["X-Robots-Tag"]
+    assert who.outsider.get(address).status_code == 200
+    see(run, "team")
+    assert_private(address, who)
+
+
+def test_trajectories_of_an_open_run_are_open_but_not_the_links_that_others_made(
+    run: Run, people: People, who: Visitors
+) -> None:
+    play(see(run, "link"))
+    found = Trajectory.objects.filter(run=run).order_by("-turn_count")[0]
+    token = do_share_trajectory(found, people.owner).token
+    for client in (who.nobody, who.outsider):
+        page = client.get(f"/t/{found.slug}")
+        assert page.status_code == 200
+        assert token not in page.content.decode()
+        assert client.get(f"/t/{found.slug}.json").status_code == 200
+    assert token in who.viewer.get(f"/t/{found.slug}").content.decode()
+    assert who.nobody.get(f"/runs/{run.slug}/t/{found.key}")["Location"] == f"/t/{found.slug}"
+    see(run, "private")
+    assert_private(f"/t/{found.slug}", who)
+    assert who.viewer.get(f"/t/{found.slug}").status_code == 404
+
+
+def test_the_log_stays_with_the_team(run: Run, who: Visitors) -> None:
+    Run.objects.filter(pk=see(run, "link").pk).update(state="failed", failure="It broke.", log_tail="/home/ada/secret")
+    assert_private(f"/runs/{run.slug}/log", who)
+    page = who.nobody.get(f"/runs/{run.slug}/").content.decode()
+    assert "It broke." in page
+    assert "/home/ada/secret" not in page
+    assert f"/runs/{run.slug}/log" not in page
+    assert "/home/ada/secret" in who.viewer.get(f"/runs/{run.slug}/").content.decode()
+
+
+def test_a_stranger_who_reads_an_open_run_can_change_nothing_of_it(run: Run, who: Visitors) -> None:
+    see(run, "link")
+    page = who.outsider.get(f"/runs/{run.slug}/").content.decode()
+    assert ">Pause</button>" not in page
+    assert "Who may see this run" not in page
+    assert who.outsider.post(f"/runs/{run.slug}/pause").status_code == 403
+    assert who.nobody.post(f"/runs/{run.slug}/pause")["Location"].startswith("/login")
+    run.refresh_from_db()
+    assert run.state == Run.State.QUEUED
+
+
+def test_nobody_is_offered_the_login_that_leads_back(run: Run, who: Visitors) -> None:
+    page = who.nobody.get(f"/runs/{see(run, 'link').slug}/").content.decode()
+    assert f'href="/login?next=/runs/{run.slug}/"' in page
+    assert ">Runs</a>" not in page
+
+
+def set_visibility(client: object, run: Run, visibility: str, **more: str) -> int:
+    response = client.post(f"/runs/{run.slug}/visibility", {"visibility": visibility} | more)  # type: ignore[attr-defined]
+    run.refresh_from_db()
+    return int(response.status_code)
+
+
+def test_those_who_write_decide_who_sees_a_run(run: Run, people: People, who: Visitors) -> None:
+    member = browser_of(add_member(people))
+    assert set_visibility(member, run, "link") == 302
+    assert run.visibility == "link"
+    assert "Who may see this run" in member.get(f"/runs/{run.slug}/").content.decode()
+    assert set_visibility(member, run, "team") == 302
+    assert run.visibility == "team"
+    address = f"/runs/{run.slug}/visibility"
+    assert who.viewer.post(address, {"visibility": "link"}).status_code == 403
+    assert_private(address, who, post=True)
+    assert set_visibility(who.owner, run, "everybody") == 302
+    assert run.visibility == "team"
+
+
+def test_only_its_author_and_admins_hide_a_run_from_the_team(run: Run, people: People, who: Visitors) -> None:
+    author = add_member(people, "author")
+    Run.objects.filter(pk=run.pk).update(author=author)
+    other = browser_of(add_member(people))
+    assert set_visibility(other, run, "private") == 403
+    assert run.visibility == "team"
+    assert "One of them can choose this" in other.get(f"/runs/{run.slug}/").content.decode()
+    assert set_visibility(browser_of(author), run, "private") == 302
+    assert run.visibility == "private"
+    assert other.get(f"/runs/{run.slug}/").status_code == 404
+    assert set_visibility(who.owner, run, "team") == 302
+
+
+def test_the_form_leads_back_to_a_page_of_this_site_only(run: Run, who: Visitors) -> None:
+    address = f"/runs/{run.slug}/visibility"
+    back = who.owner.post(address, {"visibility": "team", "next": f"/runs/{run.slug}/curves"})
+    assert back["Location"] == f"/runs/{run.slug}/curves"
+    away = who.owner.post(address, {"visibility": "team", "next": "//evil.example/"})
+    assert away["Location"] == f"/runs/{run.slug}/"
+
+
+def test_what_is_not_for_everybody_is_told_on_the_pages_of_readers(run: Run, who: Visitors) -> None:
+    see(run, "link")
+    assert "Everybody who has the address" in who.viewer.get(f"/runs/{run.slug}/").content.decode()

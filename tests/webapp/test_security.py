@@ -1,0 +1,15 @@
+"""What browsers are told about foreign code."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/login", "/", "/s/thereisnosuchtoken", "/healthz"])
+def test_every_answer_forbids_inline_and_foreign_code(path: str) -> None:
+    policy = Client().get(path)["Content-Security-Policy"]
+    assert "default-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy

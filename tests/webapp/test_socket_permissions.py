@@ -1,0 +1,79 @@
+"""Who may listen at which websocket: every one the site serves, by five kinds of visitors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from asgiref.sync import sync_to_async
+from asgiref.testing import ApplicationCommunicator
+from django.contrib.auth.models import AnonymousUser
+from pytest_django import Settings
+
+from tests.webapp.conftest import People
+from tests.webapp.world import World, furnished
+from webapp.asgi import websockets
+from webapp.runs.models import Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LISTENS, LOGIN, MISSING = 0, 4403, 4404
+SOCKETS = {
+    #                       owner    member   viewer   outsider nobody
+    "ws/runs/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),
+    "ws/t/<str:slug>/":    (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),
+}  # fmt: skip
+OPEN = {
+    "ws/runs/<str:slug>/": (LISTENS,) * 5,
+    "ws/t/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),  # what the team says stays in the team
+}
+WAIT = 20
+
+
+@pytest.fixture
+def world(people: People, run: Run, tmp_path: Path, settings: Settings) -> World:
+    settings.ECHOSCOPE_VAR = tmp_path
+    return furnished(people, run)
+
+
+def test_no_socket_is_forgotten() -> None:
+    assert {str(route.pattern) for route in websockets.routes} == SOCKETS.keys()
+
+
+async def knock(path: str, user: object) -> int:
+    """LISTENS, or the code with which the server hangs up."""
+    scope = {"type": "websocket", "path": path, "query_string": b"", "headers": [], "subprotocols": [], "user": user}
+    socket = ApplicationCommunicator(websockets, scope)
+    await socket.send_input({"type": "websocket.connect"})
+    await socket.send_input({"type": "websocket.receive", "text": json.dumps({"type": "ping"})})
+    while True:
+        message = await socket.receive_output(WAIT)
+        if message["type"] == "websocket.close":
+            return int(message["code"])
+        if message["type"] == "websocket.send" and json.loads(message["text"])["type"] == "pong":
+            await socket.send_input({"type": "websocket.disconnect", "code": 1000})
+            await socket.wait(WAIT)
+            return LISTENS
+
+
+async def answers(world: World) -> dict[str, tuple[int, ...]]:
+    """What every visitor gets at every socket."""
+    people = world.people
+    visitors = [people.owner, world.member, people.viewer, people.outsider, AnonymousUser()]
+    slugs = {"ws/runs/<str:slug>/": world.run.slug, "ws/t/<str:slug>/": world.trajectory.slug}
+    paths = {pattern: f"/{pattern.replace('<str:slug>', slug)}" for pattern, slug in slugs.items()}
+    return {
+        pattern: tuple(await asyncio.gather(*(knock(path, user) for user in visitors)))
+        for pattern, path in paths.items()
+    }
+
+
+async def test_sockets_are_for_the_team(world: World) -> None:
+    assert await answers(world) == SOCKETS
+
+
+async def test_an_open_run_may_be_listened_to_by_everybody(world: World) -> None:
+    await sync_to_async(Run.objects.filter(pk=world.run.pk).update)(visibility=Run.Visibility.LINK)
+    assert await answers(world) == OPEN

@@ -1,0 +1,97 @@
+"""The solver's words about a position, without a browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import envs
+from tests.webapp.javascript import evaluate
+
+GRID = {"kind": "grid", "theme": "sokoban", "rows": ["#@$.#"]}
+
+
+def action(name: str, hint: dict[str, Any] | None, status: str = "executed") -> dict[str, Any]:
+    return {"text": name, "name": name, "status": status, "reward": 0, "board": GRID, "hint": hint}
+
+
+def trajectory(actions: list[dict[str, Any]], hint: dict[str, Any] | None, **more: Any) -> dict[str, Any]:
+    turns = [{"turn": 0, "reward": 0, "actions": actions}]
+    return {"board": GRID, "hint": hint, "turns": turns, "success": None, **more}
+
+
+def said(data: dict[str, Any], index: int) -> str:
+    module = "steps.js"
+    steps = evaluate(module, "steps(data)", data)
+    return str(evaluate("advice.js", "advice(data.t, data.s, data.i)", {"t": data, "s": steps, "i": index}))
+
+
+def far(distance: int, *best: str) -> dict[str, Any]:
+    return {"distance": distance, "actions": list(best), "solvable": "yes"}
+
+
+SOLVED = trajectory(
+    [action("Left", far(3, "Up")), action("Jump", None, "illegal"), action("Up", far(2, "Up", "Left")),
+     action("Up", far(1, "Up")), action("Up", far(0))],
+    far(2, "Up"), success=True,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("index", "words"),
+    [
+        (0, "Best play: 2 actions to go, next Up. Optimal from the start: 2 actions; this trajectory used 4."),
+        (1, "Best play: 3 actions to go, next Up. Optimal from here: 3 actions, and this trajectory used no more."),
+        (3, "Best play: 2 actions to go, next Up or Left. Optimal from here: 2 actions, and this trajectory used no "
+         "more."),
+        (5, "Solved."),
+    ],
+)  # fmt: skip
+def test_the_best_play_is_compared_with_what_was_done(index: int, words: str) -> None:
+    assert said(SOLVED, index) == words
+
+
+def test_what_did_not_get_there_is_told_and_while_it_is_played_nothing_is_compared() -> None:
+    failed = trajectory([action("Left", far(3, "Up"))], far(2, "Up"), success=False)
+    assert said(failed, 0).endswith("Optimal from the start: 2 actions; this trajectory used 1 and did not get there.")
+    assert said(failed | {"success": None}, 0) == "Best play: 2 actions to go, next Up."
+
+
+def test_after_the_losing_move_it_is_said_when_and_why() -> None:
+    lost = trajectory(
+        [action("Left", far(3, "Up")), action("Up", {"solvable": "no"}), action("Up", {"solvable": "no"})],
+        far(2, "Up"), success=False, lost_at={"turn": 0, "action": 1, "reason": "the box is in a corner"},
+    )  # fmt: skip
+    assert said(lost, 2) == said(lost, 3) == "Lost since turn 1, action 2: the box is in a corner."
+    assert said(lost, 1).startswith("Best play: 3 actions to go")
+
+
+def test_random_dynamics_have_a_chance_and_unknown_ones_a_reason() -> None:
+    lake = trajectory([], {"value": 0.743, "actions": ["Down"]})
+    assert said(lake, 0) == "Best play succeeds with 74.3 % from here, next Down."
+    assert said(trajectory([], {"solvable": "unknown"}), 0) == "The solver ran out of its budget here."
+    assert said(trajectory([], None), 0) == ""
+
+
+def test_where_every_text_is_an_answer_a_right_one_is_told() -> None:
+    question = trajectory([], {"distance": 1, "actions": ["23 + 1 + 18"]}) | {"board": {"kind": "text", "text": "42"}}
+    assert said(question, 0) == "A right answer: 23 + 1 + 18."
+
+
+@pytest.mark.parametrize(
+    ("best", "after"),
+    [(True, "The best arm was pulled: Dragon, which pays 0.25 points on average."),
+     (False, "Not the best arm: that was Dragon, which pays 0.25 points on average.")],
+)  # fmt: skip
+def test_of_a_bandit_the_best_arm_and_its_worth_are_told(best: bool, after: str) -> None:
+    env = envs.make("Bandit")
+    env.reset(seed=3)
+    board, hint = env.board().model_dump(), env.hint().model_dump()  # type: ignore[union-attr]
+    wanted = hint["actions"][0]
+    env.step(wanted if best else next(name for name in env.world.actions if name != wanted))
+    pull = action(wanted, env.hint().model_dump()) | {"board": env.board().model_dump()}  # type: ignore[union-attr]
+    data = trajectory([pull], hint) | {"board": board}
+    expected = after.replace("Dragon", wanted).replace("0.25", f"{hint['value']:.2f}")
+    assert said(data, 0) == f"Best arm: {wanted}, which pays {hint['value']:.2f} points on average."
+    assert said(data, 1) == expected

@@ -1,0 +1,42 @@
+"""Grids with a legend of their own, without a browser: what is ground, what is a piece, and how it is told in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envs.base import GridBoard, Symbol
+from tests.webapp.javascript import evaluate
+
+
+def board(theme: str = "meadow", legend: bool = True) -> dict[str, Any]:
+    signs = {
+        "#": Symbol(name="hedge", tone="wall"),
+        "w": Symbol(name="wolf", tone="danger", glyph="W"),
+        "s": Symbol(name="sheep", tone="piece"),
+        "m": Symbol(name="shepherd", tone="player"),
+        "f": Symbol(name="flowers", glyph="*"),
+    }
+    return GridBoard(theme=theme, rows=["#w#", "sms", ".f,"], legend=signs if legend else None).model_dump(
+        exclude_none=True
+    )
+
+
+def test_tones_decide_what_is_ground_and_what_moves() -> None:
+    found = evaluate("board.js", "read(data)", board())
+    assert found["ground"] == [["wall", "w", "wall"], ["floor", "floor", "floor"], ["floor", "f", "floor"]]
+    assert [piece["cell"] for piece in found["signs"]["s"]] == [{"x": 0, "y": 1}, {"x": 2, "y": 1}]
+    assert [piece["cell"] for piece in found["players"]] == [{"x": 1, "y": 1}]
+    assert found["boxes"] == []
+
+
+def test_it_is_told_in_words_with_the_names_of_the_legend() -> None:
+    assert evaluate("board.js", "describe(data)", board()) == (
+        "Board, 3 rows by 3 columns. wolf at row 1, column 2. sheep at row 2, column 1. sheep at row 2, column 3. "
+        "shepherd at row 2, column 2."
+    )
+
+
+def test_a_known_theme_needs_no_legend_and_heeds_none() -> None:
+    found = evaluate("board.js", "read(data)", board("sokoban"))
+    assert found["signs"] == {}
+    assert found["players"] == []

@@ -1,0 +1,30 @@
+"""Pages of a shop, without a browser: their words, and which action is which."""
+
+from __future__ import annotations
+
+import pytest
+
+import envs
+from envs.webshop.pages import read_action
+from tests.webapp.javascript import evaluate
+
+
+def test_a_page_is_described_by_its_title_and_what_is_chosen() -> None:
+    item = {"detail": "", "action": "", "chosen": False}
+    board = {
+        "kind": "page", "title": "Blue shirt", "address": "shop", "last": None,
+        "sections": [{"layout": "choices", "title": "size", "items": [
+            {**item, "text": "small", "chosen": True}, {**item, "text": "large"},
+        ]}],
+    }  # fmt: skip
+    assert evaluate("board.js", "describe(data)", board) == "Page: Blue shirt. Chosen: size small."
+    env = envs.make("WebShop")
+    env.reset(seed=1)
+    assert evaluate("board.js", "describe(data)", env.board().model_dump()) == "Page: Search the shop."
+
+
+@pytest.mark.parametrize("action", ["click[buy now]", " CLICK[ Buy   Now ] ", "search[Red  Socks]", "click[< Prev]"])
+def test_actions_are_the_same_where_the_shop_reads_the_same(action: str) -> None:
+    read = read_action(action)
+    assert read is not None
+    assert evaluate("page_board.js", "sameAction(data)", action) == f"{read[0]}[{read[1]}]"

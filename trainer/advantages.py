@@ -1,0 +1,198 @@
+"""Advantage estimators: pure functions from per-token rewards to per-token advantages. No losses and no networks here.
+
+Shapes: B sequences padded to T tokens. `mask` (B, T) is 1 exactly on policy tokens (those that were sampled); whatever
+stands at other positions (environment tokens, padding) is never read, and results are 0 there.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+EPSILON = 1e-6
+
+
+def only(values: Tensor, mask: Tensor) -> Tensor:
+    """`values` on policy tokens and 0 elsewhere, also where NaN or infinity stands at a masked position."""
+    return torch.where(mask.bool(), values, torch.zeros((), dtype=values.dtype, device=values.device))
+
+
+def gae(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float) -> tuple[Tensor, Tensor]:
+    """Generalised advantage estimation over policy tokens; environment tokens are skipped, not discounted through.
+
+    Args:
+        rewards: (B, T) reward of each token, usually non-zero only at the last sampled token of a turn.
+        values: (B, T) the critic's value of the state in which each token was chosen.
+        mask: (B, T) policy tokens.
+    Returns:
+        (B, T) advantages, not whitened, and (B, T) returns (advantages + values); both 0 off the mask.
+    Source: Schulman et al. 2016, eq. 16.
+    """
+    rewards, values, chosen = only(rewards, mask), only(values, mask), mask.bool()
+    advantages = torch.zeros_like(values)
+    running = torch.zeros_like(values[:, 0])
+    next_value = torch.zeros_like(running)
+    for t in range(values.shape[1] - 1, -1, -1):
+        here = chosen[:, t]
+        delta = rewards[:, t] + gamma * next_value - values[:, t]
+        running = torch.where(here, delta + gamma * lam * running, running)
+        next_value = torch.where(here, values[:, t], next_value)
+        advantages[:, t] = running
+    return only(advantages, mask), only(advantages + values, mask)
+
+
+def bi_level_gae(
+    rewards: Tensor, values: Tensor, mask: Tensor, turns: Tensor, gamma: float, lam: float, turn_gamma: float
+) -> tuple[Tensor, Tensor]:
+    """Turn-level GAE first, then token-level GAE inside each turn with the turn's return as its final reward.
+
+    Args:
+        rewards, values, mask: as in `gae`. A turn's reward stands at its last policy token; what other tokens hold
+            stays inside their turn.
+        turns: (B, T) id of the turn each policy token belongs to, growing along the sequence; read on the mask only.
+            Boundaries are explicit, so a turn with reward 0 is a turn like any other.
+        turn_gamma: discount from turn to turn; `gamma` is the discount inside a turn.
+    Returns:
+        (B, T) advantages, not whitened, and (B, T) returns; both 0 off the mask.
+    Source: VAGEN, arXiv 2510.16907 (bi-level GAE); the estimator of RAGEN's `bi_level_gae` setting.
+    """
+    rewards, values, chosen = only(rewards, mask), only(values, mask), mask.bool()
+    ends = turn_ends(turns, mask)
+    length = values.shape[1]
+    start = torch.zeros_like(values[:, 0])
+
+    turn_return = torch.zeros_like(values)
+    running, next_value = start, start
+    for t in range(length - 1, -1, -1):
+        end = ends[:, t]
+        delta = rewards[:, t] + turn_gamma * next_value - values[:, t]
+        running = torch.where(end, delta + turn_gamma * lam * running, running)
+        next_value = torch.where(end, values[:, t], next_value)
+        turn_return[:, t] = running + values[:, t]
+    rewards = torch.where(ends, turn_return, rewards)
+
+    advantages = torch.zeros_like(values)
+    running, next_value = start, start
+    for t in range(length - 1, -1, -1):
+        here, end = chosen[:, t], ends[:, t]
+        running = torch.where(end, start, running)
+        next_value = torch.where(end, start, next_value)
+        delta = rewards[:, t] + gamma * next_value - values[:, t]
+        running = torch.where(here, delta + gamma * lam * running, running)
+        next_value = torch.where(here, values[:, t], next_value)
+        advantages[:, t] = running
+    return only(advantages, mask), only(advantages + values, mask)
+
+
+def turn_ends(turns: Tensor, mask: Tensor) -> Tensor:
+    """(B, T) bool: True at the last policy token of each turn, from explicit turn ids."""
+    chosen = mask.bool()
+    ends = torch.zeros_like(chosen)
+    later = torch.full_like(turns[:, 0], -1)
+    nothing_later = torch.ones_like(chosen[:, 0])
+    for t in range(turns.shape[1] - 1, -1, -1):
+        here = chosen[:, t]
+        ends[:, t] = here & (nothing_later | (turns[:, t] != later))
+        later = torch.where(here, turns[:, t], later)
+        nothing_later = nothing_later & ~here
+    return ends
+
+
+def masked_whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tensor:
+    """Scale to unit variance over the mask (and to zero mean, unless `shift_mean` is off).
+
+    Every entry is transformed, masked or not: multiply by the mask (or use `only`) where zeros are wanted. Variance
+    has Bessel's correction; with fewer than two policy tokens there is no spread, and only the mean is taken off.
+    """
+    count = mask.bool().sum()
+    known = only(values, mask).double()
+    mean = known.sum() / count.clamp(min=1)
+    if int(count) < 2:
+        return (values - mean if shift_mean else values).to(values.dtype)
+    variance = only((known - mean) ** 2, mask).sum() / (count - 1)
+    whitened = (values.double() - mean) * torch.rsqrt(variance + 1e-8)
+    return (whitened if shift_mean else whitened + mean).to(values.dtype)
+
+
+def trajectory_rewards(rewards: Tensor, mask: Tensor) -> Tensor:
+    """(B,) R(τ): the sum of each sequence's rewards over its policy tokens."""
+    return only(rewards, mask).sum(dim=1)
+
+
+def group_statistics(totals: Tensor, group: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(B,) mean, (B,) standard deviation (Bessel; 0 for a group of one) and (B,) size of each trajectory's group."""
+    _, inverse, sizes = torch.unique(group, return_inverse=True, return_counts=True)
+    exact = totals.double()
+    zeros = torch.zeros(len(sizes), dtype=exact.dtype, device=exact.device)
+    mean = (zeros.scatter_add(0, inverse, exact) / sizes)[inverse]
+    variance = zeros.scatter_add(0, inverse, (exact - mean) ** 2) / (sizes - 1).clamp(min=1)
+    return mean, variance.sqrt()[inverse], sizes[inverse]
+
+
+def grpo(rewards: Tensor, group: Tensor, mask: Tensor, normalize_by_std: bool, epsilon: float = EPSILON) -> Tensor:
+    """Trajectory reward against its group's, shared by all policy tokens of the trajectory.
+
+    Args:
+        rewards: (B, T) per token, any position; summed to R(τ).
+        group: (B,) integer id of the initial state each trajectory started from.
+        normalize_by_std: divide by the group's standard deviation (off: Dr. GRPO).
+    Returns:
+        (B, T) advantages, 0 off the mask. A group of one has no one to be compared with: mean 0, deviation 1.
+    Source: Shao et al. 2024 (GRPO); Liu et al. 2025 (Dr. GRPO).
+    """
+    totals = trajectory_rewards(rewards, mask)
+    mean, std, size = group_statistics(totals, group)
+    alone = size < 2
+    advantage = totals.double() - mean.masked_fill(alone, 0.0)
+    if normalize_by_std:
+        advantage = advantage / (std.masked_fill(alone, 1.0) + epsilon)
+    return spread(advantage.to(rewards.dtype), mask)
+
+
+def rloo(rewards: Tensor, group: Tensor, mask: Tensor) -> Tensor:
+    """Each trajectory against the mean of the others in its group, shared by its policy tokens.
+
+    Arguments and result as in `grpo`; a group of one keeps its raw reward (no baseline).
+    Source: Ahmadian et al. 2024, eq. 8.
+    """
+    totals = trajectory_rewards(rewards, mask)
+    mean, _, size = group_statistics(totals, group)
+    exact = totals.double()
+    against_others = (exact - mean) * size / (size - 1).clamp(min=1)
+    return spread(torch.where(size > 1, against_others, exact).to(rewards.dtype), mask)
+
+
+def reinforce_plus_plus(rewards: Tensor, mask: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
+    """Discounted reward-to-go, whitened over the batch; no critic, no groups.
+
+    The reward-to-go starts anew at every gap in the mask: a reward reaches the tokens of its own turn only, so rewards
+    must stand at the end of each turn.
+
+    Returns:
+        (B, T) advantages and (B, T) returns, both 0 off the mask.
+    Source: Hu 2025 (REINFORCE++).
+    """
+    rewards, chosen = only(rewards, mask), mask.bool()
+    returns = torch.zeros_like(rewards)
+    running = torch.zeros_like(rewards[:, 0])
+    for t in range(rewards.shape[1] - 1, -1, -1):
+        running = torch.where(chosen[:, t], rewards[:, t] + gamma * running, torch.zeros_like(running))
+        returns[:, t] = running
+    return only(masked_whiten(returns, mask), mask), returns
+
+
+def reinforce_plus_plus_baseline(rewards: Tensor, group: Tensor, mask: Tensor) -> Tensor:
+    """REINFORCE++ with the group's mean as baseline, whitened over the batch's policy tokens.
+
+    Arguments and result as in `grpo`; a group of one has baseline 0.
+    Source: Hu 2025 (REINFORCE++-baseline).
+    """
+    totals = trajectory_rewards(rewards, mask)
+    mean, _, size = group_statistics(totals, group)
+    centred = (totals.double() - mean.masked_fill(size < 2, 0.0)).to(rewards.dtype)
+    return only(masked_whiten(spread(centred, mask), mask), mask)
+
+
+def spread(per_trajectory: Tensor, mask: Tensor) -> Tensor:
+    """(B, T): each trajectory's number on all its policy tokens, 0 elsewhere."""
+    return only(per_trajectory[:, None].expand(mask.shape), mask)

@@ -1,0 +1,389 @@
+"""python -m trainer train | sft | evaluate | matrix | export | …: reads the command line; others do the work."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+from pydantic import ValidationError
+
+import envs
+from trainer.config import EnvironmentConfig, RolloutConfig, RunConfig, WarmupConfig
+from trainer.config_files import explain, load_preset, load_yaml, preset_names, with_overrides
+from trainer.journal import FILE_NAME
+
+if TYPE_CHECKING:
+    from trainer.matrix import Matrix
+    from trainer.studies.command import Plan
+    from trainer.studies.grid import Cell
+
+_BASELINE = ("kind=sft", "lora.rank=64", "lora.alpha=32")
+"""What makes any settings those of the paper's SFT baseline (appendix C); the rest stands in the section `sft`."""
+COMPLETED, FAILED, BAD_CONFIGURATION, INTERRUPTED = 0, 1, 2, 75
+
+
+class Stop:
+    """Becomes true when the process is asked to stop (SIGTERM, or Ctrl-C)."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._ask)
+
+    def _ask(self, number: int, frame: object) -> None:
+        self.asked = True
+
+    def __call__(self) -> bool:
+        return self.asked
+
+
+def default_cache() -> Path:
+    """Folder of warmed-up policies: ECHOSCOPE_CACHE, or the user's cache folder."""
+    given = os.environ.get("ECHOSCOPE_CACHE")
+    return Path(given) if given else Path.home() / ".cache" / "echoscope"
+
+
+def recommended(environment: str) -> RunConfig:
+    """The environment with its own budgets of turns and actions. Raises ValueError for an unknown name."""
+    world = envs.spec(environment)
+    rollout = RolloutConfig(
+        max_turns=world.max_turns, max_actions_per_turn=world.max_actions_per_turn, max_actions=world.max_actions
+    )
+    return RunConfig(environment=EnvironmentConfig(name=environment), rollout=rollout)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's grammar."""
+    root = argparse.ArgumentParser(prog="python -m trainer", description="Train language-model agents with StarPO.")
+    commands = root.add_subparsers(dest="command", required=True)
+    train = commands.add_parser("train", help="train a policy; a folder with a checkpoint is continued with --resume")
+    sft = commands.add_parser("sft", help="the baseline: imitate a solver, with LoRA of rank 64 and α 32 unless --set")
+    for command in (train, sft):
+        _settings(command, required=True)
+        _folder(command)
+    _add_policy_commands(commands)
+    warm = commands.add_parser("warmup", help="rebuild the shipped pocket policy (minutes)")
+    warm.add_argument("--out", type=Path, help="where to write it (default: the shipped place)")
+    warm.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a warm-up setting")
+    show = commands.add_parser("demonstrate", help="write a solver's play as JSON lines: thoughts, actions, messages")
+    show.add_argument("--environment", required=True, help="name of an environment whose solver gives hints")
+    show.add_argument("--count", type=int, default=100, help="number of episodes (default: 100)")
+    show.add_argument("--noise", type=float, default=0.0, help="share of actions replaced by random ones, 0 to 1")
+    show.add_argument("--slips", type=float, default=0.0, help="share of turns that are played badly and not taught")
+    show.add_argument("--seed", type=int, default=0, help="decides everything random (default: 0)")
+    show.add_argument("--out", type=Path, required=True, help="the file to write")
+    show.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting")
+    judged = commands.add_parser("watch", help="what the Echo Trap watch says of runs, and whether it was right")
+    judged.add_argument("journals", nargs="+", type=Path, help="journal.jsonl of runs, or their folders")
+    commands.add_parser("presets", help="list the presets")
+    study = commands.add_parser(
+        "study", help="run the grid behind a figure or table of the paper; goes on where it was"
+    )
+    study.add_argument("name", nargs="?", help="which one; --list tells")
+    study.add_argument("--list", action="store_true", help="show all studies with their sizes and estimated times")
+    study.add_argument("--scale", choices=("smoke", "pocket", "paper"), default="pocket", help="default: pocket")
+    study.add_argument("--out", type=Path, help="folder for its runs (default: var/studies/NAME-SCALE)")
+    study.add_argument("--docs", type=Path, help="write page and picture into this folder as well")
+    study.add_argument("--seeds", type=int, help="runs of each cell (default: the study's own)")
+    study.add_argument("--jobs", type=int, help="runs at a time (default: as many as the cores allow)")
+    study.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting of all runs")
+    return root
+
+
+def _settings(command: argparse.ArgumentParser, *, required: bool) -> None:
+    source = command.add_mutually_exclusive_group(required=required)
+    source.add_argument("--preset", help=f"one of {', '.join(preset_names())}")
+    source.add_argument("--config", type=Path, help="a YAML file with a run's settings")
+    command.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting")
+
+
+def _folder(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--out", type=Path, required=True, help="folder for journal and results")
+    command.add_argument("--resume", action="store_true", help="continue what is in the folder, if anything")
+
+
+def _add_policy_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """What is done with policies that exist."""
+    exam = commands.add_parser("evaluate", help="play a policy through fixed prompts; nothing is learned")
+    exam.add_argument("--policy", required=True, help="folder of a checkpoint or a run, hub id, or pocket")
+    exam.add_argument("--on", nargs="+", default=[], metavar="SUITE", help="as in Sokoban FrozenLake:size=5")
+    _settings(exam, required=False)
+    _folder(exam)
+    matrix = commands.add_parser("matrix", help="several policies through the same suites: trained on × evaluated on")
+    matrix.add_argument("--policies", nargs="+", required=True, metavar="POLICY", help="also as name=policy")
+    matrix.add_argument("--on", nargs="+", required=True, metavar="SUITE", help="as in Sokoban FrozenLake:size=5")
+    _settings(matrix, required=False)
+    _folder(matrix)
+    export = commands.add_parser("export", help="write a run's policy for transformers, vLLM and others")
+    export.add_argument("--run", type=Path, required=True, help="folder of the run")
+    export.add_argument("--out", type=Path, required=True, help="folder to write")
+    export.add_argument("--iteration", type=int, help="which checkpoint (default: the newest)")
+    export.add_argument("--dtype", choices=("float32", "bfloat16"), help="precision (default: as it was trained)")
+    export.add_argument("--adapter", action="store_true", help="the LoRA adapter alone, as peft reads it")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command. Returns 0 done, 1 failed, 2 bad configuration, 75 stopped on request with a checkpoint."""
+    arguments = parser().parse_args(argv)
+    try:
+        work = prepare(arguments)
+    except ValidationError as error:
+        for field, problem in explain(error):
+            print(f"error: {field or 'settings'}: {problem}", file=sys.stderr)
+        return BAD_CONFIGURATION
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_CONFIGURATION
+    return work()
+
+
+def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
+    """Everything that can be wrong with the arguments is found here, before the work that is returned begins."""
+    match arguments.command:
+        case "train":
+            config = _given(arguments)
+            assert config is not None
+            return _begin(with_overrides(config, arguments.set), arguments)
+        case "sft":
+            config = _given(arguments)
+            assert config is not None
+            return _begin(with_overrides(config, [*_BASELINE, *arguments.set]), arguments)
+        case "evaluate":
+            return _prepare_evaluation(arguments)
+        case "matrix":
+            return _prepare_matrix(arguments)
+        case "export":
+            return partial(_export, arguments)
+        case "warmup":
+            settings = with_overrides(RunConfig(), [f"warmup.{pair}" for pair in arguments.set]).warmup
+            return partial(_warmup, settings, arguments.out)
+        case "demonstrate":
+            return _prepare_demonstrations(arguments)
+        case "study":
+            return _prepare_study(arguments)
+        case "watch":
+            return partial(_judge, arguments.journals)
+        case _:
+            return _list_presets
+
+
+def _given(arguments: argparse.Namespace) -> RunConfig | None:
+    """The settings of --preset or --config; None without either."""
+    if arguments.preset:
+        return load_preset(arguments.preset)
+    return load_yaml(arguments.config) if arguments.config else None
+
+
+def _begin(config: RunConfig, arguments: argparse.Namespace, stop: Stop | None = None) -> Callable[[], int]:
+    """A run of any kind in the folder of --out."""
+    _claim(arguments)
+    folder: Path = arguments.out
+    (folder / "config.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+    return partial(_train, config, folder, stop)
+
+
+def _claim(arguments: argparse.Namespace) -> None:
+    folder: Path = arguments.out
+    if not arguments.resume and _holds_run(folder):
+        raise ValueError(f"{folder} already holds a run: add --resume to continue it, or choose another --out")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _prepare_evaluation(arguments: argparse.Namespace) -> Callable[[], int]:
+    stop = Stop()  # before the slow imports, so that an early signal is not lost
+    from trainer.evaluation_runs import examination
+    from trainer.matrix import settings_beside
+
+    base = _given(arguments) or settings_beside(arguments.policy)
+    if base is None:
+        raise ValueError(f"{arguments.policy} is no run's folder with settings of its own: give --preset or --config")
+    config = examination(base, arguments.policy, arguments.on)
+    return _begin(with_overrides(config, arguments.set), arguments, stop)
+
+
+def _prepare_matrix(arguments: argparse.Namespace) -> Callable[[], int]:
+    stop = Stop()
+    from trainer.matrix import Matrix, rows
+
+    base = with_overrides(_given(arguments) or RunConfig(), arguments.set)
+    matrix = Matrix(base, rows(arguments.policies), arguments.on, arguments.out, default_cache(), stop)
+    _claim(arguments)
+    return partial(_matrix, matrix)
+
+
+def _prepare_demonstrations(arguments: argparse.Namespace) -> Callable[[], int]:
+    for name in ("noise", "slips"):
+        if not 0 <= getattr(arguments, name) <= 1:
+            raise ValueError(f"--{name} is a share from 0 to 1, not {getattr(arguments, name):g}")
+    if arguments.count < 1:
+        raise ValueError(f"--count must be at least 1, not {arguments.count}")
+    if arguments.seed < 0:
+        raise ValueError(f"--seed must not be negative: {arguments.seed}")
+    config = with_overrides(recommended(arguments.environment), arguments.set)
+    return partial(_demonstrate, config, arguments)
+
+
+def _prepare_study(arguments: argparse.Namespace) -> Callable[[], int]:
+    from trainer.studies import catalogue, command
+
+    if arguments.list:
+        print(command.listing())
+        return lambda: COMPLETED
+    if arguments.name is None:
+        raise ValueError(f"name a study: {', '.join(catalogue.STUDIES)}; --list tells more")
+    for name in ("seeds", "jobs"):
+        if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
+            raise ValueError(f"--{name} must be at least 1, not {getattr(arguments, name)}")
+    study = catalogue.find(arguments.name)
+    plan = command.Plan(
+        study=study,
+        scale=arguments.scale,
+        out=arguments.out or command.default_folder(study.name, arguments.scale),
+        seeds=arguments.seeds or study.seeds[arguments.scale],
+        jobs=arguments.jobs,
+        overrides=tuple(arguments.set),
+        docs=arguments.docs,
+    )
+    return partial(_study, plan, plan.cells())
+
+
+def _holds_run(folder: Path) -> bool:
+    """Whether a run ever started there; one that failed before it could start leaves nothing to continue."""
+    journal = folder / FILE_NAME
+    if not journal.exists():
+        return False
+    with journal.open("rb") as lines:
+        return any(b'"type":"run_started"' in line for line in lines)
+
+
+def _train(config: RunConfig, folder: Path, stop: Stop | None = None) -> int:
+    stop = stop or Stop()  # before the slow imports, so that an early signal is not lost
+    from transformers.utils import logging
+
+    from trainer.evaluation_runs import results, table
+    from trainer.kinds import run_class
+
+    logging.disable_progress_bar()  # a log is kept of what is printed here
+    try:
+        end = run_class(config)(config, folder, default_cache(), stop).train()
+    except _failures() as error:
+        return _failed(error)
+    print(end.message)
+    if config.kind == "evaluate":
+        print(table(results(folder, config).values()))
+    for name, value in end.summary.items():
+        print(f"  {name}: {value:g}")
+    return INTERRUPTED if end.reason == "interrupted" else COMPLETED
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What a run raises for reasons that its message explains."""
+    from trainer.rollout import WorldsFailedError
+    from trainer.samplers.base import DivergedError
+    from trainer.starpo import BAD_SETTINGS
+
+    return (*BAD_SETTINGS, DivergedError, WorldsFailedError, OSError)
+
+
+def _failed(error: Exception) -> int:
+    from trainer.starpo import BAD_SETTINGS
+
+    print(f"error: {error}", file=sys.stderr)
+    return BAD_CONFIGURATION if isinstance(error, BAD_SETTINGS) else FAILED
+
+
+def _matrix(matrix: Matrix) -> int:
+    from transformers.utils import logging
+
+    from trainer.matrix import table
+
+    logging.disable_progress_bar()
+    try:
+        end, result = matrix.play()
+    except _failures() as error:
+        return _failed(error)
+    print(end.message)
+    if result is not None:
+        print(table(result), end="")
+    return COMPLETED if result is not None else INTERRUPTED
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from transformers.utils import logging
+
+    from trainer.export import export
+    from trainer.policies import ModelError
+
+    logging.disable_progress_bar()
+    chosen = {name: getattr(arguments, name) for name in ("iteration", "dtype", "adapter")}
+    try:
+        source = export(arguments.run, arguments.out, **chosen)
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    except (ValueError, ModelError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_CONFIGURATION
+    print(f"{arguments.out}: the policy of {source}")
+    return COMPLETED
+
+
+def _warmup(settings: WarmupConfig, folder: Path | None) -> int:
+    from trainer import ship
+
+    ship.build(settings, folder, say=lambda line: print(line, file=sys.stderr, flush=True))
+    return COMPLETED
+
+
+def _demonstrate(config: RunConfig, arguments: argparse.Namespace) -> int:
+    from trainer import demonstration_files
+
+    out: Path = arguments.out
+    try:
+        successes = demonstration_files.write(
+            out, config, arguments.seed, number=arguments.count, noise=arguments.noise, slips=arguments.slips
+        )
+    except (demonstration_files.NoSolverError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    print(f"{out}: {arguments.count} episodes of {config.environment.name}, {successes} of them successful")
+    return COMPLETED
+
+
+def _study(plan: Plan, cells: Sequence[Cell]) -> int:
+    stop = Stop()
+    from trainer.studies import command, grid
+
+    try:
+        done = command.run(plan, cells, stop, say=partial(print, flush=True))
+    except (grid.CellFailedError, ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    return COMPLETED if done else INTERRUPTED
+
+
+def _judge(given: Sequence[Path]) -> int:
+    from trainer import hindsight
+
+    verdicts = {}
+    for place in given:
+        journal = place / FILE_NAME if place.is_dir() else place
+        try:
+            verdicts[str(journal.parent)] = hindsight.judge(*hindsight.read_metrics(journal))
+        except (OSError, ValueError) as error:
+            print(f"error: {journal}: {error}", file=sys.stderr)
+            return FAILED
+    print(hindsight.table(verdicts))
+    return COMPLETED
+
+
+def _list_presets() -> int:
+    print("\n".join(preset_names()))
+    return COMPLETED

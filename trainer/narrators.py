@@ -1,0 +1,240 @@
+"""What a demonstrator thinks and does in a state, for every environment with a solver; and how it errs when told to.
+
+Playing whole episodes that way is demonstrations.py's business. Some environments have a narrator of their own, which
+tells what the board shows; for all others the solver's hint is put into words.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+import envs
+from envs.base import ArmsBoard, GridBoard, PageBoard, TextEnv
+
+Cell = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a demonstrator thinks and does in one turn."""
+
+    thought: str
+    actions: list[str]
+
+
+Narrator = Callable[[TextEnv, int], Plan]
+"""The plan for the present state, of at most so many actions; without actions where the solver has no advice."""
+
+Slip = Callable[[TextEnv, np.random.Generator], str]
+"""A random action that the environment can read and that is seldom the best."""
+
+
+@dataclass(frozen=True)
+class Demonstrator:
+    """How to play an environment well, and how to make mistakes in it."""
+
+    narrate: Narrator
+    slip: Slip
+
+
+def best_action(env: TextEnv) -> str | None:
+    """The solver's first choice, None where it has none."""
+    hint = env.hint()
+    return hint.actions[0] if hint is not None and hint.actions else None
+
+
+# -- narrators ----------------------------------------------------------------------------------------------------
+
+
+def _cells(board: GridBoard, symbols: str) -> list[Cell]:
+    return [(r, c) for r, row in enumerate(board.rows) for c, symbol in enumerate(row) if symbol in symbols]
+
+
+def _at(cell: Cell) -> str:
+    return f"{cell[0] + 1},{cell[1] + 1}"
+
+
+def _grid(env: TextEnv) -> GridBoard:
+    board = env.board()
+    assert isinstance(board, GridBoard)
+    return board
+
+
+def narrate_sokoban(env: TextEnv, limit: int) -> Plan:
+    """Where everything is, the next push, and the way to it: one straight run of pushes a turn."""
+    board = _grid(env)
+    (player,), boxes, targets = _cells(board, "@+"), _cells(board, "$*"), _cells(board, ".*+")
+    ahead = copy.deepcopy(env)
+    actions: list[str] = []
+    direction, start, end = "", player, player
+    while (hint := ahead.hint()) is not None and hint.actions:
+        action = hint.actions[0]
+        here, before = _cells(_grid(ahead), "@+")[0], set(_cells(_grid(ahead), "$*"))
+        if direction and action != direction:
+            break
+        ahead.step(action)
+        moved = set(_cells(_grid(ahead), "$*")) - before
+        if moved:
+            (end,) = moved
+            if not direction:
+                direction, start = action, here
+        elif direction:
+            break
+        actions.append(action)
+    facts = f"I am at {_at(player)}. Box {' '.join(map(_at, boxes))}. Target {' '.join(map(_at, targets))}."
+    plan = f" Push {direction} from {_at(start)} to {_at(end)}." if direction else ""
+    return Plan(facts + plan, actions[:limit])
+
+
+_MOVES = {"Left": (0, -1), "Down": (1, 0), "Right": (0, 1), "Up": (-1, 0)}
+
+
+def narrate_frozen_lake(env: TextEnv, limit: int) -> Plan:
+    """Where everything is and the safest direction; ice slips, so one action at a time."""
+    board, hint = _grid(env), env.hint()
+    (player,), goals, holes = _cells(board, "@+X"), _cells(board, "G+"), _cells(board, "O")
+    best = hint.actions[0] if hint and hint.actions else "Down"
+    facts = f"I am at {_at(player)}. Goal {_at(goals[0])}."
+    danger = f" Hole {' '.join(map(_at, holes))}." if holes else ""
+    step = _MOVES[best]
+    repeat = 2 if limit > 1 and (player[0] + 2 * step[0], player[1] + 2 * step[1]) not in holes else 1
+    return Plan(f"{facts}{danger} Go {best}.", [best] * repeat)
+
+
+def narrate_bandit(env: TextEnv, limit: int) -> Plan:
+    """Both arms by name, and the one that pays more on average."""
+    board, hint = env.board(), env.hint()
+    assert isinstance(board, ArmsBoard)
+    assert hint is not None
+    best = hint.actions[0]
+    other = next(arm.name for arm in board.arms if arm.name != best)
+    return Plan(f"{best} may pay much, {other} pays little. I take {best}.", [best])
+
+
+def narrate_countdown(env: TextEnv, limit: int) -> Plan:
+    """The task as it is written, and the equation that solves it."""
+    best = best_action(env)
+    task = env.render().replace("\n", " ")
+    if best is None:
+        return Plan(f"{task}. Nothing fits.", [])
+    return Plan(f"{task}. Each number once: {best}.", [best])
+
+
+_SEARCH = re.compile(r"search\[(.*)\]", re.DOTALL)
+_SIGNPOSTS = {
+    "click[back to search]": "This is not what I need. I search again.",
+    "click[< prev]": "I go back.",
+    "click[next >]": "It is not on this page. I look at the next one.",
+    "click[buy now]": "Everything fits the request. I buy it.",
+}
+
+
+def narrate_page(env: TextEnv, limit: int) -> Plan:
+    """What the next search or click is good for, in the words of the page."""
+    board, best = env.board(), best_action(env)
+    assert isinstance(board, PageBoard)
+    if best is None:
+        return Plan("I see nothing that fits.", [])
+    thought = _SIGNPOSTS.get(best)
+    for section in board.sections:
+        for item in section.items:
+            if item.action == best and section.layout == "list":
+                thought = f"{item.text} may fit the request. I open it."
+            if item.action == best and section.layout == "choices":
+                thought = f"The request asks for {section.title} {item.text}. I choose it."
+    if found := _SEARCH.fullmatch(best):
+        thought = f"I look for {found[1]}."
+    return Plan(thought or f"Next: {best}.", [best])
+
+
+def narrate_hint(env: TextEnv, limit: int) -> Plan:
+    """The solver's hint in words, and what it advises.
+
+    Where the distance is known nothing is random, so the plan is made as far ahead as a turn allows; else it is one
+    action long.
+    """
+    hint = env.hint()
+    if hint is None or not hint.actions:
+        return Plan("I see no way.", [])
+    actions = [hint.actions[0]]
+    if hint.distance is not None:
+        ahead = copy.deepcopy(env)
+        while len(actions) < min(limit, hint.distance):
+            _, _, terminated, truncated, _ = ahead.step(actions[-1])
+            then = None if terminated or truncated else best_action(ahead)
+            if then is None:
+                break
+            actions.append(then)
+    outlook = ""
+    if hint.distance is not None:
+        outlook = f"{hint.distance} action{'s' if hint.distance != 1 else ''} to go. "
+    elif hint.value is not None:
+        outlook = f"The best play is worth {hint.value:.2g}. "
+    return Plan(f"{outlook}Next: {', then '.join(actions)}.", actions)
+
+
+# -- slips --------------------------------------------------------------------------------------------------------
+
+
+def any_action(env: TextEnv, rng: np.random.Generator) -> str:
+    """One of the environment's named actions, all equally likely."""
+    return str(rng.choice(env.world.actions))
+
+
+_NUMBER, _OPERATOR = re.compile(r"\d+"), re.compile(r"[-+*/]")
+
+
+def other_equation(env: TextEnv, rng: np.random.Generator) -> str:
+    """The right equation with its numbers shuffled and its operators drawn anew: well formed and seldom right."""
+    equation = best_action(env) or ""
+    numbers = iter([str(number) for number in rng.permutation(_NUMBER.findall(equation))])
+    mixed = _NUMBER.sub(lambda _: next(numbers), equation)
+    return _OPERATOR.sub(lambda _: str(rng.choice(list("+-*/"))), mixed)
+
+
+def other_click(env: TextEnv, rng: np.random.Generator) -> str:
+    """Something else that the page offers; where only a search is possible, one for a single word."""
+    board = env.board()
+    assert isinstance(board, PageBoard)
+    actions = [item.action for section in board.sections for item in section.items if item.action.startswith("click[")]
+    if actions:
+        return str(rng.choice(actions))
+    found = _SEARCH.fullmatch(best_action(env) or "")
+    return f"search[{rng.choice(found[1].split())}]" if found else "click[< prev]"
+
+
+def anothers_answer(env: TextEnv, rng: np.random.Generator) -> str:
+    """The right answer in another episode of the same environment: well formed and, as a rule, wrong here."""
+    other = envs.make(env.world.name, env.settings.model_dump(mode="json"))
+    other.reset(seed=int(rng.integers(2**31)))
+    return best_action(other) or ""
+
+
+# -- who demonstrates what ----------------------------------------------------------------------------------------
+
+_SOKOBAN = Demonstrator(narrate_sokoban, any_action)
+_BANDIT = Demonstrator(narrate_bandit, any_action)
+DEMONSTRATORS: dict[str, Demonstrator] = {
+    "Sokoban": _SOKOBAN,
+    "LargeSokoban": _SOKOBAN,
+    "SokobanNewVocab": _SOKOBAN,
+    "Boxoban": _SOKOBAN,
+    "FrozenLake": Demonstrator(narrate_frozen_lake, any_action),
+    "Bandit": _BANDIT,
+    "BanditRev": _BANDIT,
+    "BanditTest": _BANDIT,
+    "Countdown": Demonstrator(narrate_countdown, other_equation),
+    "WebShop": Demonstrator(narrate_page, other_click),
+}
+"""Environments with a narrator of their own."""
+
+
+def demonstrator_of(env: TextEnv) -> Demonstrator:
+    """Who can play this environment. Whether its solver has advice is another question: ask it after a reset."""
+    known = DEMONSTRATORS.get(env.world.name)
+    return known or Demonstrator(narrate_hint, any_action if env.world.actions else anothers_answer)

@@ -1,0 +1,19 @@
+"""Words of a text and runs of neighbouring items: what metrics and reward terms about thoughts count. No torch here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def words(text: str) -> list[str]:
+    """Words and numbers in lower case, without punctuation."""
+    return re.findall(r"\w+", text.lower())
+
+
+def ngrams(items: Sequence[T], n: int) -> list[tuple[T, ...]]:
+    """All runs of n neighbouring items, in order, repeated ones included."""
+    return [tuple(items[i : i + n]) for i in range(len(items) - n + 1)]

@@ -1,0 +1,78 @@
+"""What a rollout asks of an engine: sessions of many dialogues, extended with new tokens and continued by sampling.
+
+Token ids go in and come out; nothing here decodes text or knows about environments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How to draw tokens. `temperature` 0 takes the likeliest.
+
+    `top_k` 0, `top_p` 1 and `min_p` 0 leave the distribution whole; else a token must pass all three.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    max_tokens: int = 96
+
+
+class DivergedError(RuntimeError):
+    """The policy's numbers are no longer finite, so nothing can be drawn. The message says what to do."""
+
+
+@dataclass
+class Sampled:
+    """One response as it was sampled.
+
+    Attributes:
+        ids: (n,) sampled token ids, the end token included if it was drawn.
+        logprobs: (n,) log-probabilities under the tempered, otherwise unfiltered distribution, nats.
+        entropies: (n,) entropies of that distribution, nats.
+        ended: whether the last token is the end token (else the response was cut at `max_tokens`).
+    """
+
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    entropies: list[float] = field(default_factory=list)
+    ended: bool = False
+
+
+class Listener(Protocol):
+    """Someone who wants to see responses while they are written."""
+
+    def wanted(self, rows: Sequence[int]) -> Sequence[int]:
+        """Those of the rows now being continued that somebody is watching."""
+
+    def wrote(self, row: int, ids: list[int]) -> None:
+        """All ids of the row's response so far."""
+
+
+class Session(Protocol):
+    """Many dialogues, each a row; what was read and sampled stays in the engine between calls."""
+
+    def restart(self, row: int) -> None:
+        """Forget what the row holds: its next prompt is read from the first token on. Its random draws go on."""
+
+    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
+        """Append new tokens to some rows and sample a response for each.
+
+        Args:
+            prompts: row → ids to append to what the row already holds (its own earlier responses included).
+        Yields:
+            (row, response) as each row finishes, in the order in which they do.
+        """
+
+
+class Sampler(Protocol):
+    """An engine with the policy's present weights."""
+
+    def session(self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None = None) -> Session:
+        """Start dialogues; `seeds[row]` alone decides the row's random draws, whatever plays beside it."""

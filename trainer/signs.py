@@ -1,0 +1,96 @@
+"""What the Echo Trap watch looks for: its numbers, their meaning, and on which side of its limit each is bad.
+
+How the numbers are made stands in echo_trap.py; the table of metrics and the pages of the site read this one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+PREFIX, LIMIT = "echo_trap/", "_limit"
+
+
+@dataclass(frozen=True)
+class Sign:
+    """A number that is made of each iteration's metrics. It is a metric under `name`, its limit one under `limit`."""
+
+    key: str
+    title: str
+    meaning: str
+    rule: str
+    bad: Literal["below", "from", "above", "beyond"]
+    """On which side of the limit; from: on it already; beyond: in either direction."""
+    unit: Literal["share", "deviations", "times"]
+
+    @property
+    def name(self) -> str:
+        return f"{PREFIX}{self.key}"
+
+    @property
+    def limit(self) -> str:
+        return f"{PREFIX}{self.key}{LIMIT}"
+
+    def crossed(self, value: float, limit: float) -> bool:
+        """Whether the value is on the bad side. A sign may ask for more, as its rule says."""
+        match self.bad:
+            case "below":
+                return value < limit
+            case "from":
+                return value >= limit
+            case "above":
+                return value > limit
+        return abs(value) > limit
+
+
+SIGNS = (
+    Sign(
+        "spread",
+        "Reward spread left in groups",
+        "Share of the earlier spread within groups that is left, once what success explains is allowed for.",
+        "Below it, for a third of a window, the trajectories of a group have become alike.",
+        "below",
+        "share",
+    ),
+    Sign(
+        "entropy",
+        "Entropy off its course",
+        "How far the entropy of the last half window is off its course, in robust deviations of one iteration.",
+        "Beyond it in either direction, and a tenth away from its slow average, entropy has left its course.",
+        "beyond",
+        "deviations",
+    ),
+    Sign(
+        "format",
+        "Valid format left",
+        "Share of the earlier rate of valid turns that is left.",
+        "Below it, and not already on their way back, the answers are losing their format.",
+        "below",
+        "share",
+    ),
+    Sign(
+        "template",
+        "Variety of thoughts left",
+        "Distinct pairs in thoughts, as a share of their slow average.",
+        "Below it the thoughts are turning into one template.",
+        "below",
+        "share",
+    ),
+    Sign(
+        "gradient",
+        "Gradient spikes lately",
+        "How often the policy's gradient spiked within the last window.",
+        "From this number on it counts, unless nearly everything succeeds.",
+        "from",
+        "times",
+    ),
+    Sign(
+        "reward",
+        "Fall of the reward",
+        "How far the reward's fast average is below the earlier one, in robust deviations of one iteration.",
+        "Above it the reward has fallen; less is asked once the spread was lost.",
+        "above",
+        "deviations",
+    ),
+)
+"""In the order in which a collapse shows them."""

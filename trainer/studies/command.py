@@ -1,0 +1,149 @@
+"""`python -m trainer study`: runs a study, has it read, judged and drawn, writes its page; tells sizes and times."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from trainer.config import RunConfig
+from trainer.studies import grid, page, results
+from trainer.studies.catalogue import SCALES, STUDIES, Scale, Study, configuration
+from trainer.studies.grid import Cell
+from trainer.studies.machine import describe
+
+RECORD = "study.json"
+SMOKE_SECONDS = 1.0  # of a cell: two tiny iterations
+_START_SECONDS = 8.0
+_SECONDS: Mapping[str, tuple[float, float, float]] = {
+    "Sokoban": (6.9, 9.4, 9.0),
+    "FrozenLake": (3.5, 10.4, 7.6),
+    "Bandit": (0.3, 1.7, 0.7),
+}
+"""Measured with the pocket policy on one thread of a busy Intel Xeon with AMX: seconds to play 128 trajectories, to
+learn from all of them with GRPO, and to play 256 in an evaluation."""
+_CRITIC = 2.2  # PPO also passes everything through a critic, forwards and back
+
+
+def default_folder(name: str, scale: Scale) -> Path:
+    """Where a study's runs lie unless told otherwise."""
+    return Path("var") / "studies" / f"{name}-{scale}"
+
+
+def default_jobs(config: RunConfig) -> int:
+    """As many cells at a time as the cores allow; one where each takes all of them or a GPU."""
+    threads = config.policy.threads
+    return max(1, (os.cpu_count() or 1) // threads) if threads and config.policy.device != "cuda" else 1
+
+
+def estimate(config: RunConfig, scale: Scale) -> float | None:
+    """Seconds one cell takes on one thread; None where nobody has measured anything like it."""
+    if scale == "smoke":
+        return SMOKE_SECONDS
+    if scale == "paper" or config.environment.name not in _SECONDS:
+        return None
+    play, learn, examine = _SECONDS[config.environment.name]
+    algorithm, exam = config.algorithm, config.evaluation
+    kept = algorithm.filter_keep if algorithm.filter == "std" else 1.0
+    learn *= kept * algorithm.reuse * (_CRITIC if algorithm.needs_critic else 1.0)
+    iterations = config.iterations * config.rollout.trajectories / 128 * (play + learn)
+    if config.kind == "sft":
+        iterations = config.iterations * config.sft.batch / 128 * learn
+    exams = 2 + (config.iterations - 1) // exam.every if exam.every else 2
+    exams *= 1 + len(exam.suites)
+    return _START_SECONDS + iterations + exams * exam.prompts * exam.samples / 256 * examine
+
+
+def listing() -> str:
+    """All studies with their sizes and estimated times at each scale."""
+    header = ("study", "what", *(f"{scale}: runs, time" for scale in SCALES))
+    rows = [(study.name, study.title, *(_size(study, scale) for scale in SCALES)) for study in STUDIES.values()]
+    return page.table(header, rows)
+
+
+def _size(study: Study, scale: Scale) -> str:
+    seeds = study.seeds[scale]
+    some = [configuration(study, scale, world, arm, 0) for world in study.worlds for arm in study.arms]
+    found = [estimate(config, scale) for config in some]
+    jobs = default_jobs(some[0])
+    count = seeds * len(some)
+    if any(seconds is None for seconds in found):
+        return f"{count}, not measured"
+    minutes = seeds * sum(seconds or 0 for seconds in found) / jobs / 60
+    return f"{count}, about {minutes:.0f} min" if minutes >= 1 else f"{count}, under a minute"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One study as it was asked for. `overrides` are changes to all cells; `docs` gets a copy of page and picture."""
+
+    study: Study
+    scale: Scale
+    out: Path
+    seeds: int
+    jobs: int | None = None
+    overrides: tuple[str, ...] = ()
+    docs: Path | None = None
+
+    def cells(self) -> list[Cell]:
+        """The grid. Raises ValueError where overrides do not fit."""
+        return grid.cells(self.study, self.scale, self.seeds, self.out, self.overrides)
+
+    @property
+    def command(self) -> str:
+        """What to type to get the same."""
+        words = ["python", "-m", "trainer", "study", self.study.name, "--scale", self.scale, "--seeds", str(self.seeds)]
+        words += ["--jobs", str(self.jobs)] if self.jobs else []
+        words += [word for pair in self.overrides for word in ("--set", pair)]
+        return shlex.join(words)
+
+
+def run(plan: Plan, cells: Sequence[Cell], stop: Callable[[], bool], say: Callable[[str], None]) -> bool:
+    """Run what is left of the grid, then write page and picture. Returns False when asked to stop before the end.
+
+    Raises:
+        CellFailedError: a cell failed.
+        ValueError: the folder holds cells with other settings.
+    """
+    study = plan.study
+    if plan.scale == "smoke":  # one after the other: models cannot be loaded by two threads at a time
+        jobs, play = 1, grid.here
+    else:
+        jobs, play = plan.jobs or default_jobs(cells[0].config), grid.apart
+    plan.out.mkdir(parents=True, exist_ok=True)
+    path = plan.out / RECORD
+    before = json.loads(path.read_text()) if path.exists() else {}
+    machine, seconds = str(before.get("machine") or describe()), float(before.get("seconds", 0.0))
+    began, something_left = time.monotonic(), not all(grid.ended(cell.folder) for cell in cells)
+    try:
+        done = grid.run(cells, jobs, stop, say, play)
+    finally:
+        if something_left:
+            seconds += time.monotonic() - began
+            path.write_text(json.dumps({"machine": machine, "seconds": seconds}, indent=2) + "\n")
+    if not done:
+        say("Stopped. The same command goes on.")
+        return False
+    outcomes = [results.read(cell) for cell in cells]
+    made = page.Made(
+        scale=plan.scale,
+        command=plan.command,
+        machine=machine,
+        seconds=seconds,
+        jobs=jobs,
+        seeds=plan.seeds,
+        date=date.today().isoformat(),
+    )
+    text = page.write(study, cells, outcomes, results.verdicts(study, outcomes), made)
+    picture = page.draw(study, outcomes, plan.scale)
+    for folder in (plan.out, *([plan.docs] if plan.docs else [])):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{study.name}.md").write_text(text, encoding="utf-8")
+        (folder / f"{study.name}.svg").write_text(picture, encoding="utf-8")
+        say(f"Written: {folder / study.name}.md")
+    return True

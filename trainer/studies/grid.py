@@ -1,0 +1,183 @@
+"""Runs the cells of a study, each a run of its own in a folder and a process of its own. What they mean is elsewhere.
+
+A finished cell is skipped, one that was broken off goes on from its checkpoint, so a study can be stopped at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from trainer import journal
+from trainer.config import RunConfig
+from trainer.studies.catalogue import Arm, Scale, Study, configuration
+
+LOG, COST, SETTINGS = "log.txt", "cost.json", "settings.yaml"
+_ENDED = ("completed", "echo_trap")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of the grid."""
+
+    world: str
+    arm: Arm
+    seed: int
+    config: RunConfig
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.world}/{self.arm.name}/seed-{self.seed}"
+
+
+class CellFailedError(RuntimeError):
+    """A cell ended with an error. The message names it, its log and the log's last line."""
+
+
+def cells(study: Study, scale: Scale, seeds: int, out: Path, overrides: Sequence[str] = ()) -> list[Cell]:
+    """The whole grid; what is compared stands side by side and so is run at about the same time."""
+    return [
+        Cell(
+            world,
+            arm,
+            seed,
+            configuration(study, scale, world, arm, seed, overrides),
+            out / world / arm.name / f"seed-{seed}",
+        )
+        for seed in range(seeds)
+        for world in study.worlds
+        for arm in study.arms
+    ]
+
+
+def ended(folder: Path) -> bool:
+    """Whether the run in that folder came to its own end."""
+    path = folder / journal.FILE_NAME
+    if not path.exists():
+        return False
+    last: journal.RunFinished | None = None
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if b'"type":"run_started"' in line:
+                last = None
+            elif b'"type":"run_finished"' in line and line.endswith(b"\n"):
+                event = journal.parse_line(line, number)
+                last = event if isinstance(event, journal.RunFinished) else None
+    return last is not None and last.reason in _ENDED
+
+
+Play = Callable[[Cell, Callable[[], bool]], None]
+"""Takes a cell to its end, or to where it was asked to stop."""
+
+
+def run(grid: Sequence[Cell], jobs: int, stop: Callable[[], bool], say: Callable[[str], None], play: Play) -> bool:
+    """Run all cells that have not ended, `jobs` at a time. Returns whether all are done; False when asked to stop.
+
+    Raises:
+        CellFailedError: a cell failed; those under way were asked to stop first and go on next time.
+        ValueError: a folder holds a cell with other settings.
+    """
+    for cell in grid:
+        _check_same(cell)
+    left = [cell for cell in grid if not ended(cell.folder)]
+    if len(left) < len(grid):
+        say(f"{len(grid) - len(left)} of {len(grid)} cells are done already")
+    failed = threading.Event()
+    count = iter(range(len(grid) - len(left) + 1, len(grid) + 1))
+
+    def work(cell: Cell) -> None:
+        if failed.is_set() or stop():
+            return
+        began = time.monotonic()
+        cell.folder.mkdir(parents=True, exist_ok=True)
+        text = yaml.safe_dump(cell.config.model_dump(mode="json"), sort_keys=False)
+        (cell.folder / SETTINGS).write_text(text, encoding="utf-8")
+        try:
+            play(cell, lambda: failed.is_set() or stop())
+        except BaseException:
+            failed.set()
+            raise
+        if ended(cell.folder):
+            say(f"{next(count)} of {len(grid)}: {cell.name}, {time.monotonic() - began:.0f} s")
+
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(work, cell) for cell in left]
+    for future in futures:
+        future.result()
+    return not stop() and all(ended(cell.folder) for cell in left)
+
+
+def _check_same(cell: Cell) -> None:
+    """A cell that goes on must go on with the settings it was begun with."""
+    path = cell.folder / SETTINGS
+    if not path.exists():
+        return
+    before = RunConfig.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    if before != cell.config:
+        raise ValueError(
+            f"{cell.folder} holds a cell with other settings: choose another --out, or delete that folder to begin anew"
+        )
+
+
+def apart(cell: Cell, stop: Callable[[], bool]) -> None:
+    """Play a cell in a process of its own, as `python -m trainer train` would; its time and memory are booked."""
+    command = [sys.executable, "-m", "trainer", "train", "--resume"]
+    command += ["--config", str(cell.folder / SETTINGS), "--out", str(cell.folder)]
+    threads = str(cell.config.policy.threads or os.cpu_count() or 1)
+    began, asked = time.monotonic(), False
+    with (cell.folder / LOG).open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": threads})
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            if stop() and not asked:
+                asked = True
+                process.terminate()
+            time.sleep(0.1)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    _book(cell.folder, time.monotonic() - began, usage.ru_maxrss)
+    if process.returncode not in (0, 75):
+        lines = (cell.folder / LOG).read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no word"]
+        raise CellFailedError(f"the cell {cell.name} failed: {lines[-1]} (its log is {cell.folder / LOG})")
+
+
+def here(cell: Cell, stop: Callable[[], bool]) -> None:
+    """Play a cell in this process: for cells so small that starting another one would take longer."""
+    from transformers.utils import logging
+
+    from trainer.cli import default_cache
+    from trainer.sft import SftRun
+    from trainer.starpo import Run
+
+    logging.disable_progress_bar()
+    began = time.monotonic()
+    kind = SftRun if cell.config.kind == "sft" else Run
+    kind(cell.config, cell.folder, default_cache(), stop).train()
+    _book(cell.folder, time.monotonic() - began, 0)
+
+
+def _book(folder: Path, seconds: float, kilobytes: int) -> None:
+    """Add an attempt's time and memory to what the cell has cost so far."""
+    cost = read_cost(folder)
+    if sys.platform == "darwin":
+        kilobytes //= 1024  # macOS counts bytes
+    cost = {"seconds": cost["seconds"] + seconds, "megabytes": max(cost["megabytes"], kilobytes / 1024)}
+    (folder / COST).write_text(json.dumps(cost) + "\n")
+
+
+def read_cost(folder: Path) -> dict[str, float]:
+    """Wall-clock seconds of all attempts, and the most memory its process ever held, in MiB."""
+    path = folder / COST
+    return dict(json.loads(path.read_text())) if path.exists() else {"seconds": 0.0, "megabytes": 0.0}

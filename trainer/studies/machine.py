@@ -1,0 +1,25 @@
+"""The machine a figure was measured on, in one line; benchmarks and studies print it. Nothing is measured here."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from pathlib import Path
+
+
+def describe() -> str:
+    """Cores, processor, memory, and how busy the machine was with other things at that moment."""
+    info, memory = Path("/proc/cpuinfo"), Path("/proc/meminfo")
+    text = info.read_text(encoding="utf-8") if info.exists() else ""
+    name = re.search(r"model name\s*: (.+)", text)
+    total = re.search(r"MemTotal:\s+(\d+)", memory.read_text(encoding="utf-8")) if memory.exists() else None
+    parts = [
+        f"{os.cpu_count()} cores of {name[1] if name else platform.processor() or platform.machine()}"
+        f"{' with AMX' if 'amx_tile' in text else ''}",
+        f"{int(total[1]) / 2**20:.0f} GiB" if total else "",
+        platform.system(),
+        f"Python {platform.python_version()}",
+        f"load before the start {os.getloadavg()[0]:.1f}",
+    ]
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,74 @@
+"""What the paper (arXiv 2504.20073, half a billion parameters) reports, study by study. No number here is ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reported:
+    """One number of the paper; `world` and `arm` name the cell of ours it belongs to, where there is one."""
+
+    what: str
+    value: str
+    world: str = ""
+    arm: str = ""
+
+
+REPORTED: dict[str, tuple[Reported, ...]] = {
+    "figure-5": (
+        Reported("collapse", "iteration 20", "bandit", "grpo"),
+        Reported("collapse", "iteration 100", "bandit", "ppo"),
+        Reported("collapse", "iteration 10", "sokoban", "grpo"),
+        Reported("collapse", "iteration 50", "sokoban", "ppo"),
+        Reported("the spread within groups drops", "iteration 40", "frozen_lake", "ppo"),
+        Reported("collapse", "iteration 90", "frozen_lake", "ppo"),
+        Reported("the gradient spikes", "iteration 170", "bandit"),
+        Reported("the gradient spikes", "iteration 110", "sokoban"),
+        Reported("the gradient spikes", "iteration 90", "frozen_lake"),
+    ),
+    "figure-7": (
+        Reported("collapse", "iteration 100", "frozen_lake", "keep-100"),
+        Reported("collapse", "iteration 140", "frozen_lake", "keep-75"),
+        Reported("collapse", "none within 200 iterations", "frozen_lake", "keep-50"),
+        Reported("time of all updates", "about half", "", "keep-25"),
+    ),
+    "figure-8": (Reported("no KL penalty, and a wider upper clip", "both delay the collapse"),),
+    "figure-9": (
+        Reported("final success", "20.3 %", "sokoban", "starpo_s"),
+        Reported("final success", "21.8 %", "frozen_lake", "starpo_s"),
+        Reported("StarPO-S against StarPO", "collapses later, ends higher"),
+    ),
+    "figure-10": (Reported("success by updates from one rollout", "1 > 2 > 5 > 10: fresher is better"),),
+    "figure-11": (Reported("length of thoughts", "falls in the course of training"),),
+    "table-2": (
+        Reported("success", "20.7 %", "sokoban", "n-4"),
+        Reported("success with the new vocabulary", "25.4 %", "sokoban", "n-4"),
+        Reported("success in FrozenLake", "21.5 %", "sokoban", "n-4"),
+        Reported("best number of responses per prompt", "4"),
+    ),
+    "table-3": tuple(
+        Reported(f"success ({where})", f"{value} %", "sokoban", f"actions-{number}")
+        for where, row in (
+            ("Sokoban", (12.1, 16.4, 19.5, 27.0, 28.1, 33.6, 22.3)),
+            ("larger Sokoban", (1.2, 3.5, 2.0, 5.1, 6.3, 6.6, 3.9)),
+        )
+        for number, value in enumerate(row, start=1)
+    ),
+    "table-4": (
+        Reported("success in Bandit", "100 %", "bandit", "think"),
+        Reported("success in Bandit", "81.3 %", "bandit", "no-think"),
+        Reported("success in BanditRev", "67.6 %", "bandit", "think"),
+        Reported("success in BanditRev", "56.3 %", "bandit", "no-think"),
+    ),
+    "appendix-c": (
+        Reported("final success", "20.3 %", "sokoban", "starpo_s"),
+        Reported("final success", "74.6 %", "sokoban", "sft"),
+        Reported("final success", "21.8 %", "frozen_lake", "starpo_s"),
+        Reported("final success", "23 %", "frozen_lake", "sft"),
+    ),
+    "appendix-d": (
+        Reported("memory", "about half", "", "lora"),
+        Reported("final success", "the same", "", "lora"),
+    ),
+}

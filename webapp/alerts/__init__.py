@@ -1,0 +1,1 @@
+"""Alert rules of teams and what was sent because of them."""

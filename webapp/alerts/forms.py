@@ -1,0 +1,144 @@
+"""The form of an alert rule: what is asked, what is wrong with an answer. Storing it is actions.py's."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+
+import envs
+from webapp.alerts.models import Rule
+from webapp.alerts.targets import Refused, check_url
+from webapp.runs.models import Evaluation
+from webapp.teams.models import Team
+
+MOST_ADDRESSES = 10
+Channel, Event, Scope = Rule.Channel, Rule.Event, Rule.Scope
+
+
+class RuleForm(forms.Form):
+    """Settings of one rule. `team` gives its vocabulary, `rule` its present values."""
+
+    name = forms.CharField(max_length=120, help_text="As it stands in the list and in each alert.")
+    events = forms.MultipleChoiceField(
+        label="When", choices=Event.choices, widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": "Choose at least one event."},
+    )  # fmt: skip
+    threshold = forms.FloatField(
+        label="Success threshold, %", min_value=0, max_value=100, initial=50, required=False,
+        help_text="Told once each time an evaluation crosses it.",
+    )  # fmt: skip
+    suite = forms.CharField(
+        label="Evaluation suite", max_length=100, required=False, help_text="Empty: every suite.",
+    )  # fmt: skip
+    queued_minutes = forms.IntegerField(
+        label="In the queue for longer than, min", min_value=1, max_value=10_000, initial=30, required=False
+    )
+    stalled_minutes = forms.IntegerField(
+        label="Without an event for longer than, min", min_value=1, max_value=10_000, initial=30, required=False,
+        help_text="A long evaluation or update tells its progress, so it is no standstill.",
+    )  # fmt: skip
+    scope = forms.ChoiceField(label="For", choices=Scope.choices, initial=Scope.ALL)
+    environment = forms.ChoiceField(required=False)
+    tag = forms.CharField(max_length=100, required=False)
+    channel = forms.ChoiceField(label="Tell", choices=Channel.choices, initial=Channel.EMAIL)
+    addresses = forms.CharField(
+        label="E-mail addresses", required=False, widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=f"At most {MOST_ADDRESSES}, separated by commas, spaces or lines.",
+    )  # fmt: skip
+    url = forms.CharField(
+        label="Address", max_length=1000, required=False,
+        widget=forms.TextInput(attrs={"inputmode": "url", "placeholder": "https://", "spellcheck": "false"}),
+        help_text="Of the webhook, or of Slack's incoming webhook. Alerts are posted there.",
+    )  # fmt: skip
+
+    def __init__(self, data: Any = None, *, team: Team, rule: Rule | None = None, address: str = "") -> None:
+        super().__init__(data, initial=_present(rule) if rule else {"addresses": address})
+        names = sorted({*envs.names(), *([rule.scope_value] if rule and rule.scope == Scope.ENVIRONMENT else [])})
+        self.fields["environment"].choices = [("", "–"), *((name, name) for name in names)]  # type: ignore[attr-defined]
+        if rule and rule.author:
+            whose = {Scope.OWN.value: f"Runs of {rule.author.get_username()}"}
+            self.fields["scope"].choices = [(key, whose.get(key, label)) for key, label in Scope.choices]  # type: ignore[attr-defined]
+        suites = Evaluation.objects.filter(run__team=team).order_by("suite").values_list("suite", flat=True).distinct()
+        self.suites = list(suites[:100])
+        self.fields["suite"].widget.attrs["list"] = "suites"
+        for name, field in self.fields.items():
+            hints = [f"id_{name}-help"] if field.help_text else []
+            if self.is_bound and name in self.errors:
+                hints.append(f"id_{name}-error")
+            if hints and name != "events":
+                field.widget.attrs["aria-describedby"] = " ".join(hints)
+
+    def clean_addresses(self) -> list[str]:
+        given = [word for word in re.split(r"[\s,;]+", self.cleaned_data["addresses"]) if word]
+        for address in given:
+            try:
+                validate_email(address)
+            except ValidationError:
+                raise ValidationError(f"{address} is no e-mail address.") from None
+        if len(given) > MOST_ADDRESSES:
+            raise ValidationError(f"At most {MOST_ADDRESSES} addresses; these are {len(given)}.")
+        return list(dict.fromkeys(given))
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        match data.get("channel"):
+            case Channel.EMAIL if not data.get("addresses") and "addresses" not in self.errors:
+                self.add_error("addresses", "Name at least one address.")
+            case Channel.WEBHOOK | Channel.SLACK:
+                try:
+                    check_url(data.get("url", ""))
+                except Refused as refusal:
+                    self.add_error("url", str(refusal))
+        scope = data.get("scope")
+        for needed, field in ((Scope.ENVIRONMENT, "environment"), (Scope.TAG, "tag")):
+            if scope == needed and not data.get(field) and field not in self.errors:
+                self.add_error(field, f"Name the {field}.")
+        return data
+
+    def settings(self) -> dict[str, Any]:
+        """The rule's columns, once the form is valid."""
+        data = self.cleaned_data
+        scope = data["scope"]
+        mail = data["channel"] == Channel.EMAIL
+        return {
+            "name": data["name"],
+            "events": data["events"],
+            "threshold": _given(data["threshold"], 50.0) / 100,
+            "suite": data["suite"],
+            "queued_minutes": _given(data["queued_minutes"], 30),
+            "stalled_minutes": _given(data["stalled_minutes"], 30),
+            "scope": scope,
+            "scope_value": data["environment"]
+            if scope == Scope.ENVIRONMENT
+            else data["tag"]
+            if scope == Scope.TAG
+            else "",
+            "channel": data["channel"],
+            "addresses": data["addresses"] if mail else [],
+            "url": "" if mail else data["url"].strip(),
+        }
+
+
+def _given(value: Any, otherwise: Any) -> Any:
+    return otherwise if value is None else value
+
+
+def _present(rule: Rule) -> dict[str, Any]:
+    return {
+        "name": rule.name,
+        "events": rule.events,
+        "threshold": f"{100 * rule.threshold:g}",
+        "suite": rule.suite,
+        "queued_minutes": rule.queued_minutes,
+        "stalled_minutes": rule.stalled_minutes,
+        "scope": rule.scope,
+        "environment": rule.scope_value if rule.scope == Scope.ENVIRONMENT else "",
+        "tag": rule.scope_value if rule.scope == Scope.TAG else "",
+        "channel": rule.channel,
+        "addresses": ", ".join(rule.addresses),
+        "url": rule.url,
+    }

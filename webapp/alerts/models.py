@@ -1,0 +1,165 @@
+"""Alert rules of teams, what they have to tell, and every try to tell it. Writes are in actions.py."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from django.db import models
+from django.utils import timezone
+
+from webapp import slugs
+from webapp.runs.models import Run
+from webapp.teams.models import Team, User
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+
+def new_secret() -> str:
+    """A key for signatures: 256 bits."""
+    return f"echosec_{secrets.token_urlsafe(32)}"
+
+
+class RuleQuerySet(models.QuerySet["Rule"]):
+    def visible_to(self, user: User | AnonymousUser) -> RuleQuerySet:
+        """Rules of the user's teams."""
+        return self.filter(team__memberships__user_id=user.pk) if user.is_authenticated else self.none()
+
+
+class Rule(models.Model):
+    """On which events of which runs a team is told, and where."""
+
+    class Event(models.TextChoices):
+        WATCH = "watch", "Echo Trap: watch"
+        TRAPPED = "trapped", "Echo Trap: trapped"
+        FAILED = "failed", "Run failed"
+        FINISHED = "finished", "Run finished"
+        REACHED = "reached", "Evaluation reached the threshold"
+        FELL = "fell", "Evaluation fell below the threshold"
+        QUEUED = "queued", "Run waits in the queue"
+        STALLED = "stalled", "Run makes no progress"
+
+    class Scope(models.TextChoices):
+        ALL = "all", "All runs of the team"
+        ENVIRONMENT = "environment", "Runs in one environment"
+        TAG = "tag", "Runs with one tag"
+        OWN = "own", "My own runs"
+
+    class Channel(models.TextChoices):
+        EMAIL = "email", "E-mail"
+        WEBHOOK = "webhook", "Webhook (signed JSON)"
+        SLACK = "slack", "Slack or compatible"
+
+    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="alert_rules")
+    author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="alert_rules")
+    name = models.CharField(max_length=120)
+    events = models.JSONField(default=list)
+    scope = models.CharField(max_length=11, choices=Scope.choices, default=Scope.ALL)
+    scope_value = models.CharField(max_length=100, blank=True, help_text="The environment or the tag.")
+    suite = models.CharField(max_length=100, blank=True, help_text="Evaluation suite; empty = every one.")
+    threshold = models.FloatField(default=0.5, help_text="Success rate, 0 to 1.")
+    queued_minutes = models.PositiveIntegerField(default=30)
+    stalled_minutes = models.PositiveIntegerField(default=30)
+    channel = models.CharField(max_length=7, choices=Channel.choices, default=Channel.EMAIL)
+    addresses = models.JSONField(default=list, help_text="E-mail addresses.")
+    url = models.CharField(max_length=1000, blank=True)
+    secret = models.CharField(max_length=100, default=new_secret)
+    enabled = models.BooleanField(default=True)
+    disabled_reason = models.TextField(blank=True, help_text="Why it was switched off by itself.")
+    failures = models.PositiveIntegerField(default=0, help_text="Deliveries given up in a row.")
+    since = models.DateTimeField(default=timezone.now, help_text="What happened before is not told.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = RuleQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name", "pk"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def event_words(self) -> list[str]:
+        """The events as people call them."""
+        return [label for value, label in self.Event.choices if value in self.events]
+
+    @property
+    def target_words(self) -> str:
+        """Where it goes, without what opens a door: the path of a webhook often is a secret."""
+        if self.channel == self.Channel.EMAIL:
+            return ", ".join(self.addresses)
+        scheme, _, rest = self.url.partition("://")
+        return f"{scheme}://{rest.split('/')[0]}/…"
+
+
+class DeliveryQuerySet(models.QuerySet["Delivery"]):
+    def due(self, now: datetime) -> DeliveryQuerySet:
+        """Not delivered yet, and its next try is due. What waits for a rule is given up when it is switched off."""
+        return self.filter(state=Delivery.State.PENDING, next_try_at__lte=now)
+
+
+class Delivery(models.Model):
+    """One event to be told because of one rule. `key` makes it unique, however often the event is looked at."""
+
+    class State(models.TextChoices):
+        PENDING = "pending", "Waiting"
+        DELIVERED = "delivered", "Delivered"
+        FAILED = "failed", "Given up"
+
+    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    rule = models.ForeignKey(Rule, on_delete=models.CASCADE, related_name="deliveries")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="alert_deliveries")
+    event = models.CharField(max_length=10, help_text="A Rule.Event, or “test”.")
+    key = models.CharField(max_length=200)
+    payload = models.JSONField()
+    state = models.CharField(max_length=9, choices=State.choices, default=State.PENDING)
+    tries = models.PositiveIntegerField(default=0, help_text="Since it was created or sent again.")
+    next_try_at = models.DateTimeField(default=timezone.now)
+    claim = models.CharField(max_length=24, blank=True, help_text="Who tries at the moment.")
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = DeliveryQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [models.UniqueConstraint(fields=["rule", "key"], name="one_delivery_per_event")]
+        indexes = [
+            models.Index(fields=["next_try_at"], name="delivery_due", condition=models.Q(state="pending")),
+            models.Index(fields=["rule", "-id"], name="delivery_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} for {self.rule_id}"
+
+
+class Try(models.Model):
+    """One try to deliver, and what came of it."""
+
+    delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE, related_name="log")
+    at = models.DateTimeField()
+    milliseconds = models.PositiveIntegerField()
+    status = models.PositiveIntegerField(null=True, help_text="HTTP status; empty when there was no answer.")
+    ok = models.BooleanField()
+    answer = models.TextField(blank=True, help_text="The beginning of the answer, or why there was none.")
+
+    class Meta:
+        ordering = ["-pk"]
+
+    def __str__(self) -> str:
+        return f"{'delivered' if self.ok else 'failed'} at {self.at:%Y-%m-%d %H:%M:%S}"
+
+
+class Standstill(models.Model):
+    """A run that waits or makes no progress, and since when: two facts that no other table keeps."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="standstill")
+    state = models.CharField(max_length=10, help_text="queued, or held by a worker.")
+    seq = models.PositiveBigIntegerField(help_text="Events of its journal when it was last seen to move.")
+    since = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"run {self.run_id} {self.state} at event {self.seq} since {self.since}"

@@ -1,0 +1,1 @@
+"""Stars, tags and comments that people leave on trajectories and turns."""

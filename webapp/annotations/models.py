@@ -1,0 +1,142 @@
+"""Stars, tags, comments and mentions, and the count of changes that live pages compare. Writes are in actions.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db import models
+from django.urls import reverse
+
+from webapp import slugs
+from webapp.teams.models import Team, User
+from webapp.trajectories.models import Trajectory
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+LONGEST_TAG = 40
+LONGEST_COMMENT = 4000
+
+
+class Change(models.Model):
+    """How often a trajectory's annotations changed. Pages on the screen compare it with the count they show."""
+
+    trajectory = models.OneToOneField(Trajectory, on_delete=models.CASCADE, related_name="annotation_change")
+    version = models.PositiveBigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"annotations of {self.trajectory_id}, version {self.version}"
+
+
+class Star(models.Model):
+    """A person wants to find this trajectory again."""
+
+    trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="stars")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="stars")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["created_at", "pk"]
+        constraints = [models.UniqueConstraint(fields=["user", "trajectory"], name="one_star_per_person")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} stars {self.trajectory_id}"
+
+
+class Tag(models.Model):
+    """A word of a team's vocabulary."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="trajectory_tags")
+    name = models.CharField(max_length=LONGEST_TAG)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["team", "name"], name="one_tag_per_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Tagging(models.Model):
+    """A tag on a trajectory."""
+
+    trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="taggings")
+    tag = models.ForeignKey(Tag, on_delete=models.CASCADE, related_name="taggings")
+    author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["trajectory", "tag"], name="one_tagging_per_tag")]
+
+    def __str__(self) -> str:
+        return f"{self.tag} on {self.trajectory_id}"
+
+
+class Comment(models.Model):
+    """What somebody says about a trajectory, or about one of its turns. Plain text."""
+
+    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="comments")
+    turn = models.PositiveIntegerField(null=True, blank=True, help_text="0-based; empty = the whole trajectory.")
+    author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="comments")
+    text = models.CharField(max_length=LONGEST_COMMENT)
+    created_at = models.DateTimeField(auto_now_add=True)
+    edited_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["created_at", "pk"]
+
+    def __str__(self) -> str:
+        return self.text[:60]
+
+    @property
+    def address(self) -> str:
+        """Where it is read: the trajectory's page, at its turn."""
+        turn = "" if self.turn is None else f"?turn={self.turn + 1}"
+        return f"{reverse('trajectory', args=[self.trajectory.slug])}{turn}#comment-{self.slug}"
+
+
+class MentionQuerySet(models.QuerySet["Mention"]):
+    def of(self, user: User | AnonymousUser) -> MentionQuerySet:
+        """The user's, of trajectories they may still see; newest first."""
+        if not user.is_authenticated:
+            return self.none()
+        visible = Trajectory.objects.visible_to(user).filter(run__team__memberships__user_id=user.pk)
+        return self.filter(user_id=user.pk, comment__trajectory__in=visible.values("pk")).order_by("-pk")
+
+    def unread(self) -> MentionQuerySet:
+        return self.filter(read_at__isnull=True)
+
+
+class Mention(models.Model):
+    """A comment names a member of the team."""
+
+    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    comment = models.ForeignKey(Comment, on_delete=models.CASCADE, related_name="mentions")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="mentions")
+    created_at = models.DateTimeField(auto_now_add=True)
+    read_at = models.DateTimeField(null=True, blank=True)
+    mail_at = models.DateTimeField(null=True, blank=True, help_text="When to try the e-mail next; empty = none is due.")
+    mail_tries = models.PositiveIntegerField(default=0)
+
+    objects = MentionQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "comment"], name="one_mention_per_person")]
+        indexes = [
+            models.Index(fields=["user"], name="mention_unread", condition=models.Q(read_at__isnull=True)),
+            models.Index(fields=["mail_at"], name="mention_mail", condition=models.Q(mail_at__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in comment {self.comment_id}"
+
+
+class Wish(models.Model):
+    """What a person wants of mentions. Without a row: an e-mail for each, where e-mail is configured."""
+
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="mention_wish")
+    mail = models.BooleanField(default=True)
+
+    def __str__(self) -> str:
+        return f"{self.user_id}: {'with' if self.mail else 'without'} e-mail"

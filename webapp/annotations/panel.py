@@ -1,0 +1,77 @@
+"""What the panel of a trajectory's annotations shows to one member of the team. Reads only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Exists, OuterRef, Prefetch
+
+from webapp.annotations.access import may_change
+from webapp.annotations.models import LONGEST_COMMENT, LONGEST_TAG, Change, Comment, Mention, Star, Tag
+from webapp.annotations.words import as_html
+from webapp.teams.models import Membership, User
+from webapp.trajectories.models import Trajectory
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+VOCABULARY = 200
+
+
+@dataclass
+class Thread:
+    """The comments on one turn (0-based), or on the whole trajectory."""
+
+    turn: int | None
+    comments: list[Comment] = field(default_factory=list)
+
+
+def panel(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.Role | None) -> dict[str, Any]:
+    """For templates/annotations/_panel.html, as `annotations`; None for everybody without a role in the team."""
+    return {"annotations": None if role is None else facts(user, trajectory, role)}
+
+
+def facts(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.Role) -> dict[str, Any]:
+    """Stars, tags and comments, and what the person may do with them."""
+    version = Change.objects.filter(trajectory=trajectory).values_list("version", flat=True).first() or 0
+    stars = [star.user.username for star in Star.objects.filter(trajectory=trajectory).select_related("user")]
+    mine = user.get_username() in stars
+    here = Exists(Tag.objects.filter(pk=OuterRef("pk"), taggings__trajectory=trajectory))
+    vocabulary = list(Tag.objects.filter(team_id=trajectory.run.team_id).annotate(here=here)[:VOCABULARY])
+    threads = _threads(user, trajectory, role)
+    return {
+        "trajectory": trajectory,
+        "version": version,
+        "stars": stars,
+        "mine": mine,
+        "tags": [tag.name for tag in vocabulary if tag.here],
+        "vocabulary": [tag.name for tag in vocabulary if not tag.here],
+        "threads": threads,
+        "comment_count": sum(len(thread.comments) for thread in threads),
+        "turns": range(1, trajectory.turn_count + 1),
+        "writer": role in Membership.WRITERS,
+        "longest_tag": LONGEST_TAG,
+        "longest_comment": LONGEST_COMMENT,
+    }
+
+
+def _threads(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.Role) -> list[Thread]:
+    named = Prefetch("mentions", Mention.objects.select_related("user"))
+    threads: dict[int | None, Thread] = {}
+    for comment in trajectory.comments.select_related("author").prefetch_related(named):
+        dress(comment)
+        comment.changeable = may_change(user, role, comment)  # type: ignore[attr-defined]
+        threads.setdefault(comment.turn, Thread(comment.turn)).comments.append(comment)
+    return sorted(threads.values(), key=lambda thread: -1 if thread.turn is None else thread.turn)
+
+
+def dress(comment: Comment) -> None:
+    """Give the comment its safe HTML, with the names of the people it mentions."""
+    people = [mention.user.username for mention in comment.mentions.all()]
+    comment.html = as_html(comment.text, people)  # type: ignore[attr-defined]
+
+
+def unread(user: User | AnonymousUser) -> int:
+    """How many mentions wait for the user: the one query of every page."""
+    return Mention.objects.of(user).unread().count()

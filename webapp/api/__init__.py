@@ -1,0 +1,1 @@
+"""The HTTP API, /api/: runs, metrics, trajectories, environments, shares."""

@@ -1,0 +1,17 @@
+from django.apps import AppConfig
+from django.utils import timezone
+
+from webapp.background import every
+
+TIDY_EVERY = 60.0
+
+
+class ApiConfig(AppConfig):
+    name = "webapp.api"
+
+    def ready(self) -> None:
+        from webapp.api.idempotency import do_forget
+        from webapp.api.sent import do_settle_silent
+
+        every(TIDY_EVERY, "keys of requests", lambda: do_forget(timezone.now()))
+        every(TIDY_EVERY, "senders of journals", lambda: do_settle_silent(timezone.now()))

@@ -1,0 +1,189 @@
+"""The API's reference as a page of this site, drawn from its OpenAPI document: no scripts, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from webapp.api.site import api
+
+TITLES = {
+    "runs": "Runs",
+    "results": "What a run produced",
+    "trajectories": "Trajectories",
+    "shares": "Share links",
+    "journals": "Runs trained elsewhere",
+    "catalogue": "Environments, presets, workers, yourself",
+}
+BODIES = {
+    "create_run": {"preset": "sokoban-starpo_s-pocket", "overrides": {"iterations": 20, "seed": 1}},
+    "clone_run": {"overrides": {"seed": 2}},
+    "control_run": {"action": "pause"},
+    "update_run": {"title": "Baseline, seed 1", "tags": ["baseline"]},
+    "create_share": {"turn": 2, "expires_at": "2030-01-31T12:00:00Z"},
+}
+PLACES = {"slug": "RUN", "token": "TOKEN", "name": "NAME"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A parameter, or a field of a schema."""
+
+    name: str
+    kind: str
+    note: str
+    required: bool = False
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing that can be asked for."""
+
+    id: str
+    method: str
+    path: str
+    summary: str
+    about: str
+    parameters: list[Row]
+    body: str
+    answers: list[tuple[str, str]]
+    errors: list[str]
+    sample: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Operations that belong together."""
+
+    key: str
+    title: str
+    operations: list[Operation] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A schema with its fields."""
+
+    name: str
+    about: str
+    rows: list[Row]
+
+
+@require_GET
+def reference(request: HttpRequest) -> HttpResponse:
+    """Every operation with its parameters and an example, then every shape."""
+    parts, shapes = contents()
+    site = request.build_absolute_uri("/").rstrip("/")
+    context = {"page": "api", "parts": parts, "shapes": shapes, "site": site, "about": api.description}
+    return render(request, "api/reference.html", context)
+
+
+@lru_cache
+def contents() -> tuple[list[Part], list[Shape]]:
+    """The OpenAPI document in the order of the page."""
+    document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
+    parts = {key: Part(key, title) for key, title in TITLES.items()}
+    for path, methods in document["paths"].items():
+        for method, told in methods.items():
+            parts[told["tags"][0]].operations.append(_operation(method.upper(), path, told))
+    schemas = document["components"]["schemas"]
+    shapes = [Shape(name, told.get("description", ""), list(_fields(told))) for name, told in sorted(schemas.items())]
+    return list(parts.values()), shapes
+
+
+def _operation(method: str, path: str, told: Mapping[str, Any]) -> Operation:
+    parameters = [
+        Row(
+            parameter["name"], kind(parameter["schema"]), _plain(parameter.get("description", "")),
+            parameter.get("required", False), parameter["in"],
+        )
+        for parameter in told.get("parameters", [])
+    ]  # fmt: skip
+    content = told.get("requestBody", {}).get("content", {})
+    body = ", ".join(dict.fromkeys(f"{kind(of['schema'])} as {media}" for media, of in content.items()))
+    answers, errors = [], []
+    for status, answer in told["responses"].items():
+        if status >= "400":
+            errors.append(status)
+        else:
+            shown = next((kind(of["schema"]) for of in answer.get("content", {}).values()), answer["description"])
+            answers.append((status, shown))
+    return Operation(
+        id=told["operationId"], method=method, path=path, summary=told["summary"],
+        about=_plain(told.get("description", "")), parameters=parameters, body=body, answers=answers, errors=errors,
+        sample=_sample(method, path, told, content),
+    )  # fmt: skip
+
+
+def _sample(method: str, path: str, told: Mapping[str, Any], content: Mapping[str, Any]) -> str:
+    """The operation as a command, with the site's address left out."""
+    for name, place in PLACES.items():
+        path = path.replace(f"{{{name}}}", "TRAJECTORY" if name == "slug" and "/trajectories/" in path else place)
+    needed = [p["name"] for p in told.get("parameters", []) if p["in"] == "query" and p.get("required")]
+    values = {"name": "reward/mean", "offset": "0", "confirm": "RUN"}
+    query = "&".join(f"{name}={values[name]}" for name in needed)
+    options = [] if method == "GET" else [f"-X {method}"]
+    options.append('-H "Authorization: Bearer $ECHOSCOPE_TOKEN"')
+    if told["operationId"] in BODIES:
+        options.append('-H "Content-Type: application/json"')
+        options.append(f"-d {shlex.quote(json.dumps(BODIES[told['operationId']]))}")
+    elif content:
+        options.append('-H "Content-Type: application/x-ndjson" --data-binary @journal.jsonl')
+    return " \\\n  ".join([f'curl "$ECHOSCOPE_URL{path}{"?" + query if query else ""}"', *options])
+
+
+def _fields(schema: Mapping[str, Any]) -> Iterator[Row]:
+    required = schema.get("required", [])
+    for name, told in schema.get("properties", {}).items():
+        yield Row(name, kind(told), _note(told), name in required)
+
+
+def _note(told: Mapping[str, Any]) -> str:
+    parts = [told.get("description", "")]
+    default = told.get("default")
+    if default not in (None, "", [], {}):
+        parts.append(f"Default: {json.dumps(default, ensure_ascii=False)}.")
+    return _plain(" ".join(part for part in parts if part))
+
+
+def _plain(text: str) -> str:
+    """Without the marks that documents have around code."""
+    return text.replace("`", "")
+
+
+def kind(schema: Mapping[str, Any]) -> str:
+    """What may stand there, in a few words: `integer, at most 100`, `RunOut[]`, `"pause" | "stop"`."""
+    if "$ref" in schema:
+        return str(schema["$ref"].rsplit("/", 1)[-1])
+    for several in ("anyOf", "oneOf"):
+        if several in schema:
+            return " | ".join(dict.fromkeys(kind(one) for one in schema[several]))
+    if "allOf" in schema:
+        return " & ".join(kind(one) for one in schema["allOf"])
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    if "enum" in schema:
+        return " | ".join(json.dumps(value) for value in schema["enum"])
+    base = schema.get("type", "any")
+    if base == "array":
+        return f"{kind(schema.get('items', {}))}[]"
+    if base == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return f"{{name: {kind(schema['additionalProperties'])}}}"
+    if base == "string" and "format" in schema:
+        return str(schema["format"])
+    limits = [
+        f"{word} {schema[name]:,}"
+        for name, word in {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most",
+                           "exclusiveMaximum": "below"}.items()
+        if name in schema and abs(schema[name]) < 2**31 - 1
+    ]  # fmt: skip
+    return ", ".join([str(base), *limits])

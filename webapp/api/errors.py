@@ -1,0 +1,130 @@
+"""How the API says no: one JSON shape for every error, with a sentence that says what to do.
+
+Which request is refused, and why, is decided where it is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from ninja import NinjaAPI, Schema
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+from pydantic import Field
+
+from trainer.config_files import sentences
+from webapp.runs.actions import RequestRefused
+
+NO_CREDENTIALS = (
+    "Say who you are: send the header “Authorization: Bearer <token>” with an API token of your team, or use the "
+    "cookie of a browser that is logged in."
+)
+CODES = {400: "unreadable", 403: "forbidden", 404: "not_found", 405: "method_not_allowed", 409: "conflict",
+         413: "too_large", 422: "invalid"}  # fmt: skip
+
+
+class ErrorBody(Schema):
+    """What is wrong and what to do."""
+
+    code: str = Field(description="For programs; it does not change.")
+    message: str = Field(description="For people: what happened, what was kept, what to do next.")
+    fields: dict[str, str] | None = Field(
+        default=None, description="Dotted name of a parameter or field → what is wrong with it."
+    )
+    details: dict[str, Any] | None = Field(default=None, description="Facts that a program can act on.")
+
+
+class ErrorOut(Schema):
+    """Every answer that is not a success."""
+
+    error: ErrorBody
+
+
+class Problem(Exception):
+    """A request that is refused with this status, code and sentence."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str = "",
+        fields: Mapping[str, str] | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+        self.code = code or CODES.get(status, "error")
+        self.fields, self.details = fields, details
+
+
+def invalid(fields: Mapping[str, str]) -> Problem:
+    """422 about these fields."""
+    told = "; ".join(f"{name} {text}" if name else text for name, text in fields.items())
+    return Problem(422, f"This cannot be used: {told}.".replace("..", "."), fields=fields)
+
+
+def refused(*codes: int) -> dict[int, Any]:
+    """The errors an operation documents: those that all have, and its own."""
+    return dict.fromkeys(sorted({400, 401, 403, 404, 422, *codes}), ErrorOut)
+
+
+def answer(problem: Problem) -> JsonResponse:
+    body: dict[str, Any] = {"code": problem.code, "message": problem.message}
+    if problem.fields:
+        body["fields"] = dict(problem.fields)
+    if problem.details:
+        body["details"] = dict(problem.details)
+    response = JsonResponse({"error": body}, status=problem.status)
+    if problem.status == 401:
+        response["WWW-Authenticate"] = 'Bearer realm="Echoscope"'
+    return response
+
+
+def fields_of(errors: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Ninja's validation errors by the name under which a caller sent the value."""
+    told: dict[str, str] = {}
+    for where, text in sentences(errors):
+        parts = where.split(".")
+        place = parts[2:] if parts[0] in ("body", "query", "path", "header", "form", "file") else parts
+        told.setdefault(".".join(place) or parts[-1], text)
+    return told
+
+
+def install(api: NinjaAPI) -> None:
+    """Answer every exception that means no in the one shape."""
+
+    @api.exception_handler(Problem)
+    def problem(request: HttpRequest, error: Problem) -> HttpResponse:
+        return answer(error)
+
+    @api.exception_handler(ValidationError)
+    def validation(request: HttpRequest, error: ValidationError) -> HttpResponse:
+        return answer(invalid(fields_of(error.errors)))
+
+    @api.exception_handler(Http404)
+    def missing(request: HttpRequest, error: Http404) -> HttpResponse:
+        return answer(Problem(404, str(error) or "There is nothing here, or it belongs to a team you are not in."))
+
+    @api.exception_handler(PermissionDenied)
+    def denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
+        return answer(Problem(403, str(error) or "You may not do this."))
+
+    @api.exception_handler(AuthenticationError)
+    def unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+        return answer(Problem(401, NO_CREDENTIALS, code="not_authenticated"))
+
+    @api.exception_handler(HttpError)
+    def http(request: HttpRequest, error: HttpError) -> HttpResponse:
+        words = "The body is not JSON. Send one JSON object." if error.status_code == 400 else error.message
+        return answer(Problem(error.status_code, words))
+
+    @api.exception_handler(RequestRefused)
+    def conflict(request: HttpRequest, error: RequestRefused) -> HttpResponse:
+        return answer(Problem(409, str(error), code="refused"))
+
+    @api.exception_handler(RequestDataTooBig)
+    def large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+        return answer(Problem(413, "The body is too large for this operation. Send less at a time."))

@@ -1,0 +1,36 @@
+"""What the API remembers: keys of requests that must not be done twice, and journals that are being sent in pieces."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from webapp.runs.models import Run
+from webapp.teams.models import User
+
+
+class IdempotencyKey(models.Model):
+    """A request that made a run, under the name its caller gave it."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    operation = models.CharField(max_length=40)
+    key = models.CharField(max_length=200)
+    fingerprint = models.CharField(max_length=64, help_text="SHA-256 of what was asked for.")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "operation", "key"], name="one_request_per_key")]
+
+    def __str__(self) -> str:
+        return f"{self.operation} {self.key}"
+
+
+class SentJournal(models.Model):
+    """A run whose journal comes in through the API. While it grows, the run counts as running."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="sent_journal")
+    heard_at = models.DateTimeField(db_index=True, help_text="When its sender was last heard of.")
+    growing = models.BooleanField(default=False, help_text="Its sender said that more is to come.")
+
+    def __str__(self) -> str:
+        return f"journal of {self.run_id}"

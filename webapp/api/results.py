@@ -1,0 +1,117 @@
+"""What a run produced, over HTTP: metrics, alarms, checkpoints, evaluations, the end of its log. Reads only."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from django.db.models import Count, Max
+from django.http import HttpRequest
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from trainer import metrics
+from webapp.api import schemas
+from webapp.api.auth import caller
+from webapp.api.curves import buckets
+from webapp.api.errors import invalid, refused
+from webapp.api.runs import RunSlug
+from webapp.runs.log import log_tail
+
+router = Router(tags=["results"])
+
+
+@router.get(
+    "/runs/{slug}/metrics",
+    response={200: list[schemas.MetricOut]} | refused(),
+    operation_id="list_metrics",
+    summary="List a run's metrics",
+)
+def list_metrics(request: HttpRequest, slug: RunSlug) -> list[schemas.MetricOut]:
+    """Their names, what they mean, and their newest values."""
+    run = caller(request).run(slug)
+    newest = run.metrics.order_by("name", "-iteration").distinct("name").values_list("name", "value")
+    values = dict(newest)
+    counted = run.metrics.values("name").annotate(points=Count("pk"), newest=Max("iteration")).order_by("name")
+    specs = [(metrics.spec_of(row["name"]), row) for row in counted if row["name"] in values]
+    return [
+        schemas.MetricOut(
+            name=row["name"], title=spec.title, section=spec.section, unit=spec.unit, meaning=spec.meaning,
+            points=row["points"], last_iteration=row["newest"], last=values[row["name"]],
+        )
+        for spec, row in specs
+    ]  # fmt: skip
+
+
+class Chosen(Schema):
+    """Which points of which metrics."""
+
+    name: list[Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]+$")]] = Field(
+        min_length=1, max_length=30, description="Names of metrics; repeat it for several."
+    )
+    first: schemas.Whole = Field(0, description="First iteration.")
+    last: schemas.Whole | None = Field(None, description="Last iteration; the newest without it.")
+    buckets: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="At most so many points of each metric.")
+
+
+@router.get(
+    "/runs/{slug}/metrics/points",
+    response={200: list[schemas.CurveOut]} | refused(),
+    operation_id="get_metric_points",
+    summary="Read points of metrics",
+)
+def get_metric_points(request: HttpRequest, slug: RunSlug, wanted: Query[Chosen]) -> list[schemas.CurveOut]:
+    """Each point tells minimum, maximum and last value of its iterations, so that spikes stay visible in long runs."""
+    run = caller(request).run(slug)
+    names = list(dict.fromkeys(wanted.name))
+    last = wanted.last
+    if last is None:
+        newest = run.metrics.filter(name__in=names).aggregate(newest=Max("iteration"))["newest"]
+        last = max(wanted.first, newest or 0)
+    if last < wanted.first:
+        raise invalid({"last": f"must be at least {wanted.first}, the first iteration"})
+    found = buckets(run, names, wanted.first, last, wanted.buckets)
+    return [schemas.CurveOut(name=name, points=found[name]) for name in names]
+
+
+@router.get(
+    "/runs/{slug}/alarms",
+    response={200: list[schemas.AlarmOut]} | refused(),
+    operation_id="list_alarms",
+    summary="List a run's Echo Trap alarms",
+)
+def list_alarms(request: HttpRequest, slug: RunSlug) -> list[schemas.AlarmOut]:
+    """The newest 200, newest first."""
+    found = caller(request).run(slug).alarms.order_by("-seq")[:200]
+    return [schemas.AlarmOut.from_orm(alarm) for alarm in found]
+
+
+@router.get(
+    "/runs/{slug}/checkpoints",
+    response={200: list[schemas.CheckpointOut]} | refused(),
+    operation_id="list_checkpoints",
+    summary="List a run's checkpoints",
+)
+def list_checkpoints(request: HttpRequest, slug: RunSlug) -> list[schemas.CheckpointOut]:
+    """Those that are on disk, oldest first."""
+    found = caller(request).run(slug).checkpoints.order_by("iteration")
+    return [schemas.CheckpointOut.from_orm(checkpoint) for checkpoint in found]
+
+
+@router.get(
+    "/runs/{slug}/evaluations",
+    response={200: list[schemas.EvaluationOut]} | refused(),
+    operation_id="list_evaluations",
+    summary="List a run's evaluations",
+)
+def list_evaluations(request: HttpRequest, slug: RunSlug) -> list[schemas.EvaluationOut]:
+    """By suite, oldest first."""
+    found = caller(request).run(slug).evaluations.order_by("suite", "iteration")
+    return [schemas.EvaluationOut.from_orm(evaluation) for evaluation in found]
+
+
+@router.get(
+    "/runs/{slug}/log", response={200: schemas.LogOut} | refused(), operation_id="get_log", summary="Read a run's log"
+)
+def get_log(request: HttpRequest, slug: RunSlug) -> schemas.LogOut:
+    """Its end. Only for members of its team."""
+    return schemas.LogOut(text=log_tail(caller(request).run_of_team(slug)))

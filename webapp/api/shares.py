@@ -1,0 +1,83 @@
+"""Share links over HTTP: make, list, revoke."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Path, Router, Status
+
+from webapp.api import schemas
+from webapp.api.auth import caller
+from webapp.api.errors import Problem, invalid, refused
+from webapp.api.shapes import share_out
+from webapp.api.trajectories import TrajectorySlug
+from webapp.teams.access import require_writer, role_in
+from webapp.trajectories.actions import do_revoke_share, do_share_trajectory
+from webapp.trajectories.models import ShareLink
+
+router = Router(tags=["shares"])
+ShareToken = Annotated[schemas.Slug, Path(description="The last part of the link's address.")]
+
+
+@router.get(
+    "/trajectories/{slug}/shares",
+    response={200: list[schemas.ShareOut]} | refused(),
+    operation_id="list_shares",
+    summary="List a trajectory's share links",
+)
+def list_shares(request: HttpRequest, slug: TrajectorySlug) -> list[schemas.ShareOut]:
+    """Revoked and expired ones too, newest first. Only for members of the run's team."""
+    who = caller(request)
+    found = who.trajectory(slug)
+    if role_in(who.user, found.run.team_id) is None:
+        raise Problem(404, "Share links are for the team of the run, which you are not in.")
+    links = ShareLink.objects.filter(trajectory=found).select_related("trajectory", "author").order_by("-pk")
+    return [share_out(request, link) for link in links[:200]]
+
+
+@router.post(
+    "/trajectories/{slug}/shares",
+    response={201: schemas.ShareOut} | refused(),
+    operation_id="create_share",
+    summary="Share a trajectory",
+)
+def create_share(request: HttpRequest, slug: TrajectorySlug, payload: schemas.NewShare) -> Status[schemas.ShareOut]:
+    """A link that shows it to everybody who has it, without an account. Your open link of the same kind is kept."""
+    who = caller(request)
+    found = who.trajectory(slug)
+    require_writer(who.user, found.run.team_id)
+    if payload.expires_at is not None:
+        if timezone.is_naive(payload.expires_at):
+            raise invalid({"expires_at": "needs a time zone, as in 2030-01-31T12:00:00Z"})
+        if payload.expires_at <= timezone.now():
+            raise invalid({"expires_at": "must lie in the future"})
+    if payload.action is not None and payload.turn is None:
+        raise invalid({"action": "needs a turn beside it"})
+    if payload.turn is not None and payload.turn >= max(1, found.turn_count):
+        raise invalid({"turn": f"is out of range: the trajectory has {found.turn_count} turns, counted from 0"})
+    link = do_share_trajectory(
+        found, who.user, payload.expires_at, turn=payload.turn, action=payload.action, indexable=payload.indexable
+    )
+    return Status(201, share_out(request, link))
+
+
+@router.delete(
+    "/shares/{token}",
+    response={200: schemas.ShareOut} | refused(),
+    operation_id="revoke_share",
+    summary="Revoke a share link",
+)
+def revoke_share(request: HttpRequest, token: ShareToken) -> schemas.ShareOut:
+    """The link shows nothing any more. Revoking it again changes nothing."""
+    who = caller(request)
+    links = ShareLink.objects.select_related("trajectory__run", "author").filter(
+        token=token, trajectory__run__in=who.runs()
+    )
+    link = links.first()
+    if link is None:
+        raise Problem(404, "There is no such link, or it belongs to a team you are not in.")
+    require_writer(who.user, link.trajectory.run.team_id)
+    do_revoke_share(link)
+    return share_out(request, link)

@@ -1,0 +1,104 @@
+"""Trajectories over HTTP: the explorer's filters and orders, and one trajectory with its turns. Reads only."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from django.http import HttpRequest
+from ninja import Path, Query, Router, Schema
+from pydantic import Field
+
+from webapp.api import schemas
+from webapp.api.auth import caller
+from webapp.api.errors import invalid, refused
+from webapp.api.runs import Cursor, Limit, RunSlug
+from webapp.api.shapes import trajectory_out
+from webapp.runs.snapshot import played
+from webapp.trajectories import explorer, keyset
+
+router = Router(tags=["trajectories"])
+TrajectorySlug = Annotated[schemas.Slug, Path(description="The trajectory's public id, as in its address.")]
+Real = Annotated[float, Field(ge=-1e12, le=1e12)]
+Sort = Literal[
+    "iteration", "-iteration", "place", "-place", "environment", "-environment", "outcome", "-outcome", "reward",
+    "-reward", "turns", "-turns", "actions", "-actions", "tokens", "-tokens", "format", "-format", "kept", "-kept",
+    "played", "-played",
+]  # fmt: skip
+
+
+class TrajectoryFilter(Schema):
+    """The filters of the explorer, under the same names. Ranges include their ends."""
+
+    iteration: schemas.Whole | None = None
+    iteration_min: schemas.Whole | None = None
+    iteration_max: schemas.Whole | None = None
+    environment: Annotated[str, Field(max_length=100, pattern=r"^[^\x00]*$")] | None = None
+    split: Literal["train", "eval"] | None = None
+    suite: Annotated[str, Field(max_length=100, pattern=r"^[^\x00]*$")] | None = None
+    group: schemas.Whole | None = None
+    outcome: Literal["success", "failed", "lost", "truncated", "error", "playing", "waiting"] | None = None
+    success: bool | None = None
+    reward_min: Real | None = None
+    reward_max: Real | None = None
+    turns_min: schemas.Whole | None = None
+    turns_max: schemas.Whole | None = None
+    actions_min: schemas.Whole | None = None
+    actions_max: schemas.Whole | None = None
+    tokens_min: schemas.Whole | None = None
+    tokens_max: schemas.Whole | None = None
+    format: Literal["valid", "broken"] | None = None
+    kept: bool | None = Field(None, description="What the update learned from.")
+    alarm: bool | None = Field(None, description="Iterations inside alarms of the Echo Trap watch.")
+    text: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*[A-Za-z0-9][^\x00]*$")] | None = Field(
+        None, description='Words, "a phrase", or, -without: in thought or answer.'
+    )
+    starred: bool | None = Field(None, description="By anybody of the team.")
+    tag: Annotated[str, Field(max_length=40, pattern=r"^[^\x00]*$")] | None = Field(
+        None, description="One of the team's."
+    )
+    sort: Sort = Field("-iteration", description="With - in front: descending.")
+    limit: Limit = 50
+    cursor: Cursor = None
+
+
+@router.get(
+    "/runs/{slug}/trajectories",
+    response={200: schemas.TrajectoryPage} | refused(),
+    operation_id="list_trajectories",
+    summary="Find trajectories of a run",
+)
+def list_trajectories(request: HttpRequest, slug: RunSlug, wanted: Query[TrajectoryFilter]) -> schemas.TrajectoryPage:
+    """Without those that a later attempt of the run replaced."""
+    run = caller(request).run(slug)
+    asked = wanted.model_dump(exclude_none=True, exclude={"limit", "cursor"})
+    filters, errors = explorer.Filters.parse({name: str(value) for name, value in asked.items()})
+    if errors:
+        raise invalid({name: text[:1].lower() + text[1:].rstrip(".") for name, text in errors.items()})
+    found = explorer.found(run, filters).select_related("group")
+    try:
+        page = keyset.page(found, filters.sort, wanted.cursor, size=wanted.limit)
+    except keyset.BadCursor:
+        raise invalid({"cursor": "is none that this list gave out: begin again without it"}) from None
+    return schemas.TrajectoryPage(
+        items=[trajectory_out(request, run.slug, trajectory) for trajectory in page.items], next_cursor=page.next
+    )
+
+
+@router.get(
+    "/trajectories/{slug}",
+    response={200: schemas.TrajectoryDetail} | refused(),
+    operation_id="get_trajectory",
+    summary="Read a trajectory",
+)
+def get_trajectory(request: HttpRequest, slug: TrajectorySlug) -> schemas.TrajectoryDetail:
+    """With its prompt, its first board and all its turns."""
+    found = caller(request).trajectory(slug)
+    data = played(found)
+    return schemas.TrajectoryDetail(
+        trajectory=trajectory_out(request, found.run.slug, found),
+        seed=found.group.seed,
+        prompt=found.group.prompt,
+        board=data["board"],
+        hint=data["hint"],
+        turns=data["turns"],
+    )

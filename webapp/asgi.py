@@ -1,0 +1,27 @@
+"""What uvicorn serves: pages over HTTP and live runs over websockets."""
+
+import os
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+os.environ.setdefault("ECHOSCOPE_DB_POOL", "1")
+
+import django
+
+django.setup()  # models can be imported only after it
+
+from channels.auth import AuthMiddlewareStack  # noqa: E402
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
+from django.core.handlers.asgi import ASGIHandler  # noqa: E402
+
+from webapp.annotations import routing as annotations  # noqa: E402
+from webapp.operations.requests import counted  # noqa: E402
+from webapp.runs import routing as runs  # noqa: E402
+
+websockets = URLRouter([*runs.websocket_urlpatterns, *annotations.websocket_urlpatterns])
+application = ProtocolTypeRouter(
+    {
+        "http": ASGIHandler(),
+        "websocket": counted(AllowedHostsOriginValidator(AuthMiddlewareStack(websockets))),
+    }
+)

@@ -1,0 +1,11 @@
+"""The Celery application. Tasks live in the apps; what a worker tells about itself lives in runs/heartbeat.py."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+
+app = Celery("echoscope")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()

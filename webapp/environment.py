@@ -1,0 +1,111 @@
+"""Reads the process environment: addresses, lists, switches, the secret key, mail, sign-in by OpenID Connect.
+
+The defaults live in settings.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+
+def switch(name: str, default: bool) -> bool:
+    """An on/off variable: 1, true, yes, on (any case) are on."""
+    value = os.environ.get(name)
+    return default if value is None else value.strip().lower() in {"1", "true", "yes", "on"}
+
+
+def words(name: str, default: str) -> list[str]:
+    """A comma-separated variable."""
+    return [word.strip() for word in os.environ.get(name, default).split(",") if word.strip()]
+
+
+def database(url: str) -> dict[str, Any]:
+    """Django's settings for a `postgresql://user:password@host:port/name?host=/socket/folder&sslmode=…` address."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgres", "postgresql"}:
+        raise ValueError(f"DATABASE_URL must begin with postgresql://, not {parts.scheme or 'nothing'}://")
+    options: dict[str, Any] = dict(parse_qsl(parts.query))
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")) or "postgres",
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": options.pop("host", "") or unquote(parts.hostname or ""),
+        "PORT": options.pop("port", "") or str(parts.port or ""),
+        "OPTIONS": options,
+    }
+
+
+def broker(redis_url: str) -> str:
+    """The same Redis as Celery spells it (a socket file is `redis+socket://` there, `unix://` everywhere else)."""
+    return "redis+socket://" + redis_url.removeprefix("unix://") if redis_url.startswith("unix://") else redis_url
+
+
+def secret_key(path: Path) -> str:
+    """The key kept in `path`, made once. Two processes that start together agree on one."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        fresh.touch(mode=0o600)
+        fresh.write_text(secrets.token_urlsafe(50), encoding="utf-8")
+        try:
+            os.link(fresh, path)
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    return path.read_text(encoding="utf-8").strip()
+
+
+@dataclass(frozen=True)
+class Mail:
+    """How mail is sent; as it stands, it is written to the log."""
+
+    backend: str = "django.core.mail.backends.console.EmailBackend"
+    host: str = "localhost"
+    port: int = 25
+    user: str = ""
+    password: str = ""
+    starttls: bool = False
+    tls: bool = False
+
+
+def mail(url: str) -> Mail:
+    """From `smtp://user:password@host:587` (STARTTLS, unless `?starttls=off`) or `smtps://host:465` (TLS)."""
+    if not url:
+        return Mail()
+    parts = urlsplit(url)
+    if parts.scheme not in {"smtp", "smtps"} or not parts.hostname:
+        raise ValueError("ECHOSCOPE_EMAIL_URL must look like smtp://user:password@host:587 or smtps://host:465")
+    tls = parts.scheme == "smtps"
+    return Mail(
+        backend="django.core.mail.backends.smtp.EmailBackend",
+        host=parts.hostname,
+        port=parts.port or (465 if tls else 587),
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        starttls=not tls and dict(parse_qsl(parts.query)).get("starttls") != "off",
+        tls=tls,
+    )
+
+
+def openid(name: str) -> dict[str, Any]:
+    """The OpenID Connect provider of `<name>_ISSUER`, `_CLIENT_ID`, `_CLIENT_SECRET` and `_NAME`; nothing without."""
+    issuer, client = os.environ.get(f"{name}_ISSUER", ""), os.environ.get(f"{name}_CLIENT_ID", "")
+    if not issuer and not client:
+        return {}
+    if not issuer or not client:
+        raise ValueError(f"{name}_ISSUER and {name}_CLIENT_ID belong together; one of them is missing.")
+    app = {
+        "provider_id": "oidc",
+        "name": os.environ.get(f"{name}_NAME") or urlsplit(issuer).hostname or "OpenID Connect",
+        "client_id": client,
+        "secret": os.environ.get(f"{name}_CLIENT_SECRET", ""),
+        "settings": {"server_url": issuer},
+    }
+    return {"openid_connect": {"APPS": [app], "OAUTH_PKCE_ENABLED": True}}

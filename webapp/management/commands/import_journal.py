@@ -1,0 +1,133 @@
+"""`manage.py import_journal`: a run trained elsewhere becomes a run to browse, also while it is still being trained.
+
+What a journal means is decided in webapp.runs; the same over HTTP is in webapp.api.journals.
+"""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from trainer.journal import FILE_NAME, JournalError, RunStarted, read
+from webapp.api.sent import do_hear
+from webapp.runs.imports import ENDS, NotImportable, do_create_imported_run, do_settle_imported_run
+from webapp.runs.ingest import Ingest
+from webapp.runs.models import Run
+from webapp.teams.models import Team, User
+
+LOOK_EVERY = 0.5
+TELL_EVERY = 60.0
+"""Seconds between looks at a growing file, and between signs of life that keep its run counted as running."""
+
+
+class Command(BaseCommand):
+    help = "Import the journal of a run that was trained elsewhere, or read on one that got stuck at a broken line."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("folder", nargs="?", type=Path, help=f"Folder with {FILE_NAME}, or the file itself.")
+        parser.add_argument("--run", metavar="SLUG", help="Read on the journal of this run instead of a new one.")
+        parser.add_argument("--team", metavar="SLUG", help="Team that gets the run; may be left out if there is one.")
+        parser.add_argument("--user", metavar="NAME", help="Author of the run.")
+        parser.add_argument("--title", help="Title; without it, the journal's own.")
+        parser.add_argument(
+            "--follow",
+            action="store_true",
+            help="Go on while the journal grows, until its run has ended or Ctrl-C.",
+        )
+        parser.add_argument(
+            "--skip-bad-lines", action="store_true", help="Put a notice in the place of lines that cannot be read."
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        given: Path | None = options["folder"]
+        folder = given.parent if given is not None and given.is_file() else given
+        if folder is not None and not (folder / FILE_NAME).is_file():
+            raise CommandError(f"There is no {FILE_NAME} in {folder}.")
+        if options["run"]:
+            run = self._known_run(options["run"])
+            if options["follow"] and not run.imported:
+                raise CommandError("This run is trained here: its worker follows its journal.")
+            folder = folder or run.folder
+            if not (folder / FILE_NAME).is_file():
+                raise CommandError(f"There is no {FILE_NAME} in {folder}. Give its folder as an argument.")
+        elif folder is not None:
+            run = self._new_run(folder, options)
+        else:
+            raise CommandError("Give the folder of a journal, or --run and the slug of a run to read on.")
+        ingest = Ingest(run, folder, skip_bad_lines=options["skip_bad_lines"])
+        total = self._follow(run, ingest) if options["follow"] else self._read(ingest)
+        run.refresh_from_db()
+        if run.imported:
+            run = do_settle_imported_run(run, growing=False)
+        self.stdout.write(f"{total} events read, {run.seq} in all: /runs/{run.slug}/")
+        if run.journal_error:
+            raise CommandError(run.journal_error)
+
+    def _known_run(self, slug: str) -> Run:
+        run = Run.objects.filter(slug=slug).first()
+        if run is None:
+            raise CommandError(f"There is no run {slug}.")
+        return run
+
+    def _new_run(self, folder: Path, options: dict[str, Any]) -> Run:
+        try:
+            started = next((event for event in read(folder / FILE_NAME) if isinstance(event, RunStarted)), None)
+        except JournalError as error:
+            raise CommandError(f"{folder / FILE_NAME} cannot be imported: {error}.") from None
+        if started is None:
+            raise CommandError(f"{folder / FILE_NAME} tells of no run: it has no run_started event.")
+        team = self._team(options["team"])
+        author = self._author(options["user"], team)
+        try:
+            return do_create_imported_run(team, author, started, title=options["title"] or "")
+        except NotImportable as error:
+            raise CommandError(f"{folder / FILE_NAME} cannot be imported: {error}.") from None
+
+    def _team(self, slug: str | None) -> Team:
+        teams = list(Team.objects.filter(slug=slug) if slug else Team.objects.all()[:2])
+        if not teams:
+            raise CommandError(f"There is no team {slug}." if slug else "There is no team yet: make one first.")
+        if len(teams) > 1:
+            raise CommandError("There are several teams: say which one gets the run with --team SLUG.")
+        return teams[0]
+
+    def _author(self, name: str | None, team: Team) -> User | None:
+        if name is None:
+            return None
+        author = User.objects.filter(username=name, memberships__team=team).first()
+        if author is None:
+            raise CommandError(f"There is no user {name} in the team {team}.")
+        return author
+
+    def _read(self, ingest: Ingest) -> int:
+        """Everything that is there. Returns the number of events."""
+        total = 0
+        while count := ingest.step():
+            total += count
+            if self.stdout.isatty():
+                self.stdout.write(f"\r{total} events", ending="")
+        return total
+
+    def _follow(self, run: Run, ingest: Ingest) -> int:
+        """What is there and what is still to come, until the run has ended, a line cannot be read, or Ctrl-C."""
+        self.stdout.write(f"Following {ingest.path} at /runs/{run.slug}/ (Ctrl-C ends that)")
+        total, told = 0, 0.0
+        try:
+            while True:
+                total += (count := self._read(ingest))
+                if count or time.monotonic() - told >= TELL_EVERY:
+                    do_hear(run, growing=True)
+                    run = do_settle_imported_run(run, growing=True)
+                    told = time.monotonic()
+                run.refresh_from_db(fields=["end_reason", "journal_error"])
+                if run.end_reason in ENDS or run.journal_error:
+                    break
+                time.sleep(LOOK_EVERY)
+        except KeyboardInterrupt:
+            self.stdout.write("")
+        do_hear(run, growing=False)
+        return total

@@ -1,0 +1,73 @@
+"""`manage.py prepare`: what must be in the database and on disk before pages are served. Also for a deployment's start.
+
+Speaks in two lines on standard output: "ready" when pages can be served, then the facts as JSON.
+"""
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.staticfiles.finders import get_finders
+from django.core.management import call_command
+from django.core.management.base import BaseCommand
+
+from bootstrap import stamp
+from trainer.config_files import load_preset
+from webapp.runs.actions import RequestRefused, do_create_run, do_request
+from webapp.runs.models import Run
+from webapp.services.welcome import first_account, link
+from webapp.teams.models import Team, User
+
+PRESET = "sokoban-pocket"
+
+
+class Command(BaseCommand):
+    help = "Migrates, collects static files, makes the first account; with --demo also the run to watch."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--demo", action="store_true", help="Launch the demo run, or let it go on.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        call_command("migrate", interactive=False, verbosity=0)
+        collect_static(Path(settings.STATIC_ROOT))
+        print("ready", file=self.stdout, flush=True)
+        print(json.dumps(facts(options["demo"])), file=self.stdout, flush=True)
+
+
+def collect_static(target: Path) -> None:
+    """Gather and compress what browsers load, unless nothing changed since the last time."""
+    files = [(path, storage) for finder in get_finders() for path, storage in finder.list([])]
+    known = sorted(f"{path} {Path(storage.path(path)).stat().st_mtime_ns}" for path, storage in files)
+    wanted = stamp.digest(known)
+    if not stamp.is_current(target / ".stamp", wanted):
+        call_command("collectstatic", interactive=False, verbosity=0, clear=True)
+        stamp.write(target / ".stamp", wanted)
+
+
+def facts(demo: bool) -> dict[str, str]:
+    """The first account, the way in, and the run to watch."""
+    account = first_account(settings.ECHOSCOPE_VAR / "first-account.json", "demo" if demo else "admin")
+    if account is None:
+        return {}
+    user, password = account
+    then = "/"
+    if demo:
+        then = f"/runs/{demo_run(user).slug}/"
+    return {"username": user.username, "password": password, "login": link(user, then), "page": then}
+
+
+def demo_run(user: User) -> Run:
+    """The newest demo run, told to go on if it rests; a new one if there is none."""
+    team = Team.objects.writable_by(user).order_by("pk").first()
+    assert team is not None, "do_create_team made one for this account"
+    run = Run.objects.filter(team=team, preset=PRESET, imported=False).order_by("-pk").first()
+    if run is None:
+        return do_create_run(team, user, load_preset(PRESET), preset=PRESET)
+    if run.state in (Run.State.PAUSED, Run.State.STOPPED):
+        try:
+            return do_request(run, "resume")
+        except RequestRefused:  # it ended in between
+            pass
+    return run

@@ -1,0 +1,27 @@
+"""`manage.py up`: everything in one supervised group, until Ctrl-C. How is said in webapp/services/running.py."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from bootstrap.progress import SetupError
+from webapp.services.lock import AlreadyRunning
+from webapp.services.postgres import PostgresError
+from webapp.services.redis import RedisError
+from webapp.services.running import CannotStart, Wishes, run
+
+
+class Command(BaseCommand):
+    help = "Starts the database, Redis, the pages and a worker as one group. Ctrl-C stops all of them."
+    requires_system_checks = ()
+    demo = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--no-browser", action="store_true", help="Do not open the page.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            run(Wishes(demo=self.demo, open_browser=not options["no_browser"]))
+        except (AlreadyRunning, CannotStart, PostgresError, RedisError, SetupError) as error:
+            raise CommandError(str(error)) from None

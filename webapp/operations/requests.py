@@ -1,0 +1,78 @@
+"""Middleware that times every request, gives it an id, writes one line about it, and counts open websockets.
+
+What log lines look like is logs.py's business.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+
+from webapp.operations.figures import REQUESTS, SOCKETS
+from webapp.operations.logs import current_id
+
+logger = logging.getLogger("echoscope.requests")
+
+HEADER = "X-Request-ID"
+QUIET = {"alive", "ready", "figures"}
+"""Views that are asked every few seconds: no line in the log."""
+_ACCEPTABLE = re.compile(r"[\w.-]{8,64}")
+
+View = Callable[[HttpRequest], HttpResponse]
+Application = Callable[[Any, Any, Any], Awaitable[Any]]
+
+
+def observe(get_response: View) -> View:
+    """Times the request, and hands its id on: one that a proxy gave is kept."""
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        given = request.headers.get(HEADER, "")
+        token = current_id.set(given if _ACCEPTABLE.fullmatch(given) else secrets.token_hex(8))
+        began = time.perf_counter()
+        try:
+            response = get_response(request)
+            _note(request, response, time.perf_counter() - began)
+            response.headers.setdefault(HEADER, current_id.get())
+            return response
+        finally:
+            current_id.reset(token)
+
+    return answer
+
+
+def _note(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
+    match = request.resolver_match
+    view = (match.view_name or match.func.__name__) if match else "none"
+    REQUESTS.labels(view, request.method or "", str(response.status_code)).observe(seconds)
+    if view in QUIET:
+        return
+    logger.info(
+        "%s %s %d",
+        request.method,
+        request.path,
+        response.status_code,
+        extra={
+            "method": request.method,
+            "path": request.path,
+            "view": view,
+            "status": response.status_code,
+            "milliseconds": round(1000 * seconds, 1),
+            "user": getattr(getattr(request, "user", None), "pk", None),
+        },
+    )
+
+
+def counted(application: Application) -> Application:
+    """An ASGI application whose open connections are a figure for monitoring."""
+
+    async def count(scope: Any, receive: Any, send: Any) -> None:
+        with SOCKETS.track_inprogress():
+            await application(scope, receive, send)
+
+    return count

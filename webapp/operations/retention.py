@@ -1,0 +1,50 @@
+"""Thins trajectories of runs that ended long ago, as their team wishes. Curves, evaluations and groups always stay.
+
+Of every iteration the first group stays whole, so that a run can still be read from beginning to end; so do its last
+iteration, everything from evaluations, and whatever somebody pinned, shared or annotated.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import DateTimeField, DurationField, ExpressionWrapper, F, Q, Value
+
+from webapp.annotations.queries import is_annotated
+from webapp.runs.models import Run
+from webapp.trajectories.models import ShareLink, Trajectory, TrajectoryQuerySet
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 500
+
+
+def thinnable(now: datetime) -> TrajectoryQuerySet:
+    """What the teams' retention lets go."""
+    kept_for = ExpressionWrapper(F("team__retention_days") * Value(timedelta(days=1)), output_field=DurationField())
+    too_old = ExpressionWrapper(Value(now) - kept_for, output_field=DateTimeField())
+    runs = Run.objects.filter(team__retention_days__isnull=False, state__in=Run.ENDED, ended_at__lt=too_old)
+    shared = ShareLink.objects.values("trajectory")
+    return (
+        Trajectory.objects.filter(run__in=runs.values("pk"), split="train", pinned=False)
+        .exclude(pk__in=shared)
+        .exclude(is_annotated())
+        .filter(Q(superseded=True) | (Q(group__number__gt=0) & Q(iteration__lt=F("run__iteration"))))
+    )
+
+
+def do_thin(now: datetime) -> int:
+    """Let go what may go, a few hundred at a time so that no page waits. Returns how many trajectories."""
+    gone = 0
+    while True:
+        with transaction.atomic():
+            some = list(thinnable(now).order_by("pk").values_list("pk", flat=True)[:AT_ONCE])
+            Trajectory.objects.filter(pk__in=some).delete()
+        gone += len(some)
+        if len(some) < AT_ONCE:
+            break
+    if gone:
+        logger.info("Retention: %d trajectories of ended runs were thinned out.", gone)
+    return gone

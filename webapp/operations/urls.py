@@ -1,0 +1,11 @@
+"""Addresses of health and monitoring."""
+
+from django.urls import URLPattern, URLResolver, path
+
+from webapp.operations import figures, health
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("healthz", health.alive, name="alive"),
+    path("readyz", health.ready, name="ready"),
+    path("metrics", figures.figures, name="figures"),
+]

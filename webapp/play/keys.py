@@ -1,0 +1,39 @@
+"""Which keys play which actions: arrows and letters where the actions are directions, numbers everywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+DIRECTIONS = {
+    "up": ("ArrowUp", "w"),
+    "left": ("ArrowLeft", "a"),
+    "down": ("ArrowDown", "s"),
+    "right": ("ArrowRight", "d"),
+}
+SIGNS = {"ArrowUp": "↑", "ArrowLeft": "←", "ArrowDown": "↓", "ArrowRight": "→"}
+
+
+@dataclass(frozen=True)
+class Key:
+    """A button of the game. `keys` are names as browsers give them, `sign` is what stands on the button."""
+
+    action: str
+    keys: tuple[str, ...]
+    sign: str
+    place: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"play-{self.keys[0].lower()}" if self.keys else f"play-{self.action.lower().replace(' ', '-')}"
+
+
+def keys_of(names: Sequence[str]) -> list[Key]:
+    """A button for each action, in the order of the alphabet of hands: directions as a cross, others as they come."""
+    if names and {name.lower() for name in names} <= DIRECTIONS.keys():
+        given = {name.lower(): name for name in names}
+        return [Key(given[place], keys, SIGNS[keys[0]], place) for place, keys in DIRECTIONS.items() if place in given]
+    return [
+        Key(name, (str(number),) if number < 10 else (), str(number) if number < 10 else "")
+        for number, name in enumerate(names, 1)
+    ]

@@ -1,0 +1,97 @@
+"""How runs did in an environment, and on the very state that a person plays. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Min, OuterRef, Q, QuerySet, Subquery
+
+from webapp.play.starts import Start
+from webapp.runs.models import Evaluation, Run
+from webapp.trajectories.models import Group, Trajectory
+
+LOOKED_AT = 100
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A run's newest play of a state."""
+
+    run: Run
+    iteration: int
+    played: int
+    solved: int
+    fewest: int | None
+    slug: str
+
+    @property
+    def share(self) -> float:
+        return self.solved / self.played if self.played else 0.0
+
+
+def rivals(user: Any, start: Start, board: dict[str, Any]) -> list[Rival]:
+    """Runs of the user's teams that played this state, best first. One query."""
+    ended = Q(trajectories__finished_seq__isnull=False)
+    solved = Q(trajectories__status=Trajectory.Status.SUCCESS)
+    shortest = Trajectory.objects.filter(group=OuterRef("pk"), finished_seq__isnull=False)
+    groups: QuerySet[Group] = (
+        Group.objects.filter(
+            seed=start.seed,
+            environment=start.environment,
+            superseded=False,
+            run__in=Run.objects.of_teams_of(user).values("pk"),
+        )
+        .select_related("run")
+        .annotate(
+            played=Count("trajectories", filter=ended),
+            solved=Count("trajectories", filter=ended & solved),
+            fewest=Min("trajectories__action_count", filter=solved),
+            best=Subquery(shortest.order_by("-total_reward", "action_count", "pk").values("slug")[:1]),
+        )
+        .order_by("-iteration", "-pk")[:LOOKED_AT]
+    )
+    newest: dict[int, Rival] = {}
+    for group in groups:
+        if group.played and group.run_id not in newest and bare(group.board) == bare(board):  # type: ignore[attr-defined]
+            newest[group.run_id] = Rival(
+                group.run, group.iteration, group.played, group.solved, group.fewest, group.best  # type: ignore[attr-defined]
+            )  # fmt: skip
+    return sorted(newest.values(), key=lambda rival: (-rival.share, rival.fewest or 0))[:SHOWN]
+
+
+def best_runs(user: Any, name: str) -> list[Evaluation]:
+    """The newest result on the environment's fixed exam of each run of the user's teams, best first. One query."""
+    newest = (
+        Evaluation.objects.filter(run__in=Run.objects.of_teams_of(user).values("pk"), suite=name)
+        .select_related("run", "run__author")
+        .defer("run__log_tail", "run__summary")
+        .order_by("run_id", "-iteration")
+        .distinct("run_id")
+    )
+    return sorted(newest, key=lambda result: (-result.success, result.run_id))[:SHOWN]
+
+
+def best_of_each(user: Any, names: Sequence[str]) -> dict[str, Evaluation]:
+    """The best run of the user's teams in each environment, by its newest result. One query."""
+    newest = (
+        Evaluation.objects.filter(run__in=Run.objects.of_teams_of(user).values("pk"), suite__in=names)
+        .select_related("run")
+        .only("suite", "success", "run__slug", "run__title")
+        .order_by("run_id", "suite", "-iteration")
+        .distinct("run_id", "suite")
+    )
+    best: dict[str, Evaluation] = {}
+    for result in newest:
+        if result.suite not in best or result.success > best[result.suite].success:
+            best[result.suite] = result
+    return best
+
+
+def bare(data: Any) -> Any:
+    """Without what is not there: boards are written with and without empty fields."""
+    if isinstance(data, dict):
+        return {key: bare(value) for key, value in data.items() if value is not None}
+    return [bare(value) for value in data] if isinstance(data, list) else data

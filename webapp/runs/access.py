@@ -1,0 +1,39 @@
+"""Finding a run on behalf of a user. What a role allows is decided in webapp.teams.access."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+
+from webapp.runs.models import Run
+from webapp.teams.access import may_admin, role_in
+from webapp.teams.models import User
+
+NOT_YOURS_TO_HIDE = "Only its author or an admin of the team can make a run private: you would not see it any more."
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+
+def get_run(user: User | AnonymousUser, slug: str) -> Run:
+    """The run of that slug if the user may read it, with its team, author and worker. Raises Http404."""
+    run = Run.objects.visible_to(user).select_related("team", "author", "worker").filter(slug=slug).first()
+    if run is None:
+        raise Http404("There is no such run, or it belongs to a team you are not in.")
+    return run
+
+
+def get_run_of_team(user: User | AnonymousUser, slug: str) -> Run:
+    """As get_run, but only for the run's team: what everybody with the address may see is not enough."""
+    run = get_run(user, slug)
+    if role_in(user, run.team_id) is None:
+        raise Http404("This belongs to a team you are not in.")
+    return run
+
+
+def require_may_set(user: User | AnonymousUser, run: Run, visibility: Run.Visibility) -> None:
+    """Raise PermissionDenied for members who would hide another's run from themselves and the team."""
+    if visibility == Run.Visibility.PRIVATE and run.author_id != user.pk and not may_admin(user, run.team_id):
+        raise PermissionDenied(NOT_YOURS_TO_HIDE)

@@ -1,0 +1,249 @@
+"""Every change of a run's state, each one a conditional update, so that whoever comes second changes nothing.
+
+What a run played is written by ingest.py; starting processes is the supervisor's business.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import kombu.exceptions
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from trainer.config import RunConfig
+from webapp import slugs
+from webapp.runs.live_bus import bus
+from webapp.runs.models import EventBatch, Run, Worker
+from webapp.teams.models import Team, User
+
+logger = logging.getLogger(__name__)
+
+LEASE = timedelta(seconds=20)
+WAKE_AGAIN = timedelta(seconds=15)
+MOST_CRASHES = 3
+FORGET_WORKERS = timedelta(days=1)
+KEEP_FRAMES = timedelta(days=1)
+
+
+class RequestRefused(ValueError):
+    """The run is not in a state in which this can be asked of it. The message says so in words."""
+
+
+@transaction.atomic
+def do_create_run(
+    team: Team, author: User, config: RunConfig, *, preset: str = "", queue: str = "training",
+    visibility: Run.Visibility = Run.Visibility.TEAM,
+) -> Run:  # fmt: skip
+    """A run in the queue; workers are told once it is committed."""
+    run = Run.objects.create(
+        team=team,
+        author=author,
+        title=config.title(),
+        config=config.model_dump(mode="json"),
+        preset=preset,
+        environment=config.environment.name,
+        tags=config.tags,
+        iterations=0 if config.kind == "evaluate" else config.iterations,
+        queue=queue,
+        visibility=visibility,
+    )
+    _wake_on_commit(run.pk)
+    return run
+
+
+@transaction.atomic
+def do_describe_run(
+    run: Run, *, title: str | None = None, tags: Sequence[str] | None = None, visibility: Run.Visibility | None = None
+) -> Run:
+    """Change what people call the run, and who may see it. What is None stays."""
+    given = {"title": title, "tags": None if tags is None else list(tags), "visibility": visibility}
+    changes = {name: value for name, value in given.items() if value is not None}
+    if changes:
+        Run.objects.filter(pk=run.pk).update(**changes)
+        for name, value in changes.items():
+            setattr(run, name, value)
+        poke_on_commit(run.pk)
+    return run
+
+
+@transaction.atomic
+def do_delete_run(run: Run) -> None:
+    """Forget a run that has ended, with everything that belongs to it and its folder. Raises RequestRefused."""
+    found = Run.objects.select_for_update().get(pk=run.pk)
+    if found.state not in Run.ENDED:
+        raise RequestRefused(
+            f"This run is {found.get_state_display().lower()}: only runs that have ended can be deleted. Cancel it "
+            "first."
+        )
+    folder = found.folder
+    found.delete()
+    transaction.on_commit(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def do_request(run: Run, wish: str) -> Run:
+    """Ask a run to "pause", "stop", "cancel" or "resume". Returns it as it is afterwards. Raises RequestRefused."""
+    if run.imported:
+        raise RequestRefused(
+            f"This run was trained elsewhere, so it cannot {wish} from here. Do that where it is trained, or clone it "
+            "to train it here."
+        )
+    match wish:
+        case "pause" | "stop" | "cancel":
+            changed = _interrupt(run.pk, Run.Request(wish))
+        case "resume":
+            changed = _resume(run.pk)
+        case _:
+            raise RequestRefused(f"A run can be asked to pause, stop, cancel or resume, not to {wish!r}.")
+    run.refresh_from_db()
+    if not changed:
+        raise RequestRefused(f"This run is {run.get_state_display().lower()}: it cannot {wish} now.")
+    return run
+
+
+ASLEEP = {
+    Run.Request.PAUSE: (Run.State.PAUSED, (Run.State.QUEUED,)),
+    Run.Request.STOP: (Run.State.STOPPED, (Run.State.QUEUED, Run.State.PAUSED)),
+    Run.Request.CANCEL: (Run.State.CANCELLED, (Run.State.QUEUED, Run.State.PAUSED, Run.State.STOPPED)),
+}
+"""Where a wish leads when no process has to be asked, and from which states."""
+
+
+@transaction.atomic
+def _interrupt(run_id: int, wish: Run.Request) -> bool:
+    state, asleep = ASLEEP[wish]
+    ended = None if state == Run.State.PAUSED else timezone.now()
+    changed = Run.objects.filter(pk=run_id, state__in=asleep).update(state=state, requested="", ended_at=ended)
+    if not changed:  # a supervisor holds it: it sees the wish within a second
+        changed = Run.objects.filter(pk=run_id, state__in=Run.HELD).update(requested=wish)
+    if changed:
+        poke_on_commit(run_id)
+    return bool(changed)
+
+
+@transaction.atomic
+def _resume(run_id: int) -> bool:
+    changed = Run.objects.filter(pk=run_id, state__in=Run.RESUMABLE).update(
+        state=Run.State.QUEUED, requested="", failure="", log_tail="", crashes=0, ended_at=None
+    )
+    if changed:
+        poke_on_commit(run_id)
+        _wake_on_commit(run_id)
+    return bool(changed)
+
+
+@transaction.atomic
+def do_claim_run(run_id: int, worker: Worker | None, now: datetime) -> Run | None:
+    """Take the lease if nobody holds it. Delivered twice, the second caller gets None."""
+    lease = slugs.token()
+    claimed = Run.objects.claimable(now).filter(pk=run_id).update(
+        state=Run.State.STARTING, worker=worker, lease=lease, lease_expires_at=now + LEASE
+    )
+    if not claimed:
+        return None
+    poke_on_commit(run_id)
+    return Run.objects.get(pk=run_id)
+
+
+def do_renew_lease(run: Run, now: datetime) -> Run | None:
+    """Hold the run a little longer. Returns it as it is now, with its worker; None if the lease was lost."""
+    if not Run.objects.held_by(run.lease).filter(pk=run.pk).update(lease_expires_at=now + LEASE):
+        return None
+    return Run.objects.select_related("worker").get(pk=run.pk)
+
+
+@transaction.atomic
+def do_release_run(run: Run, state: Run.State, *, failure: str = "", log_tail: str = "") -> bool:
+    """Give the lease back and leave the run in `state`. False if the lease was lost meanwhile."""
+    ended = timezone.now() if state in Run.ENDED else None
+    changed = Run.objects.held_by(run.lease).filter(pk=run.pk).update(
+        state=state, requested="", lease="", lease_expires_at=None, worker=None, failure=failure,
+        log_tail=log_tail.replace("\0", "␀"), ended_at=ended, tokens_per_second=None, eta_seconds=None,
+    )  # fmt: skip
+    if changed:
+        poke_on_commit(run.pk)
+        if state == Run.State.QUEUED:
+            _wake_on_commit(run.pk)
+    return bool(changed)
+
+
+@transaction.atomic
+def do_count_crash(run: Run) -> int:
+    """Note a sudden death of the trainer. Returns how many there were in a row without a finished iteration."""
+    fresh = Run.objects.select_for_update().get(pk=run.pk)
+    fresh.crashes = fresh.crashes + 1 if fresh.crashes and fresh.iteration <= fresh.crash_iteration else 1
+    fresh.crash_iteration = fresh.iteration
+    fresh.save(update_fields=["crashes", "crash_iteration"])
+    return fresh.crashes
+
+
+def do_reap(now: datetime) -> int:
+    """Give runs whose supervisor fell silent back to the queue, and tell workers of runs nobody took. Returns both."""
+    count = 0
+    for run in Run.objects.lost(now):
+        wish = Run.Request(run.requested)
+        state = ASLEEP[wish][0] if wish in ASLEEP else Run.State.QUEUED
+        with transaction.atomic():
+            changed = Run.objects.lost(now).filter(pk=run.pk, lease=run.lease).update(
+                state=state, requested="", lease="", lease_expires_at=None, worker=None,
+                ended_at=now if state in Run.ENDED else None,
+            )  # fmt: skip
+            if changed:
+                logger.warning("Run %s lost its worker and is %s now.", run.slug, state.label.lower())
+                poke_on_commit(run.pk)
+            count += changed
+    waiting = Run.objects.filter(Q(woken_at=None) | Q(woken_at__lt=now - WAKE_AGAIN), state=Run.State.QUEUED)
+    for run_id in waiting.order_by("created_at").values_list("pk", flat=True):
+        wake(run_id)
+        count += 1
+    return count
+
+
+def do_describe_worker(name: str, now: datetime, **description: object) -> Worker:
+    """Note that a worker lives, and what it says about itself."""
+    worker, _ = Worker.objects.update_or_create(
+        name=name,
+        defaults={"last_seen_at": now, **description},
+        create_defaults={"last_seen_at": now, "started_at": now, **description},
+    )
+    return worker
+
+
+def do_prune(now: datetime) -> int:
+    """Drop frames of runs that ended long ago (their pages read the tables) and workers long gone. Returns frames."""
+    Worker.objects.filter(last_seen_at__lt=now - FORGET_WORKERS).delete()
+    frames, _ = EventBatch.objects.filter(
+        run__ended_at__lt=now - KEEP_FRAMES, run__state__in=Run.ENDED, last_seq__lte=F("run__seq")
+    ).delete()
+    return frames
+
+
+def poke_on_commit(run_id: int) -> None:
+    """Wake the run's readers when the transaction is through."""
+
+    def poke() -> None:
+        slug, seq = Run.objects.values_list("slug", "seq").get(pk=run_id)
+        bus().poke(slug, seq)
+
+    transaction.on_commit(poke)
+
+
+def _wake_on_commit(run_id: int) -> None:
+    transaction.on_commit(lambda: wake(run_id))
+
+
+def wake(run_id: int) -> None:
+    """Tell the workers of the run's queue that it waits. Without Redis nothing is lost: the reaper tells them again."""
+    from webapp.runs.tasks import run_training
+
+    now = timezone.now()
+    queue = Run.objects.values_list("queue", flat=True).get(pk=run_id)
+    Run.objects.filter(pk=run_id).update(woken_at=now)
+    try:
+        run_training.apply_async((run_id,), queue=queue, expires=WAKE_AGAIN.total_seconds())
+    except kombu.exceptions.OperationalError as error:
+        logger.warning("Redis does not answer (%s): run %d waits in the database and starts later.", error, run_id)

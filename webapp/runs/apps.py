@@ -1,0 +1,20 @@
+from django.apps import AppConfig
+from django.utils import timezone
+
+from webapp.background import every
+
+REAP_EVERY = 10.0
+PRUNE_EVERY = 3600.0
+
+
+class RunsConfig(AppConfig):
+    name = "webapp.runs"
+
+    def ready(self) -> None:
+        import webapp.runs.heartbeat  # noqa: F401  connects Celery's signals
+        from webapp.operations.retention import do_thin
+        from webapp.runs import actions
+
+        every(REAP_EVERY, "reaper", lambda: actions.do_reap(timezone.now()))
+        every(PRUNE_EVERY, "pruning", lambda: actions.do_prune(timezone.now()))
+        every(PRUNE_EVERY, "retention", lambda: do_thin(timezone.now()))

@@ -1,0 +1,294 @@
+"""Metrics as curves: buckets cut by the database, the last and best values, the sections they are shown in.
+
+Reads only. A bucket keeps its lowest, highest and last point, so that no spike is lost however long a run is;
+static/js/series.js makes the same buckets of what arrives live. What an answer looks like is decided in curve_views.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, cast
+
+from django.db import connection
+
+from trainer import metrics
+from trainer.metrics import MetricSpec
+from trainer.signs import LIMIT, SIGNS
+from webapp.runs.models import Run
+
+Axis = Literal["iteration", "tokens", "seconds"]
+AXES: tuple[Axis, ...] = ("iteration", "tokens", "seconds")
+BUCKETS = 200
+"""The curves of the live page have at most so many buckets: three times as many points."""
+OTHER = "other"
+
+
+class Point(NamedTuple):
+    """One value of a metric, with its place on the axis that was asked for."""
+
+    iteration: int
+    x: float
+    value: float
+
+
+Curves = dict[tuple[int, str], list[Point]]
+"""(primary key of the run, metric) → its points, by iteration."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Curves and the width of their buckets on the axis; 0: nothing was left out."""
+
+    stride: float
+    curves: Curves
+
+
+_RAW = """
+    SELECT run_id, name, iteration, {x}, value FROM runs_metricpoint
+    WHERE run_id = ANY(%s) AND name = ANY(%s) AND {x} >= %s AND {x} <= %s ORDER BY run_id, name, iteration
+"""
+_EXTENT = """
+    SELECT min(iteration), max(iteration), min({x}), max({x}) FROM runs_metricpoint
+    WHERE run_id = ANY(%s) AND name = ANY(%s) AND {x} >= %s AND {x} <= %s
+"""
+_BUCKETS = """
+    SELECT run_id, name, min(ARRAY[value, i, x]), min(ARRAY[-value, i, x]), max(ARRAY[i, value, x])
+    FROM (
+        SELECT run_id, name, iteration::float8 AS i, value, {x}::float8 AS x FROM runs_metricpoint
+        WHERE run_id = ANY(%s) AND name = ANY(%s) AND {x} >= %s AND {x} <= %s
+    ) AS points
+    GROUP BY run_id, name, floor(x / %s)
+"""
+"""Arrays compare item by item: the least of (value, iteration, …) is the first point with the lowest value."""
+_SUMMARY = """
+    SELECT run_id, name, count(*), max(ARRAY[iteration, value]), min(ARRAY[value, iteration]),
+        min(ARRAY[-value, iteration]), max(tokens), max(seconds)
+    FROM runs_metricpoint WHERE run_id = ANY(%s) AND (%s::text[] IS NULL OR name = ANY(%s)) GROUP BY run_id, name
+"""
+_NAMES = """
+    WITH RECURSIVE found AS (
+        (SELECT run_id, name FROM runs_metricpoint WHERE run_id = %s ORDER BY name LIMIT 1)
+        UNION ALL
+        SELECT next.run_id, next.name FROM found, LATERAL (
+            SELECT run_id, name FROM runs_metricpoint
+            WHERE run_id = found.run_id AND name > found.name ORDER BY name LIMIT 1
+        ) AS next
+    ) SELECT name FROM found
+"""
+"""Jumps from name to name through the index: as quick for ten thousand iterations as for ten."""
+
+
+def stride_of(last: int, buckets: int = BUCKETS) -> int:
+    """The smallest power of two that cuts the iterations 0 to `last` into at most so many buckets."""
+    stride = 1
+    while last // stride >= buckets:
+        stride *= 2
+    return stride
+
+
+def cut(
+    runs: Sequence[int],
+    names: Sequence[str],
+    *,
+    axis: Axis = "iteration",
+    low: float = -math.inf,
+    high: float = math.inf,
+    width: int = 3 * BUCKETS,
+) -> Cut:
+    """The curves between `low` and `high` on the axis, with about `width` points each. Two queries.
+
+    Where fewer iterations lie there, all of them come as they are.
+    """
+    if not runs or not names:
+        return Cut(0, {})
+    where = [list(runs), list(names), low, high]
+    (row,) = _rows(_EXTENT.format(x=axis), where)
+    first, last, left, right = row
+    if first is None:
+        return Cut(0, {})
+    if last - first < width:
+        return Cut(0, raw(runs, names, axis=axis, low=low, high=high))
+    buckets = max(1, width // 3)
+    stride: float = stride_of(last - first, buckets)
+    if axis != "iteration":
+        stride = max((right - left) / buckets, 1e-9)
+    return Cut(stride, _bucketed(where, axis, stride))
+
+
+def raw(
+    runs: Sequence[int],
+    names: Sequence[str],
+    *,
+    axis: Axis = "iteration",
+    low: float = -math.inf,
+    high: float = math.inf,
+) -> Curves:
+    """Every point between `low` and `high`."""
+    curves: Curves = defaultdict(list)
+    for run, name, iteration, x, value in _rows(_RAW.format(x=axis), [list(runs), list(names), low, high]):
+        curves[run, name].append(Point(iteration, float(x), value))
+    return dict(curves)
+
+
+def by_iteration(run: int, names: Sequence[str], last: int) -> dict[str, list[list[float]]]:
+    """{name: [[iteration, value], …]} in at most BUCKETS buckets, as the live page draws them. One query."""
+    stride, everything = stride_of(last), [[run], list(names), -math.inf, math.inf]
+    found = raw([run], names) if stride == 1 else _bucketed(everything, "iteration", stride)
+    return {name: [[point.iteration, point.value] for point in found.get((run, name), [])] for name in names}
+
+
+def _bucketed(where: list[Any], axis: Axis, stride: float) -> Curves:
+    curves: dict[tuple[int, str], set[Point]] = defaultdict(set)
+    for run, name, lowest, highest, latest in _rows(_BUCKETS.format(x=axis), [*where, stride]):
+        curves[run, name] |= {
+            Point(int(lowest[1]), lowest[2], lowest[0]),
+            Point(int(highest[1]), highest[2], -highest[0]),
+            Point(int(latest[0]), latest[2], latest[1]),
+        }
+    return {key: sorted(points) for key, points in curves.items()}
+
+
+def _rows(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return cursor.fetchall()
+
+
+# -- what there is, where it stands, how it is shown ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Where a metric stands: its last value, and its best (or, where neither way is better, both ends)."""
+
+    count: int
+    last: float
+    last_at: int
+    lowest: float
+    lowest_at: int
+    highest: float
+    highest_at: int
+    tokens: int
+    seconds: float
+
+    def best(self, better: metrics.Better) -> tuple[float, int] | None:
+        """(value, iteration), the first of equals; None where no way is better."""
+        match better:
+            case "up":
+                return self.highest, self.highest_at
+            case "down":
+                return self.lowest, self.lowest_at
+        return None
+
+
+def summaries(runs: Sequence[int], names: Sequence[str] | None = None) -> dict[tuple[int, str], Summary]:
+    """(run, metric) → where it stands; all metrics without `names`. One query."""
+    wanted = None if names is None else list(names)
+    return {
+        (run, name): Summary(
+            count, last[1], int(last[0]), low[0], int(low[1]), -high[0], int(high[1]), int(tokens), float(seconds)
+        )
+        for run, name, count, last, low, high, tokens, seconds in _rows(_SUMMARY, [list(runs), wanted, wanted])
+    }
+
+
+def names_of(run: Run) -> list[str]:
+    """The metrics a run has, by name. One query."""
+    return [name for (name,) in _rows(_NAMES, [run.pk])]
+
+
+@dataclass(frozen=True)
+class ChartSpec:
+    """A metric as a chart shows it. `partners` are drawn with it: the ends of its interval, its limit."""
+
+    spec: MetricSpec
+    partners: dict[str, str] = field(default_factory=dict)
+    summary: Summary | None = None
+    suite: str = ""
+    """The evaluation suite it was measured in."""
+
+    @property
+    def last_words(self) -> str:
+        return "" if self.summary is None else value_words(self.spec, self.summary.last)
+
+    @property
+    def best(self) -> tuple[str, int] | None:
+        """(in words, iteration)."""
+        found = self.summary and self.summary.best(self.spec.better)
+        return (value_words(self.spec, found[0]), found[1]) if found else None
+
+    @property
+    def range_words(self) -> str:
+        """From the lowest to the highest."""
+        if self.summary is None:
+            return ""
+        low, high = (value_words(self.spec, end) for end in (self.summary.lowest, self.summary.highest))
+        return low if low == high else f"{low} to {high}"
+
+
+@dataclass(frozen=True)
+class ChartSection:
+    """Charts that belong together."""
+
+    key: str
+    title: str
+    charts: list[ChartSpec]
+
+
+TITLES = {"echo trap": "Echo Trap watch", "mismatch": "Trainer against sampler", OTHER: "Others"}
+
+
+def described(name: str) -> MetricSpec:
+    """The metric's row of the table; journals of other versions may know others."""
+    try:
+        return metrics.spec_of(name)
+    except KeyError:
+        return MetricSpec(name, name, cast(metrics.Section, OTHER), "Not in this version's table of metrics.")
+
+
+def value_words(spec: MetricSpec, value: float) -> str:
+    """The value for people. Small ones keep digits that say something."""
+    if spec.unit != "share" and value and abs(value) < 0.5 * 10.0**-spec.decimals:
+        text = f"{value:.1e}"
+    else:
+        text = spec.text(value).removesuffix(f" {spec.unit}" if spec.unit and spec.unit != "share" else "\0")
+    return text.replace("-", "−")
+
+
+def sections(names: Iterable[str], found: dict[str, Summary] | None = None) -> list[ChartSection]:
+    """The charts for these metrics, under the headings and in the order of the table."""
+    known, found = set(names), found or {}
+    order = {name: at for at, name in enumerate(metrics.METRICS)}
+    by_section: dict[str, list[ChartSpec]] = defaultdict(list)
+    for name in sorted(known, key=lambda name: (order.get(name, len(order)), name)):
+        if _is_partner(name, known):
+            continue
+        spec = described(name)
+        suite = name.split("/")[1] if name.startswith("eval/") else ""
+        chart = ChartSpec(spec, _partners(name, known), found.get(name), suite)
+        by_section[spec.section].append(chart)
+    return [
+        ChartSection(key, TITLES.get(key, key.capitalize()), by_section[key])
+        for key in (*metrics.SECTIONS, OTHER)
+        if key in by_section
+    ]
+
+
+_LIMITS = {sign.limit: sign.name for sign in SIGNS}
+
+
+def _is_partner(name: str, known: set[str]) -> bool:
+    if name in _LIMITS:
+        return _LIMITS[name] in known
+    head, _, tail = name.rpartition("/")
+    return name.startswith("eval/") and tail in ("success_low", "success_high") and f"{head}/success" in known
+
+
+def _partners(name: str, known: set[str]) -> dict[str, str]:
+    candidates = {"limit": f"{name}{LIMIT}"}
+    if name.startswith("eval/") and name.endswith("/success"):
+        candidates = {"low": f"{name}_low", "high": f"{name}_high"}
+    return {role: partner for role, partner in candidates.items() if partner in known}

@@ -1,0 +1,96 @@
+"""A thread in every Celery worker: says that the worker lives, and finds runs whose worker does not.
+
+What is written is in actions.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from typing import Any
+
+from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
+from django.db import InterfaceError, OperationalError, connection
+from django.utils import timezone
+
+from webapp.runs import actions
+from webapp.runs.devices import describe_device, describe_memory
+
+logger = logging.getLogger(__name__)
+
+EVERY = 5.0
+MEMORY_EVERY = 15.0
+
+
+class Heartbeat:
+    """The thread. Its signals may come at any instruction of the main thread, so they only set flags."""
+
+    def __init__(self, name: str, queues: list[str], slots: int) -> None:
+        self.name = name
+        self.description: dict[str, Any] = {
+            "host": socket.gethostname(), "pid": os.getpid(), "device": describe_device(), "queues": queues,
+            "slots": slots, "stopping": False, "memory": describe_memory(),
+        }  # fmt: skip
+        self._wake = threading.Event()
+        self._end = False
+        self._thread = threading.Thread(target=self._live, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def leave(self) -> None:
+        """The worker shuts down: its supervisors see it in the database and give their runs back."""
+        self.description["stopping"] = True
+        self._wake.set()
+
+    def stop(self) -> None:
+        self._end = True
+        self.leave()
+        self._thread.join(EVERY)
+
+    def _live(self) -> None:
+        trusted_since = measured = time.monotonic()
+        while True:
+            self._wake.clear()
+            if time.monotonic() - measured > MEMORY_EVERY:
+                measured = time.monotonic()
+                self.description["memory"] = describe_memory()
+            try:
+                now = timezone.now()
+                actions.do_describe_worker(self.name, now, **self.description)
+                if time.monotonic() >= trusted_since and not self.description["stopping"]:
+                    actions.do_reap(now)
+            except (OperationalError, InterfaceError) as error:
+                logger.warning("The database does not answer: %s", str(error).strip())
+                # when it is back, supervisors renew their leases first
+                trusted_since = time.monotonic() + actions.LEASE.total_seconds()
+            finally:
+                connection.close()
+            if self._end:
+                return
+            self._wake.wait(EVERY)
+
+
+_heartbeat: Heartbeat | None = None
+
+
+@worker_ready.connect
+def begin(sender: Any, **kwargs: Any) -> None:
+    global _heartbeat
+    _heartbeat = Heartbeat(sender.hostname, sorted(sender.app.amqp.queues.consume_from), sender.pool.limit or 1)
+    _heartbeat.start()
+
+
+@worker_shutting_down.connect
+def leave(**kwargs: Any) -> None:
+    if _heartbeat is not None:
+        _heartbeat.leave()
+
+
+@worker_shutdown.connect
+def end(**kwargs: Any) -> None:
+    if _heartbeat is not None:
+        _heartbeat.stop()

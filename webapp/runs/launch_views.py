@@ -1,0 +1,225 @@
+"""Launching: the form, its inline checks, and the clone of a run. What fields there are is decided in forms.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+import envs
+from trainer.config import RunConfig
+from trainer.config_files import find_preset, load_preset, preset_names
+from webapp.runs import cards, estimates, forms, launch_texts
+from webapp.runs.access import get_run
+from webapp.runs.actions import do_create_run
+from webapp.runs.capacity import capacity_now
+from webapp.runs.models import Run
+from webapp.teams.access import READ_ONLY, writable_teams
+from webapp.teams.models import Team
+
+DEFAULT_PRESET = "sokoban-starpo_s-pocket"
+QUEUE = "training"
+LONGEST_YAML = 200_000
+
+
+def _require_teams(request: HttpRequest) -> list[Team]:
+    teams = writable_teams(request.user)
+    if not teams:
+        raise PermissionDenied(READ_ONLY)
+    return teams
+
+
+def _preset_name(wanted: str) -> str:
+    return find_preset(wanted) or DEFAULT_PRESET
+
+
+def _preset_of(environment: str) -> str:
+    """The first preset that plays the environment, those for any machine before others; the default where none does."""
+    playing = [name for name in preset_names() if load_preset(name).environment.name == environment]
+    return min(playing, key=lambda name: ("pocket" not in name, "starpo_s" not in name), default=DEFAULT_PRESET)
+
+
+def _source(request: HttpRequest, slug: str) -> Run | None:
+    return get_run(request.user, slug) if slug else None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the form is compared with: a preset, or the run that is cloned."""
+
+    teams: list[Team]
+    source: Run | None
+    chosen: str
+    base: RunConfig
+
+    def team_of(self, slug: str) -> Team:
+        """The team that was chosen, or the source's, or the first one."""
+        wanted = slug or (self.source.team.slug if self.source else "")
+        return next((team for team in self.teams if team.slug == wanted), self.teams[0])
+
+
+def _asked(request: HttpRequest, given: QueryDict) -> Asked:
+    teams = _require_teams(request)
+    source = _source(request, given.get("clone", ""))
+    environment = given.get("environment", "")
+    named = given.get("preset", "") or (source.preset if source else "")
+    chosen = _preset_name(named) if named or not environment else _preset_of(environment)
+    base = RunConfig.model_validate(source.config) if source else load_preset(chosen)
+    return Asked(teams, source, chosen, base)
+
+
+def _visibility(given: QueryDict, source: Run | None) -> Run.Visibility:
+    wanted = given.get("visibility", "") or (source.visibility if source else "")
+    return Run.Visibility(wanted) if wanted in Run.Visibility.values else Run.Visibility.TEAM
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def launch(request: HttpRequest) -> HttpResponse:
+    """The form, and what is launched by it. `?preset=`, `?environment=` and `?clone=` fill it."""
+    given = request.POST if request.method == "POST" else request.GET
+    asked = _asked(request, given)
+    if request.method != "POST":
+        environment = given.get("environment", "")
+        values = asked.base.model_dump()
+        if environment in envs.names() and values["environment"]["name"] != environment:
+            values["environment"] |= {"name": environment, "settings": {}}
+        return _form(request, asked, values, {})
+    checked = forms.check(request.POST.dict())
+    if checked.config is None or request.POST.get("do") == "check":
+        response = _form(request, asked, checked.data, checked.errors)
+        response.status_code = 422 if checked.errors else 200
+        return response
+    run = do_create_run(
+        asked.team_of(request.POST.get("team", "")), request.user, checked.config, preset=asked.chosen,  # type: ignore[arg-type]
+        visibility=_visibility(request.POST, asked.source),
+    )  # fmt: skip
+    messages.success(request, "Launched. It starts as soon as a worker is free.")
+    return redirect("run", run.slug)
+
+
+@login_required
+@require_POST
+def launch_yaml(request: HttpRequest) -> HttpResponse:
+    """The form filled from a YAML file or from pasted text; nothing is launched by it."""
+    asked = _asked(request, request.POST)
+    file = request.FILES.get("file")
+    text = request.POST.get("yaml", "")
+    try:
+        if file is not None:
+            if (file.size or 0) > LONGEST_YAML:
+                raise ValueError(f"the file is longer than {LONGEST_YAML:,} bytes")
+            text = file.read().decode("utf-8", "replace")
+        config = forms.from_yaml(text)
+    except ValueError as error:
+        problems = [f"{where}: {what}" if where else what for where, what in forms.problems_of(error)]
+        response = _form(request, asked, asked.base.model_dump(), {}, yaml_text=text, yaml_problems=problems)
+        response.status_code = 422
+        return response
+    messages.success(request, "The form shows the settings of the YAML. Nothing is launched yet.")
+    return _form(request, asked, config.model_dump(), {})
+
+
+def _settings(
+    data: dict[str, Any], base: RunConfig, errors: dict[str, str]
+) -> tuple[list[forms.SettingGroup], list[forms.Setting]]:
+    """Every field of the form: groups, and those of the environment."""
+    environment = data["environment"]
+    name, before = environment["name"], base.environment
+    settings = before.settings if before.name == name else {}
+    return forms.groups(data, base, errors), forms.environment_settings(name, environment["settings"], settings, errors)
+
+
+def _form(
+    request: HttpRequest, asked: Asked, values: dict[str, Any], errors: dict[str, str], **context: Any
+) -> HttpResponse:
+    groups, settings = _settings(values, asked.base, errors)
+    config = None if errors else RunConfig.model_validate(values)
+    given = request.POST if request.method == "POST" else request.GET
+    context |= {
+        "page": "launch",
+        "teams": asked.teams,
+        "team_slug": asked.team_of(given.get("team", "")).slug,
+        "source": asked.source,
+        "chosen": asked.chosen,
+        "presets": cards.presets(),
+        "groups": groups,
+        "environment_settings": settings,
+        "visibilities": Run.Visibility.choices,
+    }
+    return render(request, "runs/launch.html", context | _facts(request, asked, config, _all(groups, settings), errors))
+
+
+def _facts(
+    request: HttpRequest, asked: Asked, config: RunConfig | None, settings: list[forms.Setting], errors: dict[str, str]
+) -> dict[str, Any]:
+    """What the page says about the form as it stands: problems, differences, figures, warnings, other forms of it."""
+    given = request.POST if request.method == "POST" else request.GET
+    visibility = _visibility(given, asked.source)
+    known = capacity_now(timezone.now())
+    waiting = Run.objects.filter(state=Run.State.QUEUED, queue=QUEUE).count()
+    facts: dict[str, Any] = {
+        "base_word": "was" if asked.source else "preset",
+        "base_title": asked.source.title if asked.source else asked.chosen,
+        "differences": launch_texts.differences(settings),
+        "wrong": [setting for setting in settings if setting.error],
+        "errors": errors,
+        "unplaced": _unplaced(errors, [setting.name for setting in settings]),
+        "capacity": known.sentence(QUEUE, waiting),
+        "devices": known.devices,
+        "visibility": visibility,
+        "title": "",
+        "estimate": "",
+    }
+    if config is not None:
+        team = asked.team_of(given.get("team", "")).slug if len(asked.teams) > 1 else ""
+        address = request.build_absolute_uri("/api/runs")
+        preset = load_preset(asked.chosen)
+        facts |= {
+            "title": config.title(),
+            "estimate": cards.estimate_words(config),
+            "figures": estimates.figures(request.user, config),
+            "warnings": launch_texts.warnings(config, known, QUEUE),
+            "as_yaml": launch_texts.as_yaml(config),
+            "as_curl": launch_texts.as_curl(
+                address, config, asked.chosen, preset, visibility=visibility, team=team
+            ),
+        }  # fmt: skip
+    return facts
+
+
+@login_required
+@require_POST
+def launch_check(request: HttpRequest) -> HttpResponse:
+    """What is wrong with the form so far: one slot beside each field, a sentence in the bar, and what else is known."""
+    asked = _asked(request, request.POST)
+    checked = forms.check(request.POST.dict())
+    slots = _all(*_settings(checked.data, asked.base, checked.errors))
+    context = {"swap": True, "slots": slots} | _facts(request, asked, checked.config, slots, checked.errors)
+    return render(request, "runs/_check.html", context)
+
+
+@login_required
+@require_GET
+def launch_environment(request: HttpRequest) -> HttpResponse:
+    """The settings of the environment that was just chosen, at their defaults."""
+    _require_teams(request)
+    settings = forms.environment_settings(request.GET.get(forms.ENVIRONMENT, ""), {}, {})
+    return render(request, "runs/_environment.html", {"environment_settings": settings})
+
+
+def _all(groups: list[forms.SettingGroup], environment: list[forms.Setting]) -> list[forms.Setting]:
+    return [*(setting for group in groups for setting in group.settings), *environment]
+
+
+def _unplaced(errors: dict[str, str], settings: list[str]) -> list[str]:
+    """Sentences that belong to no field that is shown."""
+    shown = {*forms.names(), *settings}
+    return [f"{name}: {text}" if name else text for name, text in errors.items() if name not in shown]

@@ -1,0 +1,82 @@
+"""Between a supervisor and its trainer: notes who it is, ties its life to the supervisor's, becomes the trainer.
+
+Run as a script: `python leash.py PARENT PIDFILE command…`. Only the standard library, so that it starts within
+milliseconds. Recognising and ending a trainer that was left behind lives here too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+
+
+class LeftBehind(Exception):
+    """An earlier trainer still lives and cannot be ended."""
+
+
+def birth(pid: int) -> str:
+    """What distinguishes this process from a later one with the same number; empty if there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        fields = stat[stat.rindex(")") + 2 :].split()
+        return "" if fields[0] in "ZX" else fields[19]
+    except FileNotFoundError:
+        if Path("/proc/self/stat").exists():
+            return ""
+    told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
+    return told.stdout.strip()
+
+
+def left_behind(pid_file: Path) -> int | None:
+    """The process noted in the file, if it still lives on this machine."""
+    try:
+        noted = json.loads(pid_file.read_text(encoding="utf-8"))
+        pid, born = int(noted["pid"]), str(noted["born"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    ours = noted.get("host") == socket.gethostname() and born and birth(pid) == born
+    return pid if ours else None
+
+
+def end_left_behind(pid_file: Path, patience: float) -> bool:
+    """Make sure that no earlier trainer writes into this folder: ask it, then insist. True if there was one."""
+    pid = left_behind(pid_file)
+    if pid is None:
+        return False
+    for number, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 10.0)):
+        try:
+            os.killpg(pid, number)
+        except ProcessLookupError:
+            return True
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if left_behind(pid_file) is None:
+                return True
+            time.sleep(0.05)
+    raise LeftBehind(f"process {pid} of an earlier attempt does not end")
+
+
+def main(parent: int, pid_file: Path, command: list[str]) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if os.getppid() != parent:  # it died in between
+        sys.exit(75)
+    fresh = pid_file.with_suffix(".new")
+    fresh.write_text(
+        json.dumps({"pid": os.getpid(), "born": birth(os.getpid()), "host": socket.gethostname()}), encoding="utf-8"
+    )
+    fresh.replace(pid_file)
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])

@@ -1,0 +1,88 @@
+"""Wake-up calls and thoughts, sent from synchronous code. Losing one is harmless: readers poll, too."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from concurrent.futures import Future
+from typing import Any
+
+import redis.exceptions
+from channels.layers import get_channel_layer
+
+logger = logging.getLogger(__name__)
+
+POKE = "run.poke"
+TOKENS = "run.tokens"
+MOST_PENDING = 64
+QUIET = 30.0
+
+
+def group_name(slug: str) -> str:
+    """The channel-layer group of everybody who watches the run."""
+    return f"run.{slug}"
+
+
+class Bus:
+    """One event loop in a thread of its own with one connection, so that no caller ever waits for Redis."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pending = 0
+        self._complained = -QUIET
+
+    def poke(self, slug: str, seq: int) -> None:
+        """Tell readers that the run's row or its frames changed."""
+        self.send(group_name(slug), {"type": POKE, "slug": slug, "seq": seq})
+
+    def tokens(self, slug: str, trajectory: str, turn: int, text: str) -> None:
+        """A thought as far as it is written."""
+        message = {"type": TOKENS, "slug": slug, "trajectory": trajectory, "turn": turn, "text": text}
+        self.send(group_name(slug), message)
+
+    def flush(self, seconds: float = 2.0) -> None:
+        """Wait until what was sent so far is out, or for `seconds`."""
+        deadline = time.monotonic() + seconds
+        while self._pending and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+    def send(self, group: str, message: dict[str, Any]) -> None:
+        """A message for everybody in that group of the channel layer. Dropped when too many wait already."""
+        if self._pending >= MOST_PENDING:
+            return
+        with self._lock:
+            self._pending += 1
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="live-bus", daemon=True).start()
+        asyncio.run_coroutine_threadsafe(self._publish(group, message), self._loop).add_done_callback(self._sent)
+
+    async def _publish(self, group: str, message: dict[str, Any]) -> None:
+        layer = get_channel_layer()
+        assert layer is not None
+        async with asyncio.timeout(5):
+            await layer.group_send(group, message)
+
+    def _sent(self, future: Future[None]) -> None:
+        with self._lock:
+            self._pending -= 1
+        error = future.exception()
+        if error is None or time.monotonic() - self._complained < QUIET:
+            return
+        self._complained = time.monotonic()
+        if isinstance(error, (redis.exceptions.RedisError, OSError)):
+            logger.warning("Redis does not answer (%s): live pages poll the database until it is back.", error)
+        else:
+            logger.error("A wake-up call could not be sent.", exc_info=error)
+
+
+_buses: dict[int, Bus] = {}
+
+
+def bus() -> Bus:
+    """This process's bus. A forked worker gets its own: threads do not survive a fork."""
+    return _buses.setdefault(os.getpid(), Bus())

@@ -1,0 +1,23 @@
+"""The trainer's log as pages show it: its end, from the run's folder or, without one, as kept when the run failed."""
+
+from __future__ import annotations
+
+import os
+
+from webapp.runs.child import Files
+from webapp.runs.models import Run
+
+SHOWN_BYTES = 64 * 1024
+
+
+def log_tail(run: Run) -> str:
+    """The last lines; empty where nothing was written, or the folder lies on another machine."""
+    try:
+        with Files(run.folder).log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - SHOWN_BYTES))
+            data = file.read()
+    except FileNotFoundError:
+        return run.log_tail
+    text = data.decode(errors="replace")
+    return text if size <= SHOWN_BYTES else text.partition("\n")[2]

@@ -1,0 +1,346 @@
+"""Runs and what they tell about themselves: metrics, alarms, checkpoints, evaluations, the frames for browsers.
+
+What was played lives in webapp.trajectories; every change of state is made in actions.py.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from webapp import slugs
+from webapp.teams.models import Membership, Team, User
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+
+class Worker(models.Model):
+    """A process that takes runs from the queue, as it last described itself."""
+
+    name = models.CharField(max_length=200, unique=True)
+    host = models.CharField(max_length=200, blank=True)
+    pid = models.IntegerField(default=0)
+    device = models.CharField(max_length=200, blank=True)
+    queues = models.JSONField(default=list)
+    slots = models.PositiveIntegerField(default=1)
+    memory = models.JSONField(default=list, help_text="[{name, total, free}] in bytes: the machine's, then each GPU's.")
+    started_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField(db_index=True)
+    stopping = models.BooleanField(default=False, help_text="Told to shut down: its runs go back to the queue.")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def readable_by(user: User | AnonymousUser, run: str = "") -> Q:
+    """Runs that the user may read; `run` is the way to them from another model, as in "run__".
+
+    Private: the author, while in the team, and the team's admins, who answer for what its machines do. Team: everybody
+    in it. Link: everybody.
+    """
+    public = Q(**{f"{run}visibility": Run.Visibility.LINK})
+    if not user.is_authenticated:
+        return public
+    places = Membership.objects.filter(user_id=user.pk)
+    inside = Q(**{f"{run}team__in": places.values("team")})
+    private = Q(**{f"{run}visibility": Run.Visibility.PRIVATE})
+    own = Q(**{f"{run}author": user.pk})
+    administered = Q(**{f"{run}team__in": places.filter(role=Membership.Role.ADMIN).values("team")})
+    return public | (inside & (~private | own)) | administered
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def visible_to(self, user: User | AnonymousUser) -> RunQuerySet:
+        """What the user may read: runs of their teams, and those that everybody with the address may see."""
+        return self.filter(readable_by(user))
+
+    def of_teams_of(self, user: User | AnonymousUser) -> RunQuerySet:
+        """What lists show: the runs of the user's teams, but not what others keep private."""
+        if not user.is_authenticated:
+            return self.none()
+        return self.filter(
+            ~Q(visibility=Run.Visibility.PRIVATE)
+            | Q(author_id=user.pk)
+            | Q(team__memberships__role=Membership.Role.ADMIN),
+            team__memberships__user_id=user.pk,
+        )
+
+    def claimable(self, now: datetime) -> RunQuerySet:
+        """Queued, or under a lease that has expired."""
+        return self.filter(Q(state=Run.State.QUEUED) | Q(state__in=Run.HELD, lease_expires_at__lt=now))
+
+    def held_by(self, lease: str) -> RunQuerySet:
+        """What the supervisor with this lease still owns. Every write of a supervisor goes through it."""
+        return self.filter(lease=lease, state__in=Run.HELD)
+
+    def lost(self, now: datetime) -> RunQuerySet:
+        """Held by a worker that has not renewed its lease in time."""
+        return self.filter(state__in=Run.HELD, lease_expires_at__lt=now)
+
+
+class Run(models.Model):
+    """One training run, from the form to its last evaluation."""
+
+    class State(models.TextChoices):
+        QUEUED = "queued", "Queued"
+        STARTING = "starting", "Starting"
+        RUNNING = "running", "Running"
+        PAUSED = "paused", "Paused"
+        STOPPED = "stopped", "Stopped"
+        FINISHED = "finished", "Finished"
+        FAILED = "failed", "Failed"
+        CANCELLED = "cancelled", "Cancelled"
+
+    class Request(models.TextChoices):
+        NONE = "", "Nothing"
+        PAUSE = "pause", "Pausing"
+        STOP = "stop", "Stopping"
+        CANCEL = "cancel", "Cancelling"
+
+    class Visibility(models.TextChoices):
+        PRIVATE = "private", "Its author and the team's admins"
+        TEAM = "team", "The team"
+        LINK = "link", "Everybody who has the address"
+
+    HELD = (State.STARTING, State.RUNNING)
+    RESUMABLE = (State.PAUSED, State.STOPPED, State.FAILED)
+    ENDED = (State.STOPPED, State.FINISHED, State.FAILED, State.CANCELLED)
+
+    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="runs")
+    author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="runs")
+    title = models.CharField(max_length=200)
+    config = models.JSONField(help_text="The complete RunConfig.")
+    preset = models.CharField(max_length=100, blank=True)
+    environment = models.CharField(max_length=100)
+    tags = models.JSONField(default=list)
+    queue = models.CharField(max_length=100, default="training")
+    imported = models.BooleanField(default=False, help_text="Trained elsewhere; its journal was imported.")
+
+    visibility = models.CharField(max_length=7, choices=Visibility.choices, default=Visibility.TEAM)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED)
+    requested = models.CharField(max_length=10, choices=Request.choices, default=Request.NONE, blank=True)
+    worker = models.ForeignKey(Worker, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
+    lease = models.CharField(max_length=24, blank=True, help_text="Who holds the run: a secret of that supervisor.")
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    woken_at = models.DateTimeField(null=True, blank=True, help_text="When workers were last told about it.")
+    crashes = models.PositiveIntegerField(default=0, help_text="Sudden deaths in a row without a finished iteration.")
+    crash_iteration = models.PositiveIntegerField(default=0)
+    failure = models.TextField(blank=True, help_text="Why it failed, in words.")
+    log_tail = models.TextField(blank=True, help_text="The last lines of the log when it failed.")
+
+    attempt = models.PositiveIntegerField(default=0, help_text="As told by the journal; 0 before its first line.")
+    iterations = models.PositiveIntegerField(default=0, help_text="Planned.")
+    iteration = models.PositiveIntegerField(default=0, help_text="Finished.")
+    device = models.CharField(max_length=200, blank=True)
+    parameters = models.BigIntegerField(default=0)
+    phase = models.CharField(max_length=20, blank=True)
+    phase_iteration = models.PositiveIntegerField(default=0)
+    phase_done = models.PositiveBigIntegerField(default=0)
+    phase_total = models.PositiveBigIntegerField(default=0)
+    phase_unit = models.CharField(max_length=40, blank=True)
+    tokens_per_second = models.FloatField(null=True, blank=True)
+    eta_seconds = models.FloatField(null=True, blank=True)
+    end_reason = models.CharField(max_length=20, blank=True, help_text="run_finished.reason of the newest attempt.")
+    end_message = models.TextField(blank=True)
+    summary = models.JSONField(default=dict)
+
+    journal_offset = models.PositiveBigIntegerField(default=0, help_text="Bytes of the journal in the database.")
+    seq = models.PositiveBigIntegerField(default=0, help_text="Events of the journal in the database.")
+    resync_seq = models.PositiveBigIntegerField(default=0, help_text="Cursors before this event must reload.")
+    journal_error = models.TextField(blank=True, help_text="Why the journal cannot be read on, and what to do.")
+
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at"]
+        indexes = [
+            models.Index(fields=["team", "-created_at"], name="run_list"),
+            models.Index(fields=["state", "lease_expires_at"], name="run_claim"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def phase_facts(self) -> dict[str, Any] | None:
+        """What it is doing and how far it is, as the snapshot tells it; None before the first phase."""
+        if not self.phase:
+            return None
+        return {
+            "phase": self.phase,
+            "iteration": self.phase_iteration,
+            "done": self.phase_done,
+            "total": self.phase_total,
+            "unit": self.phase_unit,
+            "tokens_per_second": self.tokens_per_second,
+            "eta_seconds": self.eta_seconds,
+        }
+
+    @property
+    def shown_state(self) -> str:
+        """The state as pages name it: "pausing", "stopping" or "cancelling" while a request is being obeyed."""
+        return self.Request(self.requested).label.lower() if self.requested else self.state
+
+    @property
+    def folder(self) -> Path:
+        """Where its configuration, journal, log and checkpoints lie."""
+        return Path(settings.ECHOSCOPE_VAR) / "runs" / self.slug
+
+
+class MetricPoint(models.Model):
+    """One metric of one iteration, with the two other axes a curve can have."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metrics")
+    name = models.CharField(max_length=100)
+    iteration = models.PositiveIntegerField()
+    value = models.FloatField()
+    tokens = models.PositiveBigIntegerField()
+    seconds = models.FloatField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "name", "iteration"], name="one_value_per_iteration")]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value:g} at iteration {self.iteration}"
+
+
+class Alarm(models.Model):
+    """The Echo Trap watch changed its mind."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="alarms")
+    seq = models.PositiveBigIntegerField()
+    iteration = models.PositiveIntegerField()
+    state = models.CharField(max_length=10)
+    message = models.TextField()
+    evidence = models.JSONField(default=dict)
+    undone = models.BooleanField(default=False, help_text="Its iteration was undone by a rewind.")
+    time = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "-seq"], name="alarm_newest")]
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Rewind(models.Model):
+    """The run had collapsed and went back to an earlier checkpoint."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rewinds")
+    seq = models.PositiveBigIntegerField()
+    number = models.PositiveIntegerField(help_text="From 1.")
+    from_iteration = models.PositiveIntegerField()
+    to_iteration = models.PositiveIntegerField()
+    changes = models.JSONField(default=dict, help_text="Setting → its value from now on, as text.")
+    time = models.DateTimeField()
+
+    class Meta:
+        ordering = ["seq"]
+        constraints = [models.UniqueConstraint(fields=["run", "seq"], name="one_rewind_per_event")]
+
+    def __str__(self) -> str:
+        return f"rewind {self.number}, from iteration {self.from_iteration} to {self.to_iteration}"
+
+
+class Notice(models.Model):
+    """Something the trainer wants a person to know."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="notices")
+    seq = models.PositiveBigIntegerField()
+    level = models.CharField(max_length=10)
+    message = models.TextField()
+    time = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "-seq"], name="notice_newest")]
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Checkpoint(models.Model):
+    """A checkpoint on disk."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="checkpoints")
+    iteration = models.PositiveIntegerField()
+    path = models.CharField(max_length=500)
+    bytes = models.PositiveBigIntegerField()
+    time = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "iteration"], name="one_checkpoint_per_iteration")]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class Evaluation(models.Model):
+    """The result of an evaluation suite. Iteration 0 = before training."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="evaluations")
+    iteration = models.PositiveIntegerField()
+    suite = models.CharField(max_length=100)
+    prompts = models.PositiveIntegerField()
+    samples = models.PositiveIntegerField(default=1, help_text="Trajectories from each prompt.")
+    success = models.FloatField()
+    success_low = models.FloatField()
+    success_high = models.FloatField()
+    pass_at = models.JSONField(default=dict, help_text="k → pass@k.")
+    mean_reward = models.FloatField()
+    mean_turns = models.FloatField()
+    mean_actions = models.FloatField()
+    mean_response = models.FloatField(null=True, help_text="Sampled tokens per turn.")
+    final = models.BooleanField(default=False)
+    time = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "suite", "iteration"], name="one_evaluation_per_iteration"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.suite} after iteration {self.iteration}: {self.success:.0%}"
+
+    def passed_at(self) -> list[tuple[int, float]]:
+        """(k, pass@k), ascending in k; nothing where each prompt was played once."""
+        return sorted((int(k), share) for k, share in self.pass_at.items())
+
+
+class GeneralizationMatrix(models.Model):
+    """Every policy through every suite, as the journal's `generalization` event told it."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="matrix")
+    seq = models.PositiveBigIntegerField()
+    policies = models.JSONField()
+    suites = models.JSONField()
+    cells = models.JSONField()
+    time = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{len(self.policies)} policies through {len(self.suites)} suites"
+
+
+class EventBatch(models.Model):
+    """A websocket frame, byte for byte, holding the events first_seq … last_seq. Catching up is reading these."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="batches")
+    first_seq = models.PositiveBigIntegerField()
+    last_seq = models.PositiveBigIntegerField()
+    frame = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "last_seq"], name="batches_do_not_overlap")]
+
+    def __str__(self) -> str:
+        return f"events {self.first_seq} to {self.last_seq}"

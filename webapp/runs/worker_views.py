@@ -1,0 +1,124 @@
+"""The page of workers: who is alive, on which device, with how much memory, what it plays, and who waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Prefetch
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from webapp import words
+from webapp.runs.capacity import ALIVE, Capacity, capacity
+from webapp.runs.models import Run, Worker
+
+SHOWN = 50
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class WorkerCard:
+    """A worker as the page shows it. `hidden` counts runs of teams that the reader is not in."""
+
+    worker: Worker
+    alive: bool
+    held: list[Run]
+    hidden: int
+    silent: str
+
+    @property
+    def state(self) -> tuple[str, str]:
+        """Which sign stands before it, and its word."""
+        if not self.alive:
+            return "failed", "Lost"
+        if self.worker.stopping:
+            return "stopping", "Leaving"
+        return ("running", "Busy") if self.held or self.hidden else ("queued", "Free")
+
+    @property
+    def memory(self) -> list[tuple[str, str, float]]:
+        """(what, words, share in use) for the machine and each of its GPUs."""
+        return [
+            (device["name"], f"{_gib(device['free'])} of {_gib(device['total'])} GiB free", used(device))
+            for device in self.worker.memory
+            if device.get("total")
+        ]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A run in a queue, or only its place there where it belongs to a team that the reader is not in."""
+
+    run: Run | None
+    position: int
+    queue: str
+    since: str
+
+
+def used(device: dict[str, Any]) -> float:
+    """The share of a device's memory that is in use."""
+    return min(1.0, max(0.0, 1 - float(device["free"]) / float(device["total"])))
+
+
+def _gib(number: float) -> str:
+    return f"{number / GIB:,.1f}"
+
+
+@login_required
+@require_GET
+@never_cache
+def workers(request: HttpRequest) -> HttpResponse:
+    """Everybody who is logged in sees the machines; only the team sees its runs."""
+    now = timezone.now()
+    mine = Run.objects.of_teams_of(request.user).values("pk")
+    held = Run.objects.filter(state__in=Run.HELD).defer("log_tail", "summary", "config")
+    found = list(Worker.objects.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")))
+    visible = set(Run.objects.filter(pk__in=mine, state__in=(Run.State.QUEUED, *Run.HELD)).values_list("pk", flat=True))
+    cards = [_card(worker, visible, now) for worker in found]
+    queued = list(
+        Run.objects.filter(state=Run.State.QUEUED).defer("log_tail", "summary", "config").order_by("created_at", "pk")
+    )
+    context = {
+        "page": "workers",
+        "workers": sorted(cards, key=lambda card: (not card.alive, card.worker.name)),
+        "waiting": _waiting(queued, visible, now)[:SHOWN],
+        "queued": len(queued),
+        "queues": _queues(queued, capacity(found, now)),
+    }
+    part = request.headers.get("HX-Request")
+    return render(request, "pages/_workers.html" if part else "pages/workers.html", context)
+
+
+def _card(worker: Worker, visible: set[int], now: Any) -> WorkerCard:
+    runs: list[Run] = worker.held  # type: ignore[attr-defined]
+    shown = [run for run in runs if run.pk in visible]
+    for run in shown:
+        run.progress = words.progress(run.phase_facts, run.iterations, run.state)  # type: ignore[attr-defined]
+        run.words = words.phase_words(run.phase_facts, run.iterations) or "starting"  # type: ignore[attr-defined]
+    silent = (now - worker.last_seen_at).total_seconds()
+    alive = silent < ALIVE.total_seconds()
+    return WorkerCard(worker, alive, shown, len(runs) - len(shown), words.duration(silent))
+
+
+def _waiting(queued: list[Run], visible: set[int], now: Any) -> list[Waiting]:
+    places: Counter[str] = Counter()
+    found = []
+    for run in queued:
+        places[run.queue] += 1
+        since = words.duration((now - run.created_at).total_seconds())
+        if run.pk in visible:
+            found.append(Waiting(run, places[run.queue], run.queue, since))
+    return found
+
+
+def _queues(queued: list[Run], known: Capacity) -> list[tuple[str, int, int, int]]:
+    """(name, runs waiting, workers alive, free places) of every queue that somebody serves or waits in."""
+    waiting = Counter(run.queue for run in queued)
+    names = sorted({*waiting, *known.workers})
+    return [(name, waiting[name], known.workers.get(name, 0), known.free.get(name, 0)) for name in names]

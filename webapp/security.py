@@ -1,0 +1,41 @@
+"""The content security policy of every page: only what this site serves itself may run, load or be asked.
+
+Other people's pages may frame the embedded player, and nothing else of the site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+
+def policy(ancestors: str) -> str:
+    """The policy of a page that may be framed by `ancestors`."""
+    return "; ".join(
+        [
+            "default-src 'self'",
+            "img-src 'self' data:",
+            "object-src 'none'",
+            "base-uri 'none'",
+            "form-action 'self'",
+            f"frame-ancestors {ancestors}",
+        ]
+    )
+
+
+POLICY = policy("'none'")
+FRAMED_POLICY = policy("*")
+
+View = Callable[[HttpRequest], HttpResponse]
+
+
+def content_security_policy(get_response: View) -> View:
+    """Middleware: adds the policy to responses that do not bring their own."""
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        response.headers.setdefault("Content-Security-Policy", POLICY)
+        return response
+
+    return answer

@@ -1,0 +1,98 @@
+"""Where the embedded servers listen and with which passwords: chosen once, remembered in one file under var/.
+
+No server is started here. Settings read `environment()`, so that `manage.py shell` finds a running Echoscope by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from webapp.services.postgres import Postgres
+from webapp.services.redis import Redis
+
+ROOT = Path(__file__).resolve().parents[2]
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Ports and passwords of the embedded servers of one data folder."""
+
+    postgres_port: int
+    postgres_password: str
+    redis_port: int
+    redis_password: str
+
+    def postgres(self, home: Path) -> Postgres:
+        return Postgres(home / "postgres", self.postgres_port, self.postgres_password)
+
+    def redis(self, home: Path) -> Redis:
+        return Redis(home / "redis", self.redis_port, self.redis_password)
+
+
+def home_folder() -> Path:
+    """The folder for all data: ECHOSCOPE_VAR, or var/ in the checkout."""
+    return Path(os.environ.get("ECHOSCOPE_VAR") or ROOT / "var").resolve()
+
+
+def remembered(home: Path) -> Addresses | None:
+    """What was chosen earlier for this data folder, if anything."""
+    try:
+        return Addresses(**json.loads((home / "services.json").read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def choose(home: Path) -> Addresses:
+    """The remembered addresses, with another port where somebody else has taken one meanwhile; remembered again."""
+    kept = remembered(home) or Addresses(0, secrets.token_urlsafe(24), 0, secrets.token_urlsafe(24))
+    chosen = replace(kept, postgres_port=usable_port(kept.postgres_port), redis_port=usable_port(kept.redis_port))
+    home.mkdir(parents=True, exist_ok=True)
+    file = home / "services.json"
+    new = file.with_suffix(".new")
+    new.touch(mode=0o600)
+    new.write_text(json.dumps(asdict(chosen), indent=1), encoding="utf-8")
+    new.replace(file)
+    return chosen
+
+
+def environment(home: Path) -> dict[str, str]:
+    """DATABASE_URL and REDIS_URL of the embedded servers, except those that are set from outside."""
+    known = remembered(home)
+    urls = {} if known is None else {"DATABASE_URL": known.postgres(home).url(), "REDIS_URL": known.redis(home).url()}
+    return {name: os.environ.get(name) or url for name, url in urls.items()}
+
+
+def usable_port(wanted: int = 0) -> int:
+    """`wanted` if it is free on the loopback interface, else any free port."""
+    return wanted if wanted and is_free(wanted) else free_port()
+
+
+def free_port() -> int:
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def is_free(port: int, host: str = LOOPBACK) -> bool:
+    """Whether a server could listen there now."""
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def next_free(first: int, host: str = LOOPBACK, tries: int = 50) -> int | None:
+    """The first free port from `first` upwards, None if there is none among `tries`."""
+    candidates: Iterator[int] = (port for port in range(first, min(first + tries, 65536)) if is_free(port, host))
+    return next(candidates, None)

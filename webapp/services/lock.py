@@ -1,0 +1,51 @@
+"""One running Echoscope for each data folder. The lock is the operating system's, so it never outlives its holder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+class AlreadyRunning(RuntimeError):
+    """Another process serves this data folder. The message says which, and what to do."""
+
+
+class Lock:
+    """Held from `take` to the end of the process. `note` tells others where we are."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._path = home / "running.lock"
+        self._note = home / "running.json"
+
+    def take(self) -> None:
+        """Raises AlreadyRunning when somebody else holds it."""
+        self._home.mkdir(parents=True, exist_ok=True)
+        self._file = self._path.open("w")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunning(self._story()) from None
+        self.note()
+
+    def note(self, **facts: Any) -> None:
+        """Write who we are, for `_story` of a second copy and for tests."""
+        new = self._note.with_suffix(".new")
+        new.write_text(json.dumps({"pid": os.getpid(), **facts}), encoding="utf-8")
+        new.replace(self._note)
+
+    def _story(self) -> str:
+        try:
+            facts = json.loads(self._note.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            facts = {}
+        pid, url = facts.get("pid", "unknown"), facts.get("url")
+        where = f" at {url}" if url else ""
+        return (
+            f"Echoscope is already running{where} (process {pid}) with the data in {self._home}. "
+            f"Use that one, or stop it with Ctrl-C in its terminal or `kill {pid}` and start again. "
+            "For a second one beside it, give it a folder of its own: ECHOSCOPE_VAR=/another/folder make up."
+        )

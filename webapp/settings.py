@@ -1,0 +1,176 @@
+"""Django's settings, all of them taken from the environment with defaults for one machine. No logic of the site."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from webapp import environment
+from webapp.operations import logs
+from webapp.services import addresses
+
+ROOT = Path(__file__).resolve().parent.parent
+ECHOSCOPE_VAR = Path(os.environ.get("ECHOSCOPE_VAR", ROOT / "var")).resolve()
+"""Everything written at run time: runs/<slug>/, the secret key, collected static files."""
+
+EMBEDDED = addresses.environment(ECHOSCOPE_VAR)  # of this folder's own servers, where it has some
+DATABASE_URL = os.environ.get("DATABASE_URL") or EMBEDDED.get("DATABASE_URL", "postgresql:///echoscope")
+REDIS_URL = os.environ.get("REDIS_URL") or EMBEDDED.get("REDIS_URL", "redis://127.0.0.1:6379/0")
+
+DEBUG = environment.switch("ECHOSCOPE_DEBUG", default=False)
+SECRET_KEY = os.environ.get("ECHOSCOPE_SECRET_KEY") or environment.secret_key(ECHOSCOPE_VAR / "secret_key")
+ALLOWED_HOSTS = environment.words("ECHOSCOPE_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = environment.words("ECHOSCOPE_ORIGINS", "")
+ECHOSCOPE_URL = os.environ.get("ECHOSCOPE_URL") or next(iter(CSRF_TRUSTED_ORIGINS), "http://localhost:8000")
+"""Where people reach the site: for addresses in e-mails and alerts, which no request leads to."""
+ECHOSCOPE_ALERT_PRIVATE_HOSTS = environment.words("ECHOSCOPE_ALERT_PRIVATE_HOSTS", "")
+"""Hosts in private networks that alerts may be sent to; * for all of them."""
+
+if environment.switch("ECHOSCOPE_HTTPS", default=False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = True
+    SESSION_COOKIE_SECURE = True
+    CSRF_COOKIE_SECURE = True
+    SECURE_HSTS_SECONDS = 31_536_000
+SESSION_COOKIE_NAME = "echoscope_session"
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "channels",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "webapp",
+    "webapp.teams",
+    "webapp.runs",
+    "webapp.trajectories",
+    "webapp.alerts",
+    "webapp.annotations",
+    "webapp.api",
+]
+MIDDLEWARE = [
+    "webapp.operations.requests.observe",
+    "django.middleware.security.SecurityMiddleware",
+    "webapp.security.content_security_policy",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+]
+ROOT_URLCONF = "webapp.urls"
+ASGI_APPLICATION = "webapp.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "webapp.annotations.context.unread_mentions",
+            ],
+        },
+    },
+]
+
+DATABASES = {
+    "default": environment.database(DATABASE_URL) | {"CONN_HEALTH_CHECKS": True},
+}
+if environment.switch("ECHOSCOPE_DB_POOL", default=False):  # asgi.py turns it on; a worker forks, no pool survives that
+    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 16, "timeout": 10}
+else:
+    DATABASES["default"]["CONN_MAX_AGE"] = 600
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_USER_MODEL = "teams.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "login"
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+
+ECHOSCOPE_MAIL = bool(os.environ.get("ECHOSCOPE_EMAIL_URL"))
+"""Whether mail leaves this site; otherwise it is written to the log, and pages say so."""
+MAIL = environment.mail(os.environ.get("ECHOSCOPE_EMAIL_URL", ""))
+EMAIL_BACKEND, EMAIL_HOST, EMAIL_PORT = MAIL.backend, MAIL.host, MAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = MAIL.user, MAIL.password
+EMAIL_USE_TLS, EMAIL_USE_SSL, EMAIL_TIMEOUT = MAIL.starttls, MAIL.tls, 15
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = os.environ.get("ECHOSCOPE_EMAIL_FROM", "echoscope@localhost")
+
+ACCOUNT_ADAPTER = "webapp.teams.adapters.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "optional" if ECHOSCOPE_MAIL else "none"
+ACCOUNT_CHANGE_EMAIL = True
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
+ACCOUNT_EMAIL_SUBJECT_PREFIX = "Echoscope: "
+ACCOUNT_SESSION_REMEMBER = True
+SOCIALACCOUNT_ADAPTER = "webapp.teams.adapters.SocialAdapter"
+SOCIALACCOUNT_PROVIDERS = environment.openid("ECHOSCOPE_OIDC")
+SOCIALACCOUNT_OPENID_CONNECT_URL_PREFIX = ""
+SOCIALACCOUNT_LOGIN_ON_GET = True  # a link: the policy of our pages lets no form lead to another site
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = environment.switch("ECHOSCOPE_OIDC_TRUST_EMAIL", default=False)
+SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = SOCIALACCOUNT_EMAIL_AUTHENTICATION
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [ROOT / "static"]
+STATIC_ROOT = ECHOSCOPE_VAR / "static"
+WHITENOISE_USE_FINDERS = DEBUG or not STATIC_ROOT.exists()  # before collectstatic, files are served where they lie
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
+}
+
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_connect_timeout": 2}], "prefix": "echoscope"},
+    },
+}
+
+CELERY_BROKER_URL = environment.broker(REDIS_URL)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "global_keyprefix": "echoscope:"}
+CELERY_TASK_DEFAULT_QUEUE = "training"
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = False  # the message only wakes a worker up; the lease in PostgreSQL is the lock
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.2}
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_DISABLE_PREFETCH = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULE_FILENAME = str(ECHOSCOPE_VAR / "beat-schedule")
+
+LOGGING = logs.configuration(
+    os.environ.get("ECHOSCOPE_LOG_FORMAT", "line"), os.environ.get("ECHOSCOPE_LOG_LEVEL", "INFO")
+)
+ECHOSCOPE_METRICS_TOKEN = os.environ.get("ECHOSCOPE_METRICS_TOKEN", "")
+ECHOSCOPE_UPLOAD_BYTES = int(os.environ.get("ECHOSCOPE_UPLOAD_MB", "256")) * 1024 * 1024
+"""How much of a journal the API takes in one request, counted after unpacking."""

@@ -1,0 +1,15 @@
+"""Public names: short, random, unguessable, safe in addresses and easy to read aloud. Never the primary key."""
+
+import secrets
+
+ALPHABET = "23456789abcdefghjkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"  # without look-alikes: 0 O 1 l I i o
+
+
+def slug() -> str:
+    """A public id: 12 characters, 69 bits."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(12))
+
+
+def token() -> str:
+    """A secret that opens a door by itself: 24 characters, 138 bits."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(24))

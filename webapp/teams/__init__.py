@@ -1,0 +1,1 @@
+"""Users, teams and who may do what. Nothing about runs."""

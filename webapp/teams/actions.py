@@ -1,0 +1,137 @@
+"""Every change of users, teams, memberships, invitations and API tokens. Who may ask for it is decided in access.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.teams import tokens
+from webapp.teams.models import ApiToken, Invitation, Membership, Team, User
+
+LASTS = timedelta(days=7)
+"""An invitation."""
+
+
+class TeamRefused(ValueError):
+    """The change would leave a team without an admin, or came too late. The message says so in words."""
+
+
+def do_create_user(username: str, password: str | None = None, email: str = "") -> User:
+    """A new person. Without a password they cannot log in until somebody sets one."""
+    return User.objects.create_user(username=username, email=email, password=password)
+
+
+@transaction.atomic
+def do_create_team(name: str, owner: User) -> Team:
+    """A new team with `owner` as its admin."""
+    team = Team.objects.create(name=name.strip() or f"{owner.username}'s team")
+    Membership.objects.create(team=team, user=owner, role=Membership.Role.ADMIN)
+    return team
+
+
+@transaction.atomic
+def do_set_role(team: Team, user: User, role: Membership.Role) -> Membership:
+    """Take the user into the team, or give a member another role. Raises TeamRefused for the last admin.
+
+    Who stops being an admin takes the invitations they made along.
+    """
+    before = _lock(team).memberships.filter(user=user).first()
+    if before is not None and before.role == Membership.Role.ADMIN and role != Membership.Role.ADMIN:
+        _require_another_admin(team, user)
+        _revoke_invitations(team, user)
+    membership, _ = Membership.objects.update_or_create(team=team, user=user, defaults={"role": role})
+    return membership
+
+
+@transaction.atomic
+def do_remove_member(team: Team, user: User) -> None:
+    """Take the user out of the team; their tokens and invitations for it end. What they made stays the team's.
+
+    Raises TeamRefused for the last admin.
+    """
+    membership = _lock(team).memberships.filter(user=user).first()
+    if membership is None:
+        return
+    if membership.role == Membership.Role.ADMIN:
+        _require_another_admin(team, user)
+    membership.delete()
+    _revoke_invitations(team, user)
+    ApiToken.objects.filter(team=team, user=user, revoked_at__isnull=True).update(revoked_at=timezone.now())
+
+
+def _lock(team: Team) -> Team:
+    """Changes of a team's members happen one after the other, so that two admins cannot remove each other."""
+    return Team.objects.select_for_update().get(pk=team.pk)
+
+
+def _require_another_admin(team: Team, user: User) -> None:
+    if not team.memberships.filter(role=Membership.Role.ADMIN).exclude(user=user).exists():
+        raise TeamRefused(f"{user.username} is the last admin of {team.name}. Make somebody else an admin first.")
+
+
+def _revoke_invitations(team: Team, author: User) -> None:
+    Invitation.objects.open(timezone.now()).filter(team=team, author=author).update(revoked_at=timezone.now())
+
+
+def do_change_team(team: Team, name: str, retention_days: int | None) -> None:
+    """Another name, and after how many days training trajectories are thinned (None: never)."""
+    Team.objects.filter(pk=team.pk).update(name=name, retention_days=retention_days)
+    team.refresh_from_db()
+
+
+def do_rename_user(user: User, username: str) -> None:
+    """Another name to log in with and to be mentioned by. The database refuses one that is taken."""
+    User.objects.filter(pk=user.pk).update(username=username)
+    user.refresh_from_db()
+
+
+def do_invite(team: Team, author: User, role: Membership.Role, email: str = "") -> Invitation:
+    """A link by which one person can join within a week. Sending it is the caller's business."""
+    return Invitation.objects.create(
+        team=team, author=author, role=role, email=email, expires_at=timezone.now() + LASTS
+    )  # fmt: skip
+
+
+def do_revoke_invitation(invitation: Invitation) -> None:
+    """Close it for good. One that was accepted stays accepted."""
+    Invitation.objects.open(timezone.now()).filter(pk=invitation.pk).update(revoked_at=timezone.now())
+    invitation.refresh_from_db()
+
+
+@transaction.atomic
+def do_accept_invitation(invitation: Invitation, user: User) -> Membership:
+    """Into the team with the role of the invitation, which is spent. Raises TeamRefused if it is not open.
+
+    Who is in the team already keeps their role, and the invitation stays open for whom it was meant.
+    """
+    member = Membership.objects.filter(team_id=invitation.team_id, user=user).first()
+    if member is not None:
+        return member
+    now = timezone.now()
+    if not Invitation.objects.open(now).filter(pk=invitation.pk).update(accepted_at=now, accepted_by=user):
+        raise TeamRefused("This invitation was used or revoked meanwhile, or it is older than a week.")
+    return Membership.objects.create(team_id=invitation.team_id, user=user, role=invitation.role)
+
+
+def do_create_token(
+    team: Team, user: User, name: str, scopes: Iterable[str], expires_at: datetime | None = None
+) -> tuple[ApiToken, str]:
+    """A key for the user's programs in the team, and its secret, which nobody can be told again."""
+    chosen = [scope for scope in ApiToken.SCOPES if scope in set(scopes)]
+    if not chosen:
+        raise ValueError(f"A token needs at least one scope of {', '.join(ApiToken.SCOPES)}.")
+    secret = tokens.new_secret()
+    token = ApiToken.objects.create(
+        team=team, user=user, name=name.strip() or "Token", prefix=secret[: tokens.SHOWN],
+        digest=tokens.digest(secret), scopes=chosen, expires_at=expires_at,
+    )  # fmt: skip
+    return token, secret
+
+
+def do_revoke_token(token: ApiToken) -> None:
+    """Close the token for good. Closing it again changes nothing."""
+    ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())
+    token.refresh_from_db()

@@ -1,0 +1,59 @@
+"""Users, teams, invitations and tokens in Django's admin, which is entered by the site's own login."""
+
+from allauth.account.decorators import secure_admin_login
+from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from webapp.teams.actions import do_revoke_token
+from webapp.teams.models import ApiToken, Invitation, Membership, Team, User
+
+
+class MembershipInline(admin.TabularInline):
+    model = Membership
+    extra = 0
+    autocomplete_fields = ("user",)
+
+
+@admin.register(Team)
+class TeamAdmin(admin.ModelAdmin):
+    list_display = ("name", "slug", "created_at")
+    search_fields = ("name", "slug")
+    inlines = (MembershipInline,)
+
+
+class ReadOnly(admin.ModelAdmin):
+    """To look at: made and changed only on the pages of teams."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+
+@admin.register(Invitation)
+class InvitationAdmin(ReadOnly):
+    list_display = ("team", "role", "email", "author", "created_at", "expires_at", "accepted_by", "revoked_at")
+    list_select_related = ("team", "author", "accepted_by")
+    exclude = ("token",)
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ReadOnly):
+    list_display = ("name", "prefix", "team", "user", "scopes", "last_used_at", "expires_at", "revoked_at")
+    list_select_related = ("team", "user")
+    search_fields = ("name", "prefix", "user__username")
+    exclude = ("digest",)
+    actions = ("revoke",)
+
+    @admin.action(description="Revoke the selected tokens", permissions=["delete"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
+        for token in queryset:
+            do_revoke_token(token)
+
+
+admin.site.register(User, UserAdmin)
+# The site's own login counts failed attempts; a second one beside it would not.
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]

@@ -1,0 +1,132 @@
+"""Users, teams, memberships, invitations and API tokens. What a role allows is decided in access.py."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.db.models import F, Q
+
+from webapp import slugs
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+
+class User(AbstractUser):
+    """A person with a login."""
+
+
+class TeamQuerySet(models.QuerySet["Team"]):
+    def visible_to(self, user: User | AnonymousUser) -> TeamQuerySet:
+        """Teams the user belongs to."""
+        return self.filter(memberships__user_id=user.pk) if user.is_authenticated else self.none()
+
+    def writable_by(self, user: User | AnonymousUser) -> TeamQuerySet:
+        """Teams in which the user may launch, steer and share."""
+        if not user.is_authenticated:
+            return self.none()
+        return self.filter(memberships__user_id=user.pk, memberships__role__in=Membership.WRITERS)
+
+
+class Team(models.Model):
+    """Everything belongs to a team."""
+
+    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    name = models.CharField(max_length=120)
+    retention_days = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="Training trajectories of ended runs are thinned after so many days; empty = never.",
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = TeamQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    """A user's place in a team. Viewers read, members launch and share, admins also manage the team."""
+
+    class Role(models.TextChoices):
+        VIEWER = "viewer", "Viewer"
+        MEMBER = "member", "Member"
+        ADMIN = "admin", "Admin"
+
+    WRITERS = (Role.MEMBER, Role.ADMIN)
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=10, choices=Role.choices, default=Role.MEMBER)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "user"], name="one_membership_per_team")]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.team} as {self.get_role_display()}"
+
+
+class InvitationQuerySet(models.QuerySet["Invitation"]):
+    def open(self, now: datetime) -> InvitationQuerySet:
+        """Neither accepted, nor revoked, nor expired."""
+        return self.filter(accepted_at__isnull=True, revoked_at__isnull=True, expires_at__gt=now)
+
+
+class Invitation(models.Model):
+    """A link by which one person joins a team, once. Who has none cannot sign up."""
+
+    token = models.CharField(max_length=32, unique=True, default=slugs.token, editable=False)
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="invitations")
+    author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="invitations_made")
+    email = models.EmailField(blank=True, help_text="Where it was sent; empty for a link that was handed over.")
+    role = models.CharField(max_length=10, choices=Membership.Role.choices, default=Membership.Role.MEMBER)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True, blank=True)
+    accepted_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="invitations_accepted"
+    )
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = InvitationQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return f"invitation to {self.team} as {self.get_role_display()}"
+
+
+class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
+    def open(self, now: datetime) -> ApiTokenQuerySet:
+        """Neither revoked nor expired."""
+        return self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=now), revoked_at__isnull=True)
+
+    def usable(self, now: datetime) -> ApiTokenQuerySet:
+        """Open, and of an active user who is still in the team."""
+        return self.open(now).filter(user__is_active=True, team__memberships__user_id=F("user_id"))
+
+
+class ApiToken(models.Model):
+    """A key for programs: it may do in one team what its scopes and its owner's role both allow."""
+
+    READ, WRITE = "read", "write"
+    SCOPES = (READ, WRITE)
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="api_tokens")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=12, db_index=True, help_text="How the secret begins, to recognise it by.")
+    digest = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the secret, which is kept nowhere.")
+    scopes = models.JSONField(default=list, help_text='"read", "write" or both.')
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, help_text="To the minute.")
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ApiTokenQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"

@@ -1,0 +1,21 @@
+"""Finding a trajectory on behalf of a user. What a share link shows is found in shares.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.http import Http404
+
+from webapp.teams.models import User
+from webapp.trajectories.models import Trajectory
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+
+def get_trajectory(user: User | AnonymousUser, slug: str) -> Trajectory:
+    """The trajectory of that slug if the user may see it, with its group, run and team. Raises Http404."""
+    found = Trajectory.objects.visible_to(user).select_related("group", "run__team").filter(slug=slug).first()
+    if found is None:
+        raise Http404("There is no such trajectory, or it belongs to a team you are not in.")
+    return found

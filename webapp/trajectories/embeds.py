@@ -1,0 +1,101 @@
+"""Players inside other people's pages: their address, the HTML that puts them there, and what oEmbed tells of them."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from django.http import HttpRequest, QueryDict
+from django.urls import Resolver404, resolve, reverse
+from django.utils.html import format_html
+
+from webapp.trajectories.models import ShareLink
+from webapp.trajectories.positions import asked, query
+from webapp.trajectories.shares import find_link
+from webapp.trajectories.stories import outcome_of
+
+WIDTH, HEIGHT = 760, 540
+NARROW = 600
+"""Below this width the player stands above the thought and needs another height."""
+NARROW_HEIGHT = 780
+PICTURE = (1200, 630)
+CACHE_SECONDS = 3600
+OPTIONS = ("autoplay", "theme")
+
+
+def size_for(most_wide: int | None, most_high: int | None) -> tuple[int, int]:
+    """Width and height of a frame within what the page allows."""
+    wide = min(WIDTH, most_wide or WIDTH)
+    high = HEIGHT if wide >= NARROW else NARROW_HEIGHT
+    return wide, min(high, most_high or high)
+
+
+def embed_address(request: HttpRequest, link: ShareLink, options: str) -> str:
+    """`options` is a query such as "?turn=2", or nothing."""
+    return request.build_absolute_uri(reverse("embed", args=[link.token])) + options
+
+
+def embed_code(
+    request: HttpRequest, link: ShareLink, title: str, options: str, size: tuple[int, int] = (WIDTH, HEIGHT)
+) -> str:
+    """The HTML that people paste into their pages."""
+    return format_html(
+        '<iframe src="{}" width="{}" height="{}" title="Echoscope: {}" frameborder="0" loading="lazy"></iframe>',
+        embed_address(request, link, options), *size, title,
+    )  # fmt: skip
+
+
+def link_of(request: HttpRequest, address: str) -> tuple[ShareLink, str] | None:
+    """The open link behind an address of this site, /s/… or /embed/…, and the options in its query; else None."""
+    try:
+        parts = urlsplit(address)
+        found = resolve(parts.path)
+        here = urlsplit(request.build_absolute_uri("/")).netloc
+    except (ValueError, Resolver404):
+        return None
+    if parts.scheme not in ("http", "https") or parts.netloc.lower() != here.lower():
+        return None
+    if found.url_name not in ("shared", "embed"):
+        return None
+    link = find_link(found.kwargs["token"])
+    return None if link is None else (link, embed_options(parse_qs(parts.query)))
+
+
+def embed_options(given: dict[str, list[str]]) -> str:
+    """Of a query only what an embedded player understands, as a query."""
+    single = {name: values[0] for name, values in given.items() if values}
+    position = asked(single)
+    start = query(*position) if position else ""
+    kept = urlencode({name: single[name] for name in OPTIONS if name in single})
+    return f"{start}{'&' if start else '?'}{kept}" if kept else start
+
+
+def rich(request: HttpRequest, link: ShareLink, options: str, given: QueryDict) -> dict[str, Any]:
+    """The answer of the oEmbed protocol, type "rich". Raises ValueError for a size that is no number."""
+    most = (_pixels(given, "maxwidth"), _pixels(given, "maxheight"))
+    wide, high = size_for(*most)
+    title = f"{link.trajectory.group.environment}: {outcome_of(link.trajectory)}"
+    answer: dict[str, Any] = {
+        "version": "1.0",
+        "type": "rich",
+        "title": title,
+        "provider_name": "Echoscope",
+        "provider_url": request.build_absolute_uri("/"),
+        "cache_age": CACHE_SECONDS,
+        "html": embed_code(request, link, title, options, (wide, high)),
+        "width": wide,
+        "height": high,
+    }
+    if PICTURE[0] <= (most[0] or PICTURE[0]) and PICTURE[1] <= (most[1] or PICTURE[1]):
+        picture = request.build_absolute_uri(reverse("shared-picture", args=[link.token]))
+        answer |= {"thumbnail_url": picture, "thumbnail_width": PICTURE[0], "thumbnail_height": PICTURE[1]}
+    return answer
+
+
+def _pixels(given: QueryDict, name: str) -> int | None:
+    text = given.get(name)
+    if not text:
+        return None
+    if not (text.isdecimal() and text.isascii()) or int(text[:6]) == 0:
+        raise ValueError(f"{name} must be a number of pixels above 0, not {text!r}.")
+    return int(text[:6])

@@ -1,0 +1,56 @@
+"""Which requests for a shared page count as somebody's look: once a visitor and day, and no robots.
+
+The visitor's browser remembers that it was counted, in a cookie that says nothing else and goes only to that link. So
+nobody is recognised anywhere, and nothing about visitors is stored here.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from webapp.trajectories.actions import do_count_view
+from webapp.trajectories.models import ShareLink
+
+SEEN = "echoscope_seen"
+AGAIN_AFTER = timedelta(days=1)
+ROBOTS = re.compile(
+    r"bot\b|bot/|crawl|spider|slurp|preview|fetch|scrape|archiver|monitor|validator|facebookexternalhit|embedly|iframely"
+    r"|whatsapp|telegram|skype|discord|slack|vkshare|quora|pinterest|curl|wget|httpie|python|java/|okhttp|go-http|libwww"
+    r"|node\b|axios|lighthouse",
+    re.IGNORECASE,
+)
+PREFETCH = ("Sec-Purpose", "Purpose", "X-Purpose", "X-Moz")
+
+
+def is_look(request: HttpRequest, link: ShareLink) -> bool:
+    """Whether a person opens the link: no robot, no guess of a browser, not its own author, not again the same day."""
+    if request.method != "GET" or SEEN in request.COOKIES:
+        return False
+    agent = request.headers.get("User-Agent", "")
+    if not agent or ROBOTS.search(agent):
+        return False
+    if any("pre" in request.headers.get(name, "").lower() for name in PREFETCH):
+        return False
+    return not (request.user.is_authenticated and request.user.pk == link.author_id)
+
+
+def count_look(request: HttpRequest, response: HttpResponse, link: ShareLink, *, framed: bool = False) -> None:
+    """Count it if it is one, and let the browser remember. In a foreign page's frame only https cookies are kept."""
+    if not is_look(request, link):
+        return
+    do_count_view(link, timezone.now())
+    secure = request.is_secure()
+    response.set_cookie(
+        SEEN,
+        "1",
+        max_age=AGAIN_AFTER,
+        path=request.path,
+        secure=secure or settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="None" if framed and secure else "Lax",
+    )

@@ -1,0 +1,181 @@
+"""Groups, trajectories, turns and share links. They are written by the ingest of a run's journal and by actions.py."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVector, SearchVectorField
+from django.db import models
+from django.db.models import Q
+from django.db.models.fields.json import KT
+from django.db.models.functions import Left
+
+from webapp import slugs
+from webapp.runs.models import Run, readable_by
+from webapp.teams.models import User
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+LONGEST_SEARCHED = 50_000
+"""Characters of a thought that the full-text index knows: PostgreSQL refuses rows whose words take a megabyte."""
+
+
+class Group(models.Model):
+    """Trajectories from the same initial state."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="groups")
+    attempt = models.PositiveIntegerField()
+    iteration = models.PositiveIntegerField()
+    split = models.CharField(max_length=5)
+    suite = models.CharField(max_length=100, blank=True)
+    number = models.PositiveIntegerField(help_text="0-based within iteration, split and suite.")
+    superseded = models.BooleanField(default=False, help_text="Kept for its shares; a later attempt replaced it.")
+    environment = models.CharField(max_length=100)
+    seed = models.BigIntegerField()
+    prompt = models.TextField()
+    board = models.JSONField()
+    hint = models.JSONField(null=True)
+    mean = models.FloatField(null=True)
+    std = models.FloatField(null=True)
+    kept = models.BooleanField(null=True, help_text="Whether the filter let the update learn from it.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "iteration", "split", "suite", "number", "attempt"], name="one_group_per_number"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["run", "-id"], name="group_newest"),
+            models.Index(fields=["run", "seed"], name="group_same_prompt"),
+        ]
+
+    def __str__(self) -> str:
+        return f"group {self.number} of iteration {self.iteration}"
+
+
+class TrajectoryQuerySet(models.QuerySet["Trajectory"]):
+    def visible_to(self, user: User | AnonymousUser) -> TrajectoryQuerySet:
+        """Trajectories of the runs that the user may read."""
+        return self.filter(readable_by(user, "run__"))
+
+    def current(self) -> TrajectoryQuerySet:
+        """Without those that a later attempt replaced."""
+        return self.filter(superseded=False)
+
+
+class Trajectory(models.Model):
+    """One episode: what was read, thought, done and earned, turn by turn."""
+
+    class Status(models.TextChoices):
+        WAITING = "waiting", "Waiting"
+        PLAYING = "playing", "Playing"
+        SUCCESS = "success", "Success"
+        FAILED = "failed", "Failed"
+
+    ENDED = (Status.SUCCESS, Status.FAILED)
+
+    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="trajectories")
+    group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="trajectories")
+    attempt = models.PositiveIntegerField()
+    key = models.CharField(max_length=100, help_text="Its id in the journal.")
+    member = models.PositiveIntegerField(help_text="0-based within the group.")
+    iteration = models.PositiveIntegerField()
+    split = models.CharField(max_length=5)
+    superseded = models.BooleanField(default=False)
+    status = models.CharField(max_length=7, choices=Status.choices, default=Status.WAITING)
+    end = models.CharField(max_length=12, blank=True)
+    total_reward = models.FloatField(default=0.0)
+    turn_count = models.PositiveIntegerField(default=0)
+    action_count = models.PositiveIntegerField(default=0)
+    token_count = models.PositiveIntegerField(default=0)
+    format_error = models.BooleanField(default=False, help_text="At least one turn broke the format.")
+    lost_at = models.JSONField(null=True, help_text="First action after which success was out of reach.")
+    error = models.TextField(blank=True)
+    last_seq = models.PositiveBigIntegerField(default=0, help_text="Its newest event.")
+    finished_seq = models.PositiveBigIntegerField(null=True)
+    pinned = models.BooleanField(default=False, help_text="Kept whatever the retention says.")
+
+    objects = TrajectoryQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "attempt", "key"], name="one_trajectory_per_key")]
+        indexes = [
+            models.Index(fields=["run", "iteration", "split"], name="trajectory_iteration"),
+            models.Index(fields=["run", "total_reward"], name="trajectory_reward"),
+            models.Index(
+                fields=["run", "-finished_seq"], name="trajectory_finished", condition=Q(finished_seq__isnull=False)
+            ),
+            models.Index(fields=["run", "-last_seq"], name="trajectory_playing", condition=Q(status="playing")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.key} of {self.run_id}"
+
+
+class Turn(models.Model):
+    """One dialogue turn, whole as the journal told it, with the columns that lists and filters need."""
+
+    trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="turns")
+    number = models.PositiveIntegerField(help_text="0-based.")
+    seq = models.PositiveBigIntegerField()
+    reward = models.FloatField()
+    format_valid = models.BooleanField()
+    event = models.JSONField(help_text="The journal's turn event.")
+    words = models.GeneratedField(
+        expression=SearchVector(
+            Left(KT("event__thought"), LONGEST_SEARCHED), Left(KT("event__answer"), LONGEST_SEARCHED), config="simple"
+        ),
+        output_field=SearchVectorField(),
+        db_persist=True,
+        help_text="Thought and answer as the full-text search reads them.",
+    )
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [models.UniqueConstraint(fields=["trajectory", "number"], name="one_turn_per_number")]
+        indexes = [GinIndex(fields=["words"], name="turn_words")]
+
+    def __str__(self) -> str:
+        return f"turn {self.number}"
+
+
+class TokenArrays(models.Model):
+    """What a trajectory's tokens looked like to sampler and learner: ids, log-probabilities, entropies, advantages."""
+
+    trajectory = models.OneToOneField(Trajectory, on_delete=models.CASCADE, related_name="token_arrays")
+    data = models.BinaryField(help_text="As the journal packs it.")
+
+    def __str__(self) -> str:
+        return f"tokens of {self.trajectory_id}"
+
+
+class ShareLinkQuerySet(models.QuerySet["ShareLink"]):
+    def open(self, now: datetime) -> ShareLinkQuerySet:
+        """Neither revoked nor expired."""
+        return self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=now), revoked_at__isnull=True)
+
+
+class ShareLink(models.Model):
+    """A link that shows one trajectory to anybody who has it."""
+
+    token = models.CharField(max_length=32, unique=True, default=slugs.token, editable=False)
+    trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="shares")
+    author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="shares")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    turn = models.PositiveIntegerField(null=True, blank=True, help_text="0-based: where the player opens.")
+    action = models.PositiveIntegerField(null=True, blank=True, help_text="0-based, within the turn.")
+    indexable = models.BooleanField(default=False, help_text="Search engines may list it.")
+    views = models.PositiveIntegerField(default=0)
+    last_viewed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ShareLinkQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return f"link to {self.trajectory}"

@@ -1,0 +1,65 @@
+"""A trajectory as a line of positions: each turn's start, then each of its actions, as static/js/steps.js has it.
+
+Turns and actions count from 0 in here and from 1 in addresses, where action 0 is the turn's start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Data = Mapping[str, Any]
+START = -1
+"""The action of a position at a turn's start."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a trajectory stands after an action, or at the start of a turn. `turn_data` is None without any turn."""
+
+    turn: int
+    action: int
+    board: Data
+    turn_data: Data | None
+
+
+def positions(played: Data) -> list[Position]:
+    """All of them, in order; one that has no turns has its initial state."""
+    board: Data = played["board"]
+    found: list[Position] = []
+    for turn in played["turns"]:
+        found.append(Position(turn["turn"], START, board, turn))
+        for number, record in enumerate(turn["actions"]):
+            board = record.get("board") or board
+            found.append(Position(turn["turn"], number, board, turn))
+    return found or [Position(0, START, board, None)]
+
+
+def at(line: list[Position], turn: int, action: int) -> Position:
+    """The position; the nearest one before it where there is none."""
+    before = [step for step in line if (step.turn, step.action) <= (turn, action)]
+    return before[-1] if before else line[0]
+
+
+def telling(played: Data) -> tuple[int, int]:
+    """The position that says most about a trajectory in one picture: the turn that lost it, else its last one."""
+    lost = played.get("lost_at")
+    if lost:
+        return lost["turn"], START
+    return (played["turns"][-1]["turn"], START) if played["turns"] else (0, START)
+
+
+def asked(query: Mapping[str, str]) -> tuple[int, int] | None:
+    """The position that a query such as `turn=2&action=3` names, counted from 0; None where it names none."""
+    turn, action = _count(query.get("turn")), _count(query.get("action"))
+    return None if turn is None else (max(1, turn) - 1, (action or 0) - 1)
+
+
+def query(turn: int, action: int) -> str:
+    """The query of a position's permalink."""
+    return f"?turn={turn + 1}" + (f"&action={action + 1}" if action >= 0 else "")
+
+
+def _count(text: str | None) -> int | None:
+    return int(text[:6]) if text and text.isdecimal() and text.isascii() else None
