@@ -62,7 +62,11 @@ async function refresh() {
     return;
   }
   stale = false;
-  await htmx.ajax("GET", panel.dataset.annotations ?? "", { target: "#annotation-state", swap: "outerHTML" });
+  try {
+    await htmx.ajax("GET", panel.dataset.annotations ?? "", { target: "#annotation-state", swap: "outerHTML" });
+  } catch {
+    stale = true; // the server is away: what happened meanwhile is fetched with the next thing that happens
+  }
 }
 
 /** @param {number} turn */

@@ -7,6 +7,7 @@
 
 import { Chart } from "./curves.js";
 import { download, picture } from "./chart_files.js";
+import { answer } from "./fetching.js";
 import { compress } from "./series.js";
 import { need } from "./svg.js";
 import { percent, short } from "./words.js";
@@ -171,14 +172,13 @@ export class CurveBoard {
     }
     const { asked, axis, range } = this;
     const address = this.root.dataset.curves ?? "";
-    const response = await fetch(`${address}${address.includes("?") ? "&" : "?"}${query}`).catch(() => null);
+    const data = await answer(`${address}${address.includes("?") ? "&" : "?"}${query}`);
     if (asked !== this.asked || axis !== this.axis || range !== this.range) return;
-    if (!response?.ok) {
+    if (!data) {
       this.say("The curves could not be fetched; trying again.");
       window.setTimeout(() => this.#fetchSoon(), 4000);
       return;
     }
-    const data = await response.json();
     for (const card of missing) {
       const names = [card.name, ...Object.values(card.partners)];
       card[part ? "part" : "whole"] = { stride: data.stride, points: pointsOf(data.runs, names) };

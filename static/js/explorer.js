@@ -5,6 +5,7 @@
  */
 
 import { countAll } from "./explorer_counts.js";
+import { answer } from "./fetching.js";
 import { onKey } from "./page.js";
 import { need, setText } from "./svg.js";
 import { percent, plural, signed } from "./words.js";
@@ -66,10 +67,10 @@ function showSoon() {
 function askSoon() {
   asking ||= window.setTimeout(async () => {
     const before = counts;
-    const response = await fetch(`${form.dataset.counts}${location.search}`).catch(() => null);
+    const now = await answer(`${form.dataset.counts}${location.search}`);
     asking = 0;
-    if (!response?.ok || before !== counts) return; // the list was replaced meanwhile, with counts of its own
-    start(await response.json());
+    if (!now || before !== counts) return; // the list was replaced meanwhile, with counts of its own
+    start(now);
     show();
   }, ASK_AGAIN * (0.75 + Math.random() / 2));
 }

@@ -3,6 +3,7 @@
 
 import { BoardView } from "./board.js";
 import { Chart, evaluationLine, onIterations } from "./curves.js";
+import { answer } from "./fetching.js";
 import { copy, onKey, openHelp } from "./page.js";
 import { Player } from "./player.js";
 import { locate, reduce } from "./reducer.js";
@@ -92,12 +93,12 @@ function take(frame) {
 
 async function resync() {
   resyncing = true;
-  const response = await fetch(`/runs/${state.run.slug}/snapshot.json`).catch(() => null);
-  if (!response?.ok) {
+  const snapshot = await answer(`/runs/${state.run.slug}/snapshot.json`);
+  if (!snapshot) {
     window.setTimeout(resync, 2000 + 2000 * Math.random());
     return;
   }
-  state = await response.json();
+  state = snapshot;
   resyncing = false;
   document.dispatchEvent(new CustomEvent("runreloaded"));
   stage.follow();
@@ -256,9 +257,9 @@ function hover(member, cell) {
     const key = `${member.turns} ${member.status}`;
     let known = seen.get(member.id);
     if (known?.key !== key) {
-      const response = await fetch(`/t/${member.slug}.json`);
-      if (!response.ok) return;
-      known = { key, data: await response.json() };
+      const data = await answer(`/t/${member.slug}.json`);
+      if (!data) return;
+      known = { key, data };
       seen.set(member.id, known);
       if (seen.size > 16) seen.delete(/** @type {string} */ (seen.keys().next().value));
     }

@@ -4,6 +4,7 @@
  * know yet. How a trajectory is shown is the player's business.
  */
 
+import { answer } from "./fetching.js";
 import { locate, reduceAll } from "./reducer.js";
 
 /** @typedef {import("./types.js").Snapshot} Snapshot */
@@ -105,15 +106,13 @@ export class Stage {
   async #fetch(slug, id) {
     const pending = { slug, events: /** @type {Event[]} */ ([]) };
     this.pending = pending;
-    try {
-      const response = await fetch(`/t/${slug}.json`);
-      if (!response.ok || this.pending !== pending) return;
-      this.#put({ ...(await response.json()), id });
-      const state = this.page.get();
-      this.page.set({ ...reduceAll({ ...state, seq: -1 }, pending.events), ...keepAllBut(state) });
-    } finally {
-      if (this.pending === pending) this.pending = null;
-    }
+    const trajectory = await answer(`/t/${slug}.json`);
+    if (this.pending !== pending) return;
+    this.pending = null;
+    if (!trajectory) return;
+    this.#put({ ...trajectory, id });
+    const state = this.page.get();
+    this.page.set({ ...reduceAll({ ...state, seq: -1 }, pending.events), ...keepAllBut(state) });
   }
 }
 

@@ -14,7 +14,10 @@ from webapp.settings import ROOT
 
 
 def evaluate(module: str, expression: str, data: Any) -> Any:
-    """The value of `expression`, in which `data` and everything that static/js/<module> exports are known."""
+    """The value of `expression`, in which `data` and everything that static/js/<module> exports are known.
+
+    Of a promise the value that it comes to.
+    """
     node = shutil.which("node") or str(find()[0])
     address = json.dumps((ROOT / "static" / "js" / module).as_uri())
     code = f"""
@@ -22,7 +25,7 @@ def evaluate(module: str, expression: str, data: Any) -> Any:
         let text = "";
         for await (const part of process.stdin) text += part;
         const data = JSON.parse(text);
-        const value = new Function("data", ...Object.keys(module), {json.dumps("return " + expression)})(
+        const value = await new Function("data", ...Object.keys(module), {json.dumps("return " + expression)})(
             data, ...Object.values(module));
         process.stdout.write(JSON.stringify(value ?? null));
     """

@@ -1,0 +1,43 @@
+"""What a page does with answers that do not come, or come in part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+from tests.webapp.javascript import evaluate
+
+
+class Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        whole = b'{"turns": 3}'
+        self.send_response(404 if self.path == "/gone" else 200)
+        self.send_header("Content-Length", str(len(whole)))
+        self.end_headers()
+        self.wfile.write(whole[:5] if self.path == "/cut" else whole)
+        self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(("path", "found"), [("/whole", {"turns": 3}), ("/gone", None), ("/cut", None)])
+def test_only_a_whole_answer_counts(site: str, path: str, found: object) -> None:
+    assert evaluate("fetching.js", "answer(data)", site + path) == found
+
+
+def test_a_server_that_is_away_is_no_error(site: str) -> None:
+    away = site.rsplit(":", 1)[0] + ":9"
+    assert evaluate("fetching.js", "answer(data)", away) is None
