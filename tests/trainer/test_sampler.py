@@ -136,6 +136,21 @@ def test_rows_may_pause_and_come_back(model):
         same([dict(alone.generate({0: prompt}))[0] for prompt, _ in expected], [response for _, response in expected])
 
 
+def test_rows_added_while_others_are_continued_say_what_they_say_turn_by_turn(model):
+    sampler, params = Eager(model), SamplingParams(max_tokens=9)
+    by_turn = sampler.session(range(6), params)
+    expected = list(by_turn.generate(dict(enumerate(PROMPTS))))
+    expected += list(by_turn.generate({row: LATER[row] for row in (0, 2, 3, 5)}))
+    at_once = sampler.session(range(6), params)
+    heard = []
+    for row, response in at_once.generate(dict(enumerate(PROMPTS))):
+        heard.append((row, response))
+        if row in (0, 2, 3, 5) and len([1 for other, _ in heard if other == row]) == 1:
+            at_once.add(row, LATER[row])
+    assert [row for row, _ in heard] == [row for row, _ in expected]
+    same([response for _, response in heard], [response for _, response in expected])
+
+
 def test_a_shared_prompt_read_once_gives_the_same_as_read_separately(model):
     seeds = list(range(8))
     shared = [PROMPTS[0]] * 4 + [PROMPTS[2]] * 4

@@ -131,6 +131,18 @@ class TransformersSampler:
     ) -> TransformersSession:
         return TransformersSession(self, seeds, params, listener)
 
+    def refresh(self) -> None:
+        """Nothing to do: the weights are the learner's own."""
+
+    def rest(self) -> None:
+        """Nothing to free: what a rollout holds goes with its session."""
+
+    def wake(self) -> None:
+        """Nothing to take back."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
 
 class TransformersSession:
     """Dialogues whose keys and values stay in this process. See `trainer.samplers.base.Session`."""
@@ -145,16 +157,26 @@ class TransformersSession:
         self.pending: list[list[int]] = [[] for _ in seeds]  # by row: sampled last, not yet in the cache
         self.held: list[list[int]] = [[] for _ in seeds]  # by row: everything in the cache, in order
         self.restarted: set[int] = set()
+        self.added: dict[int, list[int]] = {}
         self.device = sampler.model.device
 
     def restart(self, row: int) -> None:
         self.restarted.add(row)
 
+    def add(self, row: int, ids: list[int]) -> None:
+        """Its turn comes when the present round is over, in the order of the rows' numbers."""
+        self.added[row] = ids
+
     @torch.inference_mode()
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
+        waiting = dict(prompts)
+        while waiting:
+            yield from self._round(waiting)
+            waiting, self.added = dict(sorted(self.added.items())), {}
+
+    def _round(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
+        """One response for each of the rows."""
         rows = list(prompts)
-        if not rows:
-            return
         store = self.store
         for slot, row in enumerate(rows):
             store.swap(slot, store.slot_of[row])
