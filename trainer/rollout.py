@@ -48,7 +48,7 @@ class WorldsFailedError(RuntimeError):
 
 @dataclass
 class Player:
-    """Plays rounds of turns until every trajectory of the given groups has ended.
+    """Plays turns until every trajectory of the given groups has ended.
 
     `tell` receives events in the order in which things happen; `stop` is asked between turns. `close` ends what plays
     beside this process.
@@ -99,7 +99,7 @@ class Player:
                 min_p=rollout.min_p if split == "train" else 0.0,
                 max_tokens=rollout.max_response_tokens,
             )
-            self._rounds(table, params, listener)
+            self._turns(table, params, listener)
         finally:
             for episode in table.episodes:
                 episode.env.close()
@@ -127,34 +127,33 @@ class Player:
             self._worlds[kind] = Worlds(environment)
         return kind
 
-    def _rounds(
+    def _turns(
         self,
         table: _Table,
         params: SamplingParams,
         listener: Callable[[Sequence[str], Callable[[int], int]], Listener] | None,
     ) -> None:
-        """Turn after turn for everybody who is still playing."""
+        """Turn after turn for everybody who is still playing; nobody waits for another unless the sampler does."""
         episodes = table.episodes
         names = [episode.trajectory.id for episode in episodes]
         watcher = listener(names, lambda row: len(episodes[row].trajectory.turns)) if listener else None
         session = self.sampler.session(table.seeds, params, watcher)
-        playing, tokens = list(range(len(episodes))), 0
-        done = len(table.trajectories) - len(episodes)
-        while playing:
-            for row in playing:
-                if episodes[row].restarts:
+        done, tokens = len(table.trajectories) - len(episodes), 0
+        for row, response in session.generate({row: episode.prompt() for row, episode in enumerate(episodes)}):
+            episode = episodes[row]
+            events: list[Event] = [episode.receive(response)]
+            tokens += len(response.ids)
+            if episode.ended:
+                events.append(episode.finished())
+                episode.env.close()
+                done += 1
+            self.tell(*events)
+            self.progress(done, tokens)
+            self._stop_if_asked(episodes)
+            if not episode.ended:
+                if episode.restarts:
                     session.restart(row)
-            for row, response in session.generate({row: episodes[row].prompt() for row in playing}):
-                events: list[Event] = [episodes[row].receive(response)]
-                tokens += len(response.ids)
-                if episodes[row].ended:
-                    events.append(episodes[row].finished())
-                    episodes[row].env.close()
-                    done += 1
-                self.tell(*events)
-                self.progress(done, tokens)
-                self._stop_if_asked(episodes)
-            playing = [row for row in playing if not episodes[row].ended]
+                session.add(row, episode.prompt())
 
     def _stop_if_asked(self, episodes: Sequence[Episode]) -> None:
         if self.stop():

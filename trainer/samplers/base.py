@@ -62,12 +62,18 @@ class Session(Protocol):
         """Forget what the row holds: its next prompt is read from the first token on. Its random draws go on."""
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
-        """Append new tokens to some rows and sample a response for each.
+        """Append new tokens to some rows and sample a response for each; goes on until nobody is left to answer.
 
         Args:
             prompts: row → ids to append to what the row already holds (its own earlier responses included).
         Yields:
-            (row, response) as each row finishes, in the order in which they do.
+            (row, response) as each row finishes, in the order in which they do; rows that were added since included.
+        """
+
+    def add(self, row: int, ids: list[int]) -> None:
+        """Give a row its next prompt while `generate` is being iterated; the row must have had its response.
+
+        When it is read is the engine's choice: at once, or when everybody of the present round has answered.
         """
 
 
@@ -76,3 +82,15 @@ class Sampler(Protocol):
 
     def session(self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None = None) -> Session:
         """Start dialogues; `seeds[row]` alone decides the row's random draws, whatever plays beside it."""
+
+    def refresh(self) -> None:
+        """The learner's weights have changed: sessions from now on are played with the new ones."""
+
+    def rest(self) -> None:
+        """Leave the device to the learner, as far as the engine can; no session is open."""
+
+    def wake(self) -> None:
+        """Take the device back before the next session. Harmless when awake."""
+
+    def close(self) -> None:
+        """End what was started for this sampler; it cannot be used afterwards."""

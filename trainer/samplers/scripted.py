@@ -28,20 +28,43 @@ class ScriptedSampler:
         self.restarts = [[] for _ in seeds]
         return ScriptedSession(self)
 
+    def refresh(self) -> None:
+        """A script has no weights."""
+
+    def rest(self) -> None:
+        """It holds no device."""
+
+    def wake(self) -> None:
+        """It holds no device."""
+
+    def close(self) -> None:
+        """It started nothing."""
+
 
 class ScriptedSession:
     """Dialogues read from a script. See `trainer.samplers.base.Session`."""
 
     def __init__(self, sampler: ScriptedSampler) -> None:
         self.sampler = sampler
+        self.added: dict[int, list[int]] = {}
 
     def restart(self, row: int) -> None:
         self.sampler.restarts[row].append(len(self.sampler.read[row]))
 
+    def add(self, row: int, ids: list[int]) -> None:
+        self.added[row] = ids
+
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
-        for row, ids in prompts.items():
-            turn = len(self.sampler.read[row])
-            self.sampler.read[row].append(list(ids))
-            if turn >= len(self.sampler.responses[row]):
-                raise ValueError(f"the script of dialogue {row} ends after {turn} turns, but the episode goes on")
-            yield row, self.sampler.responses[row][turn]
+        """Rounds, as an engine has them that answers everybody before anybody is answered again."""
+        waiting = dict(prompts)
+        while waiting:
+            for row, ids in waiting.items():
+                yield row, self._say(row, ids)
+            waiting, self.added = dict(sorted(self.added.items())), {}
+
+    def _say(self, row: int, ids: list[int]) -> Sampled:
+        turn = len(self.sampler.read[row])
+        self.sampler.read[row].append(list(ids))
+        if turn >= len(self.sampler.responses[row]):
+            raise ValueError(f"the script of dialogue {row} ends after {turn} turns, but the episode goes on")
+        return self.sampler.responses[row][turn]
