@@ -41,7 +41,10 @@ DRAIN = 3.0  # seconds for the last lines to arrive
 
 @dataclass(frozen=True)
 class Cell:
-    """One rate and one number of sockets. Times in milliseconds, memory in MiB at the beginning and at the end."""
+    """One rate and one number of sockets.
+
+    Times in milliseconds, memory in MiB at the beginning and at the end, processor time as a share of one core.
+    """
 
     rate: int
     sockets: int
@@ -57,6 +60,8 @@ class Cell:
     web_after: float = 0.0
     ingest_before: float = 0.0
     ingest_after: float = 0.0
+    web_cpu: float = 0.0
+    ingest_cpu: float = 0.0
     dom_p50: float | None = None
     dom_p99: float | None = None
     heap_before: float | None = None
@@ -72,14 +77,16 @@ class Cell:
         return (
             f"| {self.rate:,} | {self.sockets} | {self.events:,} | {self.p50:,.0f} ms | {self.p99:,.0f} ms | "
             f"{self.max:,.0f} ms | {self.missing} / {self.twice} | {self.web_before:,.0f} → {self.web_after:,.0f} | "
-            f"{self.ingest_before:,.0f} → {self.ingest_after:,.0f} | {dom} | {heap} | {peer} |"
+            f"{self.ingest_before:,.0f} → {self.ingest_after:,.0f} | {self.web_cpu:.0%} / {self.ingest_cpu:.0%} | "
+            f"{dom} | {heap} | {peer} |"
         )
 
 
-HEADER = (
-    "| events/s | sockets | events | p50 | p99 | longest | missing / twice | web, MiB | ingest, MiB | DOM p50 / p99 | "
-    "page, MiB | peer: p99 |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
-)
+COLUMNS = (
+    "events/s", "sockets", "events", "p50", "p99", "longest", "missing / twice", "web, MiB", "ingest, MiB",
+    "core: web / ingest", "DOM p50 / p99", "page, MiB", "peer: p99",
+)  # fmt: skip
+HEADER = f"| {' | '.join(COLUMNS)} |\n|{' ---: |' * len(COLUMNS)}"
 
 
 def resident(pid: int) -> float:
@@ -88,6 +95,12 @@ def resident(pid: int) -> float:
         if line.startswith("VmRSS"):
             return int(line.split()[1]) / 1024
     return 0.0
+
+
+def busy(pid: int) -> float:
+    """Seconds of processor time the process has taken so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -175,9 +188,11 @@ def measure(cell: Cell, seconds: float, source: Path | None, cookie: str, browse
         ingest.stdout.readline()
         watch.stdout.readline()
         before = resident(served), resident(ingest.pid)
+        work = busy(served), busy(ingest.pid)
         write = ["--journal", str(run.folder / "journal.jsonl"), "--rate", str(cell.rate), "--seconds", str(seconds)]
         with page(port, run.slug, cookie, browser) as seen, part("write", *write, *story, *common) as writer:
             writer.wait(seconds + 120)
+            work = busy(served) - work[0], busy(ingest.pid) - work[1]
             time.sleep(DRAIN)
             shown, heap = seen()
         after = resident(served), resident(ingest.pid)
@@ -187,7 +202,8 @@ def measure(cell: Cell, seconds: float, source: Path | None, cookie: str, browse
     ages = [1000 * age for age in finished_ages(run, shown)]
     return replace(
         cell, events=events, **told, web_before=before[0], web_after=after[0], ingest_before=before[1],
-        ingest_after=after[1], dom_p50=statistics.median(ages) if ages else None,
+        ingest_after=after[1], web_cpu=work[0] / seconds, ingest_cpu=work[1] / seconds,
+        dom_p50=statistics.median(ages) if ages else None,
         dom_p99=statistics.quantiles(ages, n=100)[-1] if len(ages) > 1 else None,
         heap_before=heap[0] if heap else None, heap_after=heap[1] if heap else None,
     )  # fmt: skip

@@ -121,20 +121,24 @@ class Watcher:
     def __init__(self) -> None:
         self.cursor = 0
         self.missing = self.twice = self.resyncs = 0
+        self.greeted = False
         self.ages: list[np.ndarray] = []
 
-    def hear(self, text: str, written: np.ndarray) -> None:
+    def hear(self, text: str, written: np.ndarray) -> bool:
+        """Take in a frame. Whether it was the first hello: only now the server has admitted this socket."""
         now = time.monotonic()
         match = HEAD.match(text)
         if match is None:
             self.resyncs += text.startswith('{"type": "resync"')
-            return
+            greeted, self.greeted = self.greeted, self.greeted or text.startswith('{"type": "hello"')
+            return self.greeted and not greeted
         first, last = int(match[1]), int(match[2])
         if self.cursor:
             self.missing += max(0, first - self.cursor - 1)
             self.twice += max(0, self.cursor + 1 - first)
         self.cursor = last
         self.ages.append(now - written[first : last + 1])
+        return False
 
 
 async def watch(url: str, cookie: str, sockets: int, shared: Path, events: int) -> None:
@@ -157,9 +161,9 @@ async def watch(url: str, cookie: str, sockets: int, shared: Path, events: int) 
             max_size=None,
             max_queue=None,
         ) as socket:
-            listening.release()
             async for message in socket:
-                watcher.hear(str(message), written)
+                if watcher.hear(str(message), written):
+                    listening.release()
 
     tasks = [asyncio.create_task(follow(watcher)) for watcher in watchers]
     async with asyncio.timeout(UNTIL_ALL_LISTEN):

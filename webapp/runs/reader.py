@@ -9,7 +9,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
 from channels.db import database_sync_to_async
@@ -52,17 +54,40 @@ class Standing:
 @database_sync_to_async
 def standing(run_id: int) -> Standing | None:
     """Where the run stands now; None if it is gone."""
-    run = Run.objects.filter(pk=run_id).first()
-    if run is None:
-        return None
-    return Standing(run.seq, run.attempt, run.shown_state, run.resync_seq, run.failure, run.journal_error)
+    return _standing(run_id)
 
 
 @database_sync_to_async
 def frames_after(run_id: int, seq: int) -> list[Frame]:
     """The next page of frames that hold events after `seq`."""
+    return _frames_after(run_id, seq)
+
+
+def _standing(run_id: int) -> Standing | None:
+    fields = ("seq", "attempt", "state", "requested", "resync_seq", "failure", "journal_error")
+    run = Run.objects.filter(pk=run_id).only(*fields).first()
+    if run is None:
+        return None
+    return Standing(run.seq, run.attempt, run.shown_state, run.resync_seq, run.failure, run.journal_error)
+
+
+def _frames_after(run_id: int, seq: int) -> list[Frame]:
     rows = EventBatch.objects.filter(run_id=run_id, last_seq__gt=seq).order_by("last_seq")
     return [Frame(*row) for row in rows.values_list("first_seq", "last_seq", "frame")[:PAGE]]
+
+
+_looking = ThreadPoolExecutor(2, thread_name_prefix="reader")
+"""Readers have threads of their own: behind a crowd of arriving sockets everybody who is there already would wait."""
+
+
+async def _look_after(run_id: int, seq: int) -> tuple[Standing | None, list[Frame]]:
+    """Where the run stands, and the next page of frames after `seq`, by one trip to the database."""
+
+    def look() -> tuple[Standing | None, list[Frame]]:
+        now = _standing(run_id)
+        return now, _frames_after(run_id, seq) if now is not None and now.seq > seq else []
+
+    return await database_sync_to_async(look, thread_sensitive=False, executor=_looking)()
 
 
 class Listener(Protocol):
@@ -148,7 +173,8 @@ class Reader:
             return []
         if not self._ring or self._ring[0].first > cursor + 1:
             return None
-        return [frame for frame in self._ring if frame.last > cursor]
+        new = list(takewhile(lambda frame: frame.last > cursor, reversed(self._ring)))
+        return new[::-1]
 
     async def close(self) -> None:
         self._task.cancel()
@@ -181,20 +207,21 @@ class Reader:
                 pass
 
     async def _look(self) -> None:
-        now = await standing(self.run_id)
         before = (self.now, self.seq)
-        if now is None:
-            self.gone = True
-            self._tell()
-            return
-        while self.seq < now.seq:
-            page = await frames_after(self.run_id, self.seq)
+        while True:
+            now, page = await _look_after(self.run_id, self.seq)
+            if now is None:
+                self.gone = True
+                self._tell()
+                return
             for frame in page:
                 self._remember(frame)
-            if not page:  # pruned: whoever needs them is told to reload
+            if self.seq < now.seq and not page:  # pruned: whoever needs them is told to reload
                 self._ring.clear()
                 self._ring_bytes = 0
                 self.seq = now.seq
+            if self.seq >= now.seq:
+                break
         self.now = now
         if before != (self.now, self.seq):
             self._tell()
