@@ -73,12 +73,13 @@ def filter_metrics(filtered: Filtered) -> dict[str, float]:
 
 def turn_metrics(turns: Sequence[Turn]) -> dict[str, float]:
     """Format, length and effect of turns; the entropy is the mean over all sampled tokens."""
-    tokens = sum(turn.tokens for turn in turns)
+    known = [(turn.entropy, turn.tokens) for turn in turns if turn.entropy is not None]
+    tokens = sum(count for _, count in known)
     executed = [action for turn in turns for action in turn.actions if action.status == "executed"]
     return finite(
         {
             "format/valid_rate": mean(turn.format_valid for turn in turns),
-            "entropy/mean": sum(turn.entropy * turn.tokens for turn in turns) / tokens if tokens else None,
+            "entropy/mean": sum(entropy * count for entropy, count in known) / tokens if tokens else None,
             "length/response": mean(turn.tokens for turn in turns),
             "length/truncated_share": mean(turn.truncated for turn in turns),
             "actions/effective_rate": mean(action.effective for action in executed),

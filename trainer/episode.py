@@ -76,9 +76,14 @@ class Episode:
         self.trajectory.prompts[len(self.trajectory.turns)] = self._instead
         return self._instead
 
-    def receive(self, response: Sampled) -> Turn:
-        """Execute what the response says and record the turn."""
+    def receive(self, response: Sampled) -> Turn | None:
+        """Execute what the response says and record the turn. None if the engine had no room for a response."""
         trajectory, index = self.trajectory, len(self.trajectory.turns)
+        if response.full:
+            if not trajectory.turns:
+                raise ContextError(f"the first prompt of {self.env.world.name} does not fit into the model's context")
+            self._fill()
+            return None
         start = len(trajectory.ids)
         trajectory.wrote(response.ids, response.logprobs, response.entropies, index)
         text = self.chat.decode(response.ids)
@@ -109,10 +114,10 @@ class Episode:
             actions=actions,
             reward=sum(terms.values()),
             terms=terms,
-            tokens=len(response.ids),
+            tokens=response.tokens,
             truncated=not response.ended,
-            entropy=fmean(response.entropies),
-            logprob=fmean(response.logprobs),
+            entropy=_mean(response.entropies),
+            logprob=_mean(response.logprobs),
             board=before,
             hint=hint_before,
         )
@@ -214,8 +219,11 @@ class Episode:
         self._instead = self._window(first) if first > 0 else None
         known = len(self.trajectory.ids) + len(self._upcoming) if self._instead is None else len(self._instead)
         if known + self.rollout.max_response_tokens > self.context:
-            self.ended, self.trajectory.end = True, "truncated"
-            self.trajectory.error = "the dialogue filled the policy's context"
+            self._fill()
+
+    def _fill(self) -> None:
+        self.ended, self.trajectory.end = True, "truncated"
+        self.trajectory.error = "the dialogue filled the policy's context"
 
     def _window(self, first: int) -> list[int]:
         """The task and the dialogue from the state of turn `first` on, responses as they were sampled."""
@@ -236,9 +244,15 @@ class Episode:
         return self.trajectory.finished()
 
 
+def _mean(values: Sequence[float]) -> float | None:
+    """None of nothing, and where one is not known."""
+    found = fmean(values) if values else math.nan
+    return None if math.isnan(found) else found
+
+
 def _problem(parsed: Parsed, unknown: Sequence[str], response: Sampled) -> str | None:
     if parsed.problem is not None:
-        return parsed.problem if response.ended else f"{parsed.problem} (cut at {len(response.ids)} tokens)"
+        return parsed.problem if response.ended else f"{parsed.problem} (cut at {response.tokens} tokens)"
     if unknown:
         return "no such action: " + ", ".join(repr(word[:40]) for word in unknown)
     return None

@@ -47,7 +47,7 @@ class RunStarted(Event):
     title: str
     config: dict[str, Any]
     device: str = Field(description='For people: "CPU, 2 threads".')
-    parameters: int = Field(description="Parameters of the policy.")
+    parameters: int = Field(description="Parameters of the policy; 0 = not known.")
     versions: dict[str, str]
 
 
@@ -114,8 +114,8 @@ class Turn(Event):
     terms: dict[str, float] = Field(description='Named reward terms: "environment", "format", …')
     tokens: int = Field(description="Sampled tokens.")
     truncated: bool = Field(description="Cut at the longest response.")
-    entropy: float = Field(description="Mean entropy of the sampled tokens, nats.")
-    logprob: float = Field(description="Mean log-probability of the sampled tokens, nats.")
+    entropy: float | None = Field(default=None, description="Mean entropy of the sampled tokens, nats, where known.")
+    logprob: float | None = Field(default=None, description="Their mean log-probability, nats, where it is known.")
     board: Board | None = Field(default=None, description="Before the first action of the turn.")
     hint: Hint | None = Field(default=None, description="Before the first action of the turn, where there is a solver.")
 
@@ -296,7 +296,7 @@ class RunFinished(Event):
     """The process ends in an orderly way. `interrupted` = asked to stop; it can be resumed from its checkpoint."""
 
     type: Literal["run_finished"] = "run_finished"
-    reason: Literal["completed", "interrupted", "echo_trap", "error"]
+    reason: Literal["completed", "interrupted", "echo_trap", "budget", "error"]
     iteration: int = Field(description="Iterations finished.")
     message: str
     summary: dict[str, float] = Field(default_factory=dict)

@@ -14,11 +14,12 @@ from typing import Literal, get_args
 from trainer.signs import SIGNS
 
 Section = Literal[
-    "reward", "policy", "critic", "exploration", "length", "throughput", "evaluation", "mismatch", "echo trap"
+    "reward", "policy", "critic", "exploration", "length", "throughput", "evaluation", "hosted", "mismatch", "echo trap"
 ]
 Better = Literal["up", "down", "none"]
 Unit = Literal[
-    "", "share", "nats", "tokens", "turns", "actions", "seconds", "tokens/s", "steps", "groups", "trajectories"
+    "", "share", "nats", "tokens", "turns", "actions", "seconds", "tokens/s", "steps", "groups", "trajectories",
+    "requests",
 ]
 SECTIONS: tuple[Section, ...] = get_args(Section)
 """In the order in which pages show them."""
@@ -361,6 +362,67 @@ _TABLE: tuple[MetricSpec, ...] = (
         "Rest",
         "throughput",
         "Seconds since the previous iteration's metrics that were neither rollout nor update nor evaluation.",
+        "seconds",
+        "down",
+        2,
+    ),
+    _spec(
+        "hosted/requests",
+        "Requests answered",
+        "hosted",
+        "Answers of the hosted model in the run so far, all attempts.",
+        "requests",
+        decimals=0,
+    ),
+    _spec(
+        "hosted/retries",
+        "Requests made again",
+        "hosted",
+        "Tries that failed before an answer came: the endpoint was busy, slow or away.",
+        "requests",
+        "down",
+        decimals=0,
+    ),
+    _spec(
+        "hosted/prompt_tokens",
+        "Prompt tokens",
+        "hosted",
+        "Tokens the hosted model read, as the endpoint counts them.",
+        "tokens",
+        decimals=0,
+    ),
+    _spec(
+        "hosted/cached_tokens",
+        "Prompt tokens from a cache",
+        "hosted",
+        "Those of them that the endpoint had read before, as it says; 0 where it does not.",
+        "tokens",
+        decimals=0,
+    ),
+    _spec(
+        "hosted/completion_tokens",
+        "Completion tokens",
+        "hosted",
+        "Tokens the hosted model wrote, as the endpoint counts them, unseen reasoning included.",
+        "tokens",
+        decimals=0,
+    ),
+    _positive(
+        _spec(
+            "hosted/cost",
+            "Cost",
+            "hosted",
+            "Prompt and completion tokens at hosted.price_in and hosted.price_out, cached ones in full; in the unit of "
+            "the prices.",
+            better="down",
+            decimals=4,
+        )
+    ),
+    _spec(
+        "hosted/latency",
+        "Time of an answer",
+        "hosted",
+        "Mean seconds from a request to its answer, failed tries and waits not counted.",
         "seconds",
         "down",
         2,

@@ -19,7 +19,7 @@ _TELL_EVERY = 1.0  # seconds between two progress lines of one phase
 _RECENT = 5  # iterations that the time to the end is estimated from
 
 PhaseName = Literal["load", "warmup", "evaluate", "rollout", "update", "checkpoint"]
-Reason = Literal["completed", "interrupted", "echo_trap", "error"]
+Reason = Literal["completed", "interrupted", "echo_trap", "budget", "error"]
 
 
 class Laps:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NoReturn
 
 from envs.base import TextBoard, TextEnv
 from envs.guarded import EnvironmentFailure
@@ -141,8 +141,9 @@ class Player:
         done, tokens = len(table.trajectories) - len(episodes), 0
         for row, response in session.generate({row: episode.prompt() for row, episode in enumerate(episodes)}):
             episode = episodes[row]
-            events: list[Event] = [episode.receive(response)]
-            tokens += len(response.ids)
+            turn = episode.receive(response)
+            events: list[Event] = [turn] if turn else []
+            tokens += response.tokens
             if episode.ended:
                 events.append(episode.finished())
                 episode.env.close()
@@ -154,11 +155,16 @@ class Player:
                 if episode.restarts:
                     session.restart(row)
                 session.add(row, episode.prompt())
+        if not all(episode.ended for episode in episodes):  # the sampler was the first to see that a stop is asked for
+            self._interrupt(episodes)
 
     def _stop_if_asked(self, episodes: Sequence[Episode]) -> None:
         if self.stop():
-            self.tell(*(episode.interrupt() for episode in episodes if not episode.ended))
-            raise Interrupted
+            self._interrupt(episodes)
+
+    def _interrupt(self, episodes: Sequence[Episode]) -> NoReturn:
+        self.tell(*(episode.interrupt() for episode in episodes if not episode.ended))
+        raise Interrupted
 
     def _start(
         self,

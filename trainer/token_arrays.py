@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 VERSION = 1
 _HEAD = struct.Struct("<BBHI")  # version, flags, turns, tokens
 _WIDE_IDS, _WHY = 1, 1  # flags: one bit, then from this bit on why there are no advantages, 0 where there are
+_NO_ENTROPIES = 16  # a flag
 _LONGEST = 256 * 1024 * 1024  # bytes that a packed trajectory may become
 _LEVEL = 6
 _FINITE = float(np.finfo(np.float16).max)
@@ -44,7 +45,7 @@ class TokenArrays:
         lengths: (n,) characters (code points) of the turn's `response` that each token completes. A token that ends
             inside a character, or is not part of the text (the end token), has 0.
         logprobs: (n,) log-probabilities under the distribution that was sampled from, nats.
-        entropies: (n,) entropies of that distribution, nats.
+        entropies: (n,) entropies of that distribution, nats; None where the engine did not tell.
         advantages: (n,) what the update multiplied each token's probability ratio with, or None.
         unlearned: why there are none; None where there are.
     """
@@ -53,7 +54,7 @@ class TokenArrays:
     ids: NDArray[np.uint32]
     lengths: NDArray[np.uint16]
     logprobs: Floats
-    entropies: Floats
+    entropies: Floats | None
     advantages: Floats | None
     unlearned: Unlearned | None
 
@@ -63,12 +64,13 @@ def arrays(
     ids: Sequence[int],
     lengths: Sequence[int],
     logprobs: Any,
-    entropies: Any,
+    entropies: Any | None,
     advantages: Any | None,
     unlearned: Unlearned | None = None,
 ) -> TokenArrays:
     """Token arrays of plain numbers, in the precision they are kept in. What is not finite becomes finite: NaN is 0."""
-    if not sum(turns) == len(ids) == len(lengths) == len(logprobs) == len(entropies):
+    told = [lengths, logprobs] if entropies is None else [lengths, logprobs, entropies]
+    if sum(turns) != len(ids) or any(len(array) != len(ids) for array in told):
         raise TokenArraysError("the arrays of a trajectory's tokens differ in length")
     if advantages is not None and len(advantages) != len(ids):
         raise TokenArraysError("there must be as many advantages as tokens")
@@ -79,7 +81,7 @@ def arrays(
         ids=np.asarray(ids, np.uint32),
         lengths=np.minimum(lengths, 65_535).astype(np.uint16),
         logprobs=_floats(logprobs),
-        entropies=_floats(entropies),
+        entropies=None if entropies is None else _floats(entropies),
         advantages=None if advantages is None else _floats(advantages),
         unlearned=unlearned,
     )
@@ -89,17 +91,15 @@ def pack(tokens: TokenArrays) -> str:
     """As text for the journal: see docs/journal.md, "Token arrays"."""
     wide = bool(tokens.ids.size) and int(tokens.ids.max()) > 65_535
     why = 0 if tokens.unlearned is None else 1 + _REASONS.index(tokens.unlearned)
-    flags = (_WIDE_IDS if wide else 0) | why << _WHY
+    flags = (_WIDE_IDS if wide else 0) | why << _WHY | (_NO_ENTROPIES if tokens.entropies is None else 0)
     parts = [
         _HEAD.pack(VERSION, flags, len(tokens.turns), len(tokens.ids)),
         _planes(np.asarray(tokens.turns, "<u4")),
         _planes(tokens.ids.astype("<u4" if wide else "<u2")),
         _planes(tokens.lengths.astype("<u2")),
         _planes(tokens.logprobs.astype("<f2")),
-        _planes(tokens.entropies.astype("<f2")),
     ]
-    if tokens.advantages is not None:
-        parts.append(_planes(tokens.advantages.astype("<f2")))
+    parts += [_planes(array.astype("<f2")) for array in (tokens.entropies, tokens.advantages) if array is not None]
     return base64.b64encode(zlib.compress(b"".join(parts), _LEVEL)).decode()
 
 
@@ -127,10 +127,10 @@ def unpack(data: bytes | str) -> TokenArrays:
     version, flags, turns, count = _HEAD.unpack_from(raw)
     if version != VERSION:
         raise TokenArraysError(f"these token arrays are of version {version}, and only {VERSION} is known")
-    if (why := flags >> _WHY) > len(_REASONS):
+    if (why := (flags & ~_NO_ENTROPIES) >> _WHY) > len(_REASONS):
         raise TokenArraysError(f"nothing is known of reason {why} to have no advantages")
     kinds = [("<u4", turns), ("<u4" if flags & _WIDE_IDS else "<u2", count), ("<u2", count), ("<f2", count)]
-    kinds += [("<f2", count)] * (1 if why else 2)
+    kinds += [("<f2", count)] * ((0 if flags & _NO_ENTROPIES else 1) + (0 if why else 1))
     sizes = [np.dtype(kind).itemsize * number for kind, number in kinds]
     if len(raw) != _HEAD.size + sum(sizes):
         raise TokenArraysError("the token arrays are not as long as they say")
@@ -145,8 +145,8 @@ def unpack(data: bytes | str) -> TokenArrays:
         ids=found[1].astype(np.uint32),
         lengths=found[2].astype(np.uint16),
         logprobs=found[3].astype(np.float16),
-        entropies=found[4].astype(np.float16),
-        advantages=None if why else found[5].astype(np.float16),
+        entropies=None if flags & _NO_ENTROPIES else found[4].astype(np.float16),
+        advantages=None if why else found[-1].astype(np.float16),
         unlearned=_REASONS[why - 1] if why else None,
     )
 

@@ -55,10 +55,13 @@ class TokenRecord:
     def _event(
         self, trajectory: Trajectory, unlearned: Unlearned, advantages: Any | None = None
     ) -> Iterator[TrajectoryTokens]:
-        """Nothing for a trajectory that was never continued: its environment broke down before the first response."""
+        """Nothing for a trajectory that was never continued: its environment broke down before the first response; and
+        nothing for one whose tokens the engine did not tell.
+        """
         turn_of = np.asarray(trajectory.turn_of)
         drawn = turn_of >= 0
-        if not drawn.any():
+        logprobs, entropies = np.asarray(trajectory.logprobs)[drawn], np.asarray(trajectory.entropies)[drawn]
+        if not drawn.any() or np.isnan(logprobs).any():
             return
         turns = np.bincount(turn_of[drawn], minlength=len(trajectory.turns)).tolist()
         ids = np.asarray(trajectory.ids)[drawn].tolist()
@@ -69,8 +72,8 @@ class TokenRecord:
             turns=turns,
             ids=ids,
             lengths=lengths,
-            logprobs=np.asarray(trajectory.logprobs)[drawn],
-            entropies=np.asarray(trajectory.entropies)[drawn],
+            logprobs=logprobs,
+            entropies=None if np.isnan(entropies).any() else entropies,
             advantages=advantages,
             unlearned=unlearned if advantages is None else None,
         )
@@ -124,7 +127,7 @@ class Pieces:
             return str(self._added[token]).encode()
         spelt: str = self.chat.tokenizer.convert_ids_to_tokens(token) or ""
         try:
-            return bytes(_BYTE_OF[character] for character in spelt)
+            return bytes(BYTE_OF[character] for character in spelt)
         except KeyError:
             return spelt.encode()
 
@@ -164,4 +167,4 @@ def _bytes_by_character() -> dict[str, int]:
     return table | {chr(256 + index): byte for index, byte in enumerate(others)}
 
 
-_BYTE_OF = _bytes_by_character()
+BYTE_OF = _bytes_by_character()

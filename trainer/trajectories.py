@@ -83,7 +83,7 @@ class Trajectory:
             total_reward=self.total_reward,
             turns=len(self.turns),
             actions=self.actions,
-            tokens=self.tokens,
+            tokens=sum(turn.tokens for turn in self.turns),
             lost_at=self.lost_at,
             error=self.error,
         )

@@ -42,7 +42,7 @@ export function largest(turns) {
  */
 export function shade(token, measure, most) {
   if (measure === "p") return { level: BOUNDS.p.filter((bound) => token.p < bound).length, sign: "" };
-  if (measure === "entropy") return { level: BOUNDS.entropy.filter((bound) => token.entropy >= bound).length, sign: "" };
+  if (measure === "entropy") return { level: BOUNDS.entropy.filter((bound) => (token.entropy ?? 0) >= bound).length, sign: "" };
   const value = token.advantage ?? 0;
   const level = most > 0 ? SHARES.filter((share) => Math.abs(value) >= share * most).length : 0;
   return { level, sign: level === 0 ? "" : value > 0 ? "+" : "−" };
@@ -89,7 +89,7 @@ export function describeToken(token, { index, count, turn }) {
     name,
     `probability ${token.p < 0.001 ? `${short(token.p * 100)} %` : percent(token.p)}`,
     `log-probability ${short(token.logprob)} nats`,
-    `entropy ${short(token.entropy)} nats`,
+    ...(token.entropy === null ? [] : [`entropy ${short(token.entropy)} nats`]),
     ...(token.advantage === null ? [] : [`advantage ${Math.abs(token.advantage) < 0.01 ? short(token.advantage) : signed(token.advantage)}`]),
     `token ${index + 1} of ${count} in turn ${turn + 1}`,
     `id ${token.id}`,

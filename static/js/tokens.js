@@ -108,9 +108,11 @@ export class TokenView {
       this.tokens = new Map(data.turns.map((turn) => [turn.turn, turn.tokens]));
       this.most = largest(data.turns);
       this.loaded = data.turns.length ? "yes" : "none";
-      const learned = data.turns.some((turn) => turn.tokens.some((token) => token.advantage !== null));
-      const option = this.#select().querySelector("[value=advantage]");
-      if (option instanceof HTMLOptionElement) option.disabled = !learned;
+      for (const measure of /** @type {const} */ (["entropy", "advantage"])) {
+        const known = data.turns.some((turn) => turn.tokens.some((token) => token[measure] !== null));
+        const option = this.#select().querySelector(`[value=${measure}]`);
+        if (option instanceof HTMLOptionElement) option.disabled = !known;
+      }
     } catch (error) {
       this.loaded = "none";
       note = `The tokens could not be loaded: ${error instanceof Error ? error.message : error}. Switch the token view off and on to try again.`;

@@ -75,7 +75,8 @@ function chip(turn, record, index, lost) {
 function facts(turn) {
   const terms = Object.entries(turn.terms);
   const reward = terms.length > 1 ? `${signed(turn.reward)} = ${terms.map(([name, value]) => `${signed(value)} ${name}`).join(", ")}` : `reward ${signed(turn.reward)}`;
-  return [reward, `${plural(turn.tokens, "token")}${turn.truncated ? ", cut at the limit" : ""}`, `entropy ${number(turn.entropy)} nats/token`].join(" · ");
+  const entropy = turn.entropy == null ? [] : [`entropy ${number(turn.entropy)} nats/token`];
+  return [reward, `${plural(turn.tokens, "token")}${turn.truncated ? ", cut at the limit" : ""}`, ...entropy].join(" · ");
 }
 
 /**

@@ -49,11 +49,11 @@
  * @property {Record<string, number>} terms
  * @property {number} tokens
  * @property {boolean} truncated
- * @property {number} entropy
- * @property {number} logprob
+ * @property {number|null} [entropy]
+ * @property {number|null} [logprob]
  */
 
-/** @typedef {{text: string, id: number, p: number, logprob: number, entropy: number, advantage: number|null}} Token */
+/** @typedef {{text: string, id: number, p: number, logprob: number, entropy: number|null, advantage: number|null}} Token */
 /** @typedef {{turn: number, tokens: Token[]}} TokenTurn */
 
 /** @typedef {{turn: number, action: number, reason: string}} LostAt */

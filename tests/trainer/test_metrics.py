@@ -35,6 +35,7 @@ STABLE = [
     "reasoning/retrieval_accuracy",
     "filter/kept_share",
     "filter/kept_std",
+    "hosted/cost",
     "mismatch/k3",
     "mismatch/chi2",
     "mismatch/ess",

@@ -25,14 +25,14 @@ def token_arrays(draw: st.DrawFn) -> TokenArrays:
     widest = draw(st.sampled_from([640, 65_535, 65_536, 2**32 - 1]))
     unlearned = draw(st.sampled_from([None, *get_args(Unlearned)]))
     return arrays(
-        turns, column(st.integers(0, widest)), column(st.integers(0, 65_535)), column(halves), column(halves),
-        None if unlearned else column(halves), unlearned,
+        turns, column(st.integers(0, widest)), column(st.integers(0, 65_535)), column(halves),
+        column(halves) if draw(st.booleans()) else None, None if unlearned else column(halves), unlearned,
     )  # fmt: skip
 
 
 def same(a: TokenArrays, b: TokenArrays) -> bool:
     columns = ("ids", "lengths", "logprobs", "entropies")
-    if (a.advantages is None) != (b.advantages is None):
+    if (a.advantages is None) != (b.advantages is None) or (a.entropies is None) != (b.entropies is None):
         return False
     alike = a.advantages is None or np.array_equal(a.advantages, b.advantages)
     return (

@@ -34,15 +34,25 @@ class Sampled:
 
     Attributes:
         ids: (n,) sampled token ids, the end token included if it was drawn.
-        logprobs: (n,) log-probabilities under the tempered, otherwise unfiltered distribution, nats.
-        entropies: (n,) entropies of that distribution, nats.
+        logprobs: (n,) log-probabilities under the tempered, otherwise unfiltered distribution, nats; NaN where the
+            engine does not tell.
+        entropies: (n,) entropies of that distribution, nats; NaN where the engine does not tell.
         ended: whether the last token is the end token (else the response was cut at `max_tokens`).
+        counted: how many tokens it took by the engine's own count, where `ids` are not the model's tokens.
+        full: there is no response, because the dialogue no longer fits into the model's context.
     """
 
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
     ended: bool = False
+    counted: int | None = None
+    full: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the model wrote."""
+        return len(self.ids) if self.counted is None else self.counted
 
 
 class Listener(Protocol):

@@ -20,7 +20,12 @@ from webapp.runs.actions import poke_on_commit
 from webapp.runs.models import Run
 from webapp.teams.models import Team, User
 
-ENDS = {"completed": Run.State.FINISHED, "echo_trap": Run.State.FINISHED, "error": Run.State.FAILED}
+ENDS = {
+    "completed": Run.State.FINISHED,
+    "echo_trap": Run.State.FINISHED,
+    "budget": Run.State.FINISHED,
+    "error": Run.State.FAILED,
+}
 TOLERATED = ("extra_forbidden", "value_error")
 """Settings of another version and environments that are not installed here do not keep a run from being looked at."""
 LARGEST = 2**31 - 1

@@ -6,6 +6,7 @@ How they are packed is trainer/token_arrays.py's business; who may see them is d
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from trainer import token_arrays
@@ -19,13 +20,14 @@ UNLEARNED = {
     "broken": "No advantages: the environment broke the trajectory off.",
     "no_update": "No advantages: no group of this iteration had a signal, so there was no update.",
 }
+NO_ENTROPIES = "No entropies: the endpoint of a hosted model tells none. Its ids are our own, and mean nothing there."
 
 
 def tokens_of(trajectory: Trajectory) -> dict[str, Any]:
     """What the token view reads. The shape:
 
-    turns       [{turn, tokens: [{text, id, p, logprob, entropy, advantage}]}]; advantage null where unknown
-    note        why there are no tokens, or no advantages; "" where nothing is missing
+    turns       [{turn, tokens: [{text, id, p, logprob, entropy, advantage}]}]; entropy, advantage null where unknown
+    note        why there are no tokens, no entropies or no advantages; "" where nothing is missing
     """
     kept = TokenArrays.objects.filter(trajectory=trajectory).values_list("data", flat=True).first()
     if kept is None:
@@ -37,8 +39,15 @@ def tokens_of(trajectory: Trajectory) -> dict[str, Any]:
     responses = list(trajectory.turns.order_by("number").values_list("event__response", flat=True))
     return {
         "turns": _turns(arrays, [str(response or "") for response in responses]),
-        "note": UNLEARNED[arrays.unlearned] if arrays.unlearned else "",
+        "note": " ".join(_missing(arrays)),
     }
+
+
+def _missing(arrays: token_arrays.TokenArrays) -> Iterator[str]:
+    if arrays.entropies is None:
+        yield NO_ENTROPIES
+    if arrays.unlearned:
+        yield UNLEARNED[arrays.unlearned]
 
 
 def _turns(arrays: token_arrays.TokenArrays, responses: list[str]) -> list[dict[str, Any]]:
@@ -46,7 +55,9 @@ def _turns(arrays: token_arrays.TokenArrays, responses: list[str]) -> list[dict[
     for turn, (count, response) in enumerate(zip(arrays.turns, responses, strict=False)):
         part = slice(start, start + count)
         start += count
-        advantages = [None] * count if arrays.advantages is None else arrays.advantages[part].tolist()
+        nothing = [None] * count
+        entropies = nothing if arrays.entropies is None else arrays.entropies[part].tolist()
+        advantages = nothing if arrays.advantages is None else arrays.advantages[part].tolist()
         found.append(
             {
                 "turn": turn,
@@ -56,14 +67,14 @@ def _turns(arrays: token_arrays.TokenArrays, responses: list[str]) -> list[dict[
                         "id": number,
                         "p": _rounded(math.exp(logprob)),
                         "logprob": _rounded(logprob),
-                        "entropy": _rounded(entropy),
+                        "entropy": None if entropy is None else _rounded(entropy),
                         "advantage": None if advantage is None else _rounded(advantage),
                     }
                     for text, number, logprob, entropy, advantage in zip(
                         token_arrays.cut(response, arrays.lengths[part].tolist()),
                         arrays.ids[part].tolist(),
                         arrays.logprobs[part].tolist(),
-                        arrays.entropies[part].tolist(),
+                        entropies,
                         advantages,
                         strict=True,
                     )
@@ -85,6 +96,11 @@ def why_none(trajectory: Trajectory) -> str:
         return "This run was recorded by a version that kept no tokens. Runs launched now keep them."
     if keep == "none":
         return f"This run was told to keep no tokens: {SETTING} is none. Launch it with {SETTING} = all to see them."
+    if trajectory.run.config.get("hosted", {}).get("url") and trajectory.finished_seq is not None:
+        return (
+            "The endpoint of this hosted model did not tell the tokens of its responses with their log-probabilities: "
+            "it has none, or hosted.without names logprobs."
+        )
     if trajectory.finished_seq is None:
         return "The tokens are kept once the trajectory has ended and, in training, its iteration's update is done."
     if keep == "kept" and trajectory.split == "train" and trajectory.group.kept is False:

@@ -19,7 +19,7 @@ def token(text: str = " push", **numbers: Any) -> dict[str, Any]:
         ("p", {"p": 1.0}, 0, ""), ("p", {"p": 0.9}, 0, ""), ("p", {"p": 0.89}, 1, ""), ("p", {"p": 0.3}, 2, ""),
         ("p", {"p": 0.1}, 3, ""), ("p", {"p": 0.0}, 4, ""),
         ("entropy", {"entropy": 0.0}, 0, ""), ("entropy", {"entropy": 0.1}, 1, ""),
-        ("entropy", {"entropy": 2.5}, 4, ""),
+        ("entropy", {"entropy": 2.5}, 4, ""), ("entropy", {"entropy": None}, 0, ""),
         ("advantage", {"advantage": 2.0}, 4, "+"), ("advantage", {"advantage": -2.0}, 4, "−"),
         ("advantage", {"advantage": 0.05}, 0, ""), ("advantage", {"advantage": -0.6}, 2, "−"),
         ("advantage", {"advantage": None}, 0, ""),
@@ -53,6 +53,8 @@ def test_the_legend_of_advantages_goes_from_the_worst_to_the_best_in_numbers() -
 @pytest.mark.parametrize(
     ("given", "index", "words"),
     [
+        (token(entropy=None), 2, "“ push” · probability 50.0 % · log-probability −0.693 nats · token 3 of 45 in "
+         "turn 3 · id 7"),
         (token(advantage=1.24), 11, "“ push” · probability 50.0 % · log-probability −0.693 nats · entropy 0.3 nats · "
          "advantage +1.24 · token 12 of 45 in turn 3 · id 7"),
         (token(p=0.000012, logprob=-11.3), 0, "“ push” · probability 0.0012 % · log-probability −11.3 nats · "
