@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import re
@@ -105,12 +106,15 @@ def ingest(slug: str) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     reader = Ingest(Run.objects.get(slug=slug))
-    tick = Pace().tick
+    pace = Pace()
     reader.step()
+    gc.collect()
+    gc.freeze()
     print("ready", flush=True)
     while going:
+        began = time.monotonic()
         reader.step()
-        time.sleep(tick)
+        pace.rest(began)
     reader.drain()
     bus().flush()
 

@@ -5,6 +5,7 @@ How the process is handled is in child.py, what the journal means in ingest.py a
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -33,12 +34,16 @@ Command = Callable[[Files], Sequence[str]]
 class Pace:
     """How often the supervisor does what, in seconds."""
 
-    tick: float = 0.1
+    tick: float = 0.08  # from one look at the journal to the next
     control: float = 0.5
     renew: float = 5.0
     stop_patience: float = float(os.environ.get("ECHOSCOPE_STOP_SECONDS", "120"))
     orphan_patience: float = 15.0
     retry: float = 1.0
+
+    def rest(self, began: float) -> None:
+        """Sleep until the next tick is due, at least a little: the look that `began` then may have taken its time."""
+        time.sleep(max(self.tick / 8, began + self.tick - time.monotonic()))
 
 
 def supervise(
@@ -115,16 +120,19 @@ class Supervisor:
 
     def _accompany(self, child: Child) -> int:
         """Tick until the trainer has ended. Returns its exit status."""
+        gc.collect()
+        gc.freeze()  # what was loaded stays: going through it again would hold up the stream for 0.2 s each time
         while True:
             status = child.ended()  # before the ingest: what was written until then is taken in by _conclude
             if status is not None:
                 return status
+            began = time.monotonic()
             self._attempt(self.ingest.step)
             if self._due():
                 self._control()
                 self._tell_watches()
                 self._obey(child)
-            time.sleep(self.pace.tick)
+            self.pace.rest(began)
 
     def _due(self) -> bool:
         return time.monotonic() - self._controlled >= self.pace.control
