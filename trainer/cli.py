@@ -113,6 +113,7 @@ def _add_policy_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     """What is done with policies that exist."""
     exam = commands.add_parser("evaluate", help="play a policy through fixed prompts; nothing is learned")
     exam.add_argument("--policy", required=True, help="folder of a checkpoint or a run, hub id, or pocket")
+    exam.add_argument("--hosted", default="", metavar="URL", help="endpoint where --policy is the name of a model")
     exam.add_argument("--on", nargs="+", default=[], metavar="SUITE", help="as in Sokoban FrozenLake:size=5")
     _settings(exam, required=False)
     _folder(exam)
@@ -201,10 +202,10 @@ def _prepare_evaluation(arguments: argparse.Namespace) -> Callable[[], int]:
     from trainer.evaluation_runs import examination
     from trainer.matrix import settings_beside
 
-    base = _given(arguments) or settings_beside(arguments.policy)
+    base = _given(arguments) or (None if arguments.hosted else settings_beside(arguments.policy))
     if base is None:
         raise ValueError(f"{arguments.policy} is no run's folder with settings of its own: give --preset or --config")
-    config = examination(base, arguments.policy, arguments.on)
+    config = examination(base, arguments.policy, arguments.on, arguments.hosted)
     return _begin(with_overrides(config, arguments.set), arguments, stop)
 
 
@@ -285,11 +286,12 @@ def _train(config: RunConfig, folder: Path, stop: Stop | None = None) -> int:
 
 def _failures() -> tuple[type[Exception], ...]:
     """What a run raises for reasons that its message explains."""
+    from trainer.hosted.errors import HostedError
     from trainer.rollout import WorldsFailedError
     from trainer.samplers.base import DivergedError
     from trainer.starpo import BAD_SETTINGS
 
-    return (*BAD_SETTINGS, DivergedError, WorldsFailedError, OSError)
+    return (*BAD_SETTINGS, DivergedError, HostedError, WorldsFailedError, OSError)
 
 
 def _failed(error: Exception) -> int:

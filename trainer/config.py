@@ -21,6 +21,7 @@ from trainer.environment_config import BUDGETS
 from trainer.environment_config import EnvironmentConfig as EnvironmentConfig
 from trainer.evaluation_config import EvaluationConfig as EvaluationConfig
 from trainer.filtering import Method
+from trainer.hosted_config import HostedConfig as HostedConfig
 from trainer.sections import Section as Section
 from trainer.sections import setting as setting
 from trainer.sinks import SinkName
@@ -338,6 +339,7 @@ class RunConfig(Section):
     lora: LoraConfig = Field(default_factory=LoraConfig)
     sft: SftConfig = Field(default_factory=SftConfig)
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig)
+    hosted: HostedConfig = Field(default_factory=HostedConfig)
     checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
     journal: JournalConfig = Field(default_factory=JournalConfig)
     echo_trap: EchoTrapConfig = Field(default_factory=EchoTrapConfig)
@@ -365,6 +367,8 @@ class RunConfig(Section):
             raise ValueError(f"{a.estimator} gives credit turn by turn: algorithm.reward_position must be 'turn'")
         if self.kind == "evaluate" and self.evaluation.prompts == 0:
             raise ValueError("a run of kind evaluate needs evaluation.prompts of at least 1")
+        if self.hosted.url and self.kind != "evaluate":
+            raise ValueError("hosted.url names a model that cannot be trained: set kind to evaluate, or leave it empty")
         for name in self.environment.names:
             if name in self.evaluation.suites:
                 raise ValueError(f"evaluation.suites names {name}, in which the run is examined anyway")
@@ -380,6 +384,7 @@ class RunConfig(Section):
         starpo = "StarPO-S" if self.algorithm.filter != "none" else "StarPO"
         variant = {"train": starpo, "evaluate": "evaluation", "sft": "SFT"}[self.kind]
         model = "pocket policy" if self.policy.model == POCKET else Path(self.policy.model).name
+        model = self.hosted.model if self.hosted.url else model
         names = self.environment.names
         where = " + ".join(names if len(names) < 4 else [*names[:2], f"{len(names) - 2} more"])
         return f"{where} · {variant} · {model}, seed {self.seed}"

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from trainer import journal
 from trainer.config import RunConfig
+from trainer.hosted_config import DECISIVE
 from trainer.journal import FILE_NAME, Evaluation, RunFinished, RunStarted
 from trainer.starpo import Run
 from trainer.suites import Suite, elsewhere, suites_of
@@ -22,17 +24,24 @@ def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
         JournalError: the folder's journal is broken.
     """
     found: dict[str, Evaluation] = {}
-    path, wanted = folder / FILE_NAME, config.model_dump(mode="json")
+    path, wanted = folder / FILE_NAME, _exam(config.model_dump(mode="json"))
     if not path.exists():
         return found
     ours = False
     for event in journal.read(path):
         if isinstance(event, RunStarted):
-            ours = event.config == wanted
+            ours = _exam(event.config) == wanted
             found = {name: found[name] for name in event.evaluated_suites if name in found} if ours else {}
         elif isinstance(event, Evaluation) and ours:
             found[event.suite] = event
     return found
+
+
+def _exam(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration without what says only how patiently a hosted model is asked, and what it may cost."""
+    hosted = config.get("hosted") or {}
+    decisive = {name: hosted.get(name) for name in DECISIVE} if hosted.get("url") else {}
+    return config | {"hosted": decisive}
 
 
 def missing(folder: Path, config: RunConfig) -> list[Suite]:
@@ -41,15 +50,16 @@ def missing(folder: Path, config: RunConfig) -> list[Suite]:
     return [suite for suite in suites_of(config) if suite.name not in known]
 
 
-def examination(base: RunConfig, policy: str, on: Sequence[str] = ()) -> RunConfig:
+def examination(base: RunConfig, policy: str, on: Sequence[str] = (), hosted: str = "") -> RunConfig:
     """The configuration of a run that plays a policy through suites; all else as in `base`.
 
     Args:
         base: settings of the exam and of how a dialogue is held.
         policy: what `policy.model` takes: a folder with a checkpoint, a run's folder, a hub id or "pocket".
         on: suites as `evaluation.suites` names them; none: those of `base`.
+        hosted: root of an endpoint; then `policy` is a model's name there.
     Raises:
-        ValueError: a suite that does not exist, or that stands there twice.
+        ValueError: a suite that does not exist, or that stands there twice; no address.
     """
     if on:
         own = next((text for text in on if ":" not in text), on[0])
@@ -58,7 +68,9 @@ def examination(base: RunConfig, policy: str, on: Sequence[str] = ()) -> RunConf
         rest = [text for text in on if text is not own]
         base = base.model_copy(update={"evaluation": base.evaluation.model_copy(update={"suites": rest})})
     data = base.model_dump()
-    data |= {"kind": "evaluate", "name": "", "policy": data["policy"] | {"model": policy}}
+    chosen = {"hosted": data["hosted"] | ({"url": hosted, "model": policy} if hosted else {"url": ""})}
+    chosen |= {} if hosted else {"policy": data["policy"] | {"model": policy}}
+    data |= {"kind": "evaluate", "name": ""} | chosen
     return RunConfig.model_validate(data)
 
 

@@ -21,6 +21,7 @@ from trainer.dialogue import ChatFormat, TemplateError
 from trainer.echo_trap import EchoTrap
 from trainer.episode import ContextError
 from trainer.filtering import keep_within
+from trainer.hosted.errors import HostedError, RefusedError
 from trainer.journal import (
     CheckpointRemoved,
     CheckpointSaved,
@@ -38,7 +39,7 @@ from trainer.live import LiveChannel, RowListener
 from trainer.policies import ModelError, Policy, describe_device, load, pick_device
 from trainer.reporting import Laps, Reporter, versions
 from trainer.rollout import Interrupted, Player, WorldsFailedError
-from trainer.samplers.base import DivergedError
+from trainer.samplers.base import Actor, DivergedError
 from trainer.samplers.transformers import TransformersSampler
 from trainer.suites import Suite, suites_of
 from trainer.tasks import success_by_environment, tasks_of, train_plans
@@ -46,7 +47,7 @@ from trainer.token_record import TokenRecord
 from trainer.trajectories import Trajectory, collate
 
 _SMALL = 20_000_000
-BAD_SETTINGS = (ModelError, TemplateError, ContextError, NoSolverError, sinks.MissingSinkError)
+BAD_SETTINGS = (ModelError, TemplateError, ContextError, NoSolverError, RefusedError, sinks.MissingSinkError)
 """What a run raises when its settings ask for something that cannot be done. The messages are made for people."""
 
 
@@ -83,7 +84,7 @@ class Run:
             except Interrupted:
                 end = self._interrupted()
         except Exception as error:
-            spoken = isinstance(error, (*BAD_SETTINGS, DivergedError, WorldsFailedError))
+            spoken = isinstance(error, (*BAD_SETTINGS, DivergedError, HostedError, WorldsFailedError))
             message = str(error) if spoken else f"{type(error).__name__}: {error}"
             self.journal.write(self.reporter.finished("error", message))
             raise
@@ -110,16 +111,16 @@ class Run:
                 self.journal.write(Notice(level="warning", message="The settings were changed since the last attempt."))
         self.reporter.resumes(self.progress)
         self.reporter.phase("load")
-        self.policy = self._load_policy(saved)
-        self.chat = ChatFormat(self.policy.tokenizer, think=self.config.rollout.think)
+        self._prepare_policy(saved)
         self._prepare_learning(saved)
+        actor = self._actor()
         self.live = LiveChannel(self.folder)
         self.record = TokenRecord(self.config.journal, self.chat)
         self.player = Player(
             config=self.config,
             chat=self.chat,
-            sampler=TransformersSampler(self.policy.model, self.chat.eos_id, self.policy.pad_id),
-            context=self.policy.context,
+            sampler=actor.sampler,
+            context=actor.context,
             tell=self.journal.write,
             stop=self.stop,
         )
@@ -132,8 +133,8 @@ class Run:
                 iterations=self.reporter.iterations,
                 title=self.asked.title(),
                 config=self.config.model_dump(mode="json"),
-                device=describe_device(self.policy.model.device),
-                parameters=self.policy.parameters,
+                device=actor.device,
+                parameters=actor.parameters,
                 versions=versions(),
             )
         )
@@ -143,6 +144,20 @@ class Run:
                 "as possible. At their defaults nothing is left out."
             )
             self.journal.write(Notice(level="warning", message=message))
+
+    def _prepare_policy(self, saved: list[int]) -> None:
+        """Load the policy, as the newest checkpoint left it, and learn how its dialogues are framed."""
+        self.policy = self._load_policy(saved)
+        self.chat = ChatFormat(self.policy.tokenizer, think=self.config.rollout.think)
+
+    def _actor(self) -> Actor:
+        """Who plays, once policy and learner are there."""
+        return Actor(
+            sampler=TransformersSampler(self.policy.model, self.chat.eos_id, self.policy.pad_id),
+            context=self.policy.context,
+            device=describe_device(self.policy.model.device),
+            parameters=self.policy.parameters,
+        )
 
     def _prepare_learning(self, saved: list[int]) -> None:
         """Make the learner, as the newest checkpoint left it."""

@@ -104,3 +104,13 @@ class Sampler(Protocol):
 
     def close(self) -> None:
         """End what was started for this sampler; it cannot be used afterwards."""
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who plays: what dialogues go through, its context in ids, its device in words, its parameters (0: unknown)."""
+
+    sampler: Sampler
+    context: int
+    device: str
+    parameters: int
