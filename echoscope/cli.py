@@ -80,6 +80,9 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="changes",
                            help="Change a setting; the value as JSON, or plain text.")  # fmt: skip
         added.add_argument("--visibility", choices=("private", "team", "link"), default="team")
+        added.add_argument("--queue", help="Device class, as in cpu or gpu; else as the settings suggest.")
+        added.add_argument("--gpus", type=int, help="Of one worker; else as the settings suggest.")
+        added.add_argument("--priority", choices=("low", "normal", "high"), default="normal")
         added.add_argument("--watch", action="store_true", help="Stay until it ends.")
         added.add_argument("--key", help="Name of this request: sent again, it launches nothing.")
     watching = command("watch", _watch, "Tell how a run goes on until it ends.")
@@ -136,6 +139,8 @@ def _show(client: Client, args: argparse.Namespace) -> None:
     newest = {metric.name: metric.last for metric in client.metrics(run.slug)}
     lines = [_line(run), run.url, f"{run.environment}, by {run.author or 'nobody'}, {run.device or 'no device yet'}"]
     lines += [f"{name} {newest[name]:.3f}" for name in ("success/rate", "reward/mean") if name in newest]
+    if run.waiting is not None:
+        lines.append(run.waiting.message)
     if run.failure:
         lines.append(run.failure)
     _say(args, run, "\n  ".join(lines))
@@ -149,13 +154,17 @@ def _presets(client: Client, args: argparse.Namespace) -> None:
 def _launch(client: Client, args: argparse.Namespace) -> None:
     config = json.loads(args.config.read_text(encoding="utf-8")) if args.config else None
     run = client.launch(
-        preset=args.preset, config=config, overrides=_changes(args.changes), visibility=args.visibility, key=args.key
-    )
+        preset=args.preset, config=config, overrides=_changes(args.changes), visibility=args.visibility,
+        queue=args.queue, gpus=args.gpus, priority=args.priority, key=args.key,
+    )  # fmt: skip
     _launched(client, args, run)
 
 
 def _clone(client: Client, args: argparse.Namespace) -> None:
-    run = client.clone(args.run, _changes(args.changes), visibility=args.visibility, key=args.key)
+    run = client.clone(
+        args.run, _changes(args.changes), visibility=args.visibility, queue=args.queue, gpus=args.gpus,
+        priority=args.priority, key=args.key,
+    )  # fmt: skip
     _launched(client, args, run)
 
 

@@ -27,6 +27,7 @@ WINDOW = 5000
 Item = TypeVar("Item", bound=models.Answer)
 Visibility = Literal["private", "team", "link"]
 Action = Literal["pause", "resume", "stop", "cancel"]
+Priority = Literal["low", "normal", "high"]
 
 
 class Client:
@@ -66,15 +67,17 @@ class Client:
 
     def launch(
         self, *, preset: str | None = None, config: Mapping[str, Any] | None = None,
-        overrides: Mapping[str, Any] | None = None, visibility: Visibility = "team", queue: str = "training",
-        key: str | None = None,
+        overrides: Mapping[str, Any] | None = None, visibility: Visibility = "team", queue: str | None = None,
+        gpus: int | None = None, priority: Priority = "normal", key: str | None = None,
     ) -> models.RunDetail:  # fmt: skip
         """A new run from a preset or a configuration, with dotted overrides.
+
+        `queue` is a device class, `gpus` how many of one worker; None: as the configuration suggests.
 
         `key` names the request: sent again within a day, it gives the same run. Without one, the client makes its own,
         so that a broken connection launches nothing twice.
         """
-        body = {"overrides": dict(overrides or {}), "visibility": visibility, "queue": queue}
+        body = {"overrides": dict(overrides or {}), "visibility": visibility, **_asked(queue, gpus, priority)}
         if preset is not None:
             body["preset"] = preset
         if config is not None:
@@ -83,17 +86,19 @@ class Client:
 
     def clone(
         self, run: str, overrides: Mapping[str, Any] | None = None, *, visibility: Visibility = "team",
-        key: str | None = None,
+        queue: str | None = None, gpus: int | None = None, priority: Priority = "normal", key: str | None = None,
     ) -> models.RunDetail:  # fmt: skip
         """A new run like another, with some settings changed."""
-        return self._make(f"/runs/{run}/clone", {"overrides": dict(overrides or {}), "visibility": visibility}, key)
+        body = {"overrides": dict(overrides or {}), "visibility": visibility, **_asked(queue, gpus, priority)}
+        return self._make(f"/runs/{run}/clone", body, key)
 
     def update(
         self, run: str, *, title: str | None = None, tags: Sequence[str] | None = None,
-        visibility: Visibility | None = None,
+        visibility: Visibility | None = None, priority: Priority | None = None,
     ) -> models.RunDetail:  # fmt: skip
-        """Change title, tags or visibility; what is None stays."""
-        given = {"title": title, "tags": None if tags is None else list(tags), "visibility": visibility}
+        """Change title, tags, visibility or priority; what is None stays."""
+        given = {"title": title, "tags": None if tags is None else list(tags), "visibility": visibility,
+                 "priority": priority}  # fmt: skip
         body = {name: value for name, value in given.items() if value is not None}
         answer = self.transport.send("PATCH", f"/runs/{run}", body=body, repeatable=True)
         return models.RunDetail.model_validate(answer.json())
@@ -263,6 +268,12 @@ class Client:
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
         answer = self.transport.send("POST", path, body=body, headers=headers, repeatable=True)
         return models.RunDetail.model_validate(answer.json())
+
+
+def _asked(queue: str | None, gpus: int | None, priority: Priority) -> dict[str, Any]:
+    """What differs from what a configuration suggests: an older site knows nothing else."""
+    given = {"queue": queue, "gpus": gpus, "priority": None if priority == "normal" else priority}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _media(packed: bool) -> str:

@@ -69,6 +69,9 @@ class Run(Answer):
     iteration: int
     attempt: int
     phase: Phase | None
+    queue: str = "training"
+    priority: str = "normal"
+    gpus: int = 0
     device: str
     parameters: int
     failure: str
@@ -83,9 +86,18 @@ class Run(Answer):
         return self.state in ENDED
 
 
+class Waiting(Answer):
+    """Where a run stands in the line of its device class, from 1, and why it waits."""
+
+    position: int
+    message: str
+    possible: bool
+
+
 class RunDetail(Run):
     """A run with its complete configuration."""
 
+    waiting: Waiting | None = None
     config: dict[str, Any]
     journal: Journal
 
@@ -232,10 +244,22 @@ class PresetDetail(Preset):
     config: dict[str, Any]
 
 
+class Gpu(Answer):
+    """A GPU of a worker; sizes in bytes, None where it does not tell."""
+
+    id: str
+    name: str
+    total: int | None
+    free: int | None
+    runs: list[str]
+
+
 class Worker(Answer):
     name: str
     device: str
+    device_class: str = ""
     queues: list[str]
+    gpus: list[Gpu] = []
     slots: int
     alive: bool
     stopping: bool

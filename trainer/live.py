@@ -18,18 +18,23 @@ _WRITE_EVERY = 0.08
 _LONGEST = 600
 
 
+def _opened(given: str) -> int | None:
+    """The pipe of that number, or of that path where several processes share it; None where nobody reads it."""
+    try:
+        pipe = int(given) if given.isdigit() else os.open(given, os.O_WRONLY | os.O_NONBLOCK)
+        os.set_blocking(pipe, False)
+    except OSError:
+        return None
+    return pipe
+
+
 class LiveChannel:
     """Writes `{"trajectory", "turn", "text"}` lines for watched trajectories to a pipe that may be full or closed."""
 
     def __init__(self, folder: Path) -> None:
         self.watch_file = folder / WATCH_FILE
-        number = os.environ.get(ENVIRONMENT_VARIABLE, "")
-        self.pipe: int | None = int(number) if number.isdigit() else None
-        if self.pipe is not None:
-            try:
-                os.set_blocking(self.pipe, False)
-            except OSError:
-                self.pipe = None
+        given = os.environ.get(ENVIRONMENT_VARIABLE, "")
+        self.pipe = _opened(given) if given else None
         self.watched: frozenset[str] = frozenset()
         self._looked = self._modified = 0.0
         self._next_write = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.db.models import Prefetch
 from django.http import HttpRequest
@@ -15,8 +15,8 @@ from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import Problem, refused
 from webapp.pages import sample
-from webapp.runs.capacity import ALIVE
 from webapp.runs.cards import algorithm_words, size_words
+from webapp.runs.line import ALIVE
 from webapp.runs.models import Run, Worker
 from webapp.teams.access import role_in
 
@@ -118,9 +118,14 @@ def list_workers(request: HttpRequest) -> list[schemas.WorkerOut]:
     held = Prefetch("runs", caller(request).runs().filter(state__in=Run.HELD), to_attr="held")
     return [
         schemas.WorkerOut(
-            name=worker.name, device=worker.device, queues=worker.queues, slots=worker.slots,
+            name=worker.name, device=worker.device, device_class=worker.device_class, queues=worker.queues,
+            slots=worker.slots, gpus=[_gpu(gpu, worker.held) for gpu in worker.gpus],
             alive=now - worker.last_seen_at < ALIVE, stopping=worker.stopping,
             started_at=worker.started_at, last_seen_at=worker.last_seen_at, runs=[run.slug for run in worker.held],
         )
         for worker in Worker.objects.order_by("name").prefetch_related(held)
     ]  # fmt: skip
+
+
+def _gpu(gpu: dict[str, Any], held: list[Run]) -> schemas.GpuOut:
+    return schemas.GpuOut(**gpu, runs=[run.slug for run in held if gpu["id"] in run.reserved])

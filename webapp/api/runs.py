@@ -20,8 +20,16 @@ from webapp.api.auth import Caller, caller
 from webapp.api.errors import invalid, refused
 from webapp.api.idempotency import Key, do_once
 from webapp.api.shapes import run_detail, run_out
-from webapp.runs.access import require_may_set
-from webapp.runs.actions import do_create_run, do_delete_run, do_describe_run, do_request
+from webapp.runs import hosted
+from webapp.runs.access import require_may_prefer, require_may_set
+from webapp.runs.actions import (
+    Asked,
+    do_create_run,
+    do_delete_run,
+    do_describe_run,
+    do_request,
+    wanted_again,
+)
 from webapp.runs.models import Run
 from webapp.teams.access import may_admin, may_write
 from webapp.teams.models import Team
@@ -78,7 +86,11 @@ def create_run(request: HttpRequest, payload: schemas.NewRun, key: Key = None) -
     team = who.team_to_write_in(payload.team)
     config, preset = _asked(payload)
     asked = payload.model_dump(mode="json") | {"team": team.slug}
-    return _made(request, who, team, "create", key, asked, config, preset, payload)
+    wanted = _priority(who, team.pk, payload.priority)
+    return _made(
+        request, who, team, "create", key, asked, config, preset, payload,
+        Asked(payload.queue or "", payload.gpus, wanted or Run.Priority.NORMAL),
+    )  # fmt: skip
 
 
 @router.post(
@@ -92,21 +104,38 @@ def clone_run(
     source = who.run_to_change(slug)
     config = _with_overrides(_config(source.config), payload.overrides)
     asked = payload.model_dump(mode="json") | {"source": slug}
-    return _made(request, who, source.team, "clone", key, asked, config, source.preset, payload)
+    wanted, before = _priority(who, source.team_id, payload.priority), wanted_again(source)
+    return _made(
+        request, who, source.team, "clone", key, asked, config, source.preset, payload,
+        Asked(
+            payload.queue or before.queue, before.gpus if payload.gpus is None else payload.gpus,
+            wanted or Run.Priority.NORMAL,
+        ),
+    )  # fmt: skip
 
 
 def _made(
     request: HttpRequest, who: Caller, team: Team, operation: str, key: str | None, asked: dict[str, Any],
-    config: RunConfig, preset: str, payload: schemas.NewRun | schemas.Changes,
+    config: RunConfig, preset: str, payload: schemas.NewRun | schemas.Changes, wanted: Asked,
 ) -> Status[schemas.RunDetail]:  # fmt: skip
-    queue = payload.queue if isinstance(payload, schemas.NewRun) else "training"
+    if unwanted := hosted.problem(config.hosted):
+        raise invalid(dict([unwanted]))
 
     def make() -> Run:
         visibility = Run.Visibility(payload.visibility)
-        return do_create_run(team, who.user, config, preset=preset, queue=queue, visibility=visibility)
+        return do_create_run(team, who.user, config, preset=preset, asked=wanted, visibility=visibility)
 
     run, fresh = do_once(who.user, operation, key, asked, make)
     return Status(201 if fresh else 200, run_detail(request, run))
+
+
+def _priority(who: Caller, team_id: int, name: str | None) -> Run.Priority | None:
+    """The priority of that name. Raises PermissionDenied for what the caller may not ask for."""
+    if name is None:
+        return None
+    wanted = Run.Priority[name.upper()]
+    require_may_prefer(who.user, team_id, wanted)
+    return wanted
 
 
 def _asked(payload: schemas.NewRun) -> tuple[RunConfig, str]:
@@ -180,14 +209,17 @@ def get_run_config(request: HttpRequest, slug: RunSlug) -> HttpResponse:
     "/runs/{slug}", response={200: schemas.RunDetail} | refused(), operation_id="update_run", summary="Describe a run"
 )
 def update_run(request: HttpRequest, slug: RunSlug, payload: schemas.RunPatch) -> schemas.RunDetail:
-    """Title, tags and visibility."""
+    """Title, tags, visibility and priority."""
     who = caller(request)
     run = who.run_to_change(slug)
     visibility = None if payload.visibility is None else Run.Visibility(payload.visibility)
     if visibility is not None and visibility != run.visibility:
         require_may_set(who.user, run, visibility)
+    wanted = _priority(who, run.team_id, payload.priority)
     title = None if payload.title is None else payload.title.strip()
-    return run_detail(request, do_describe_run(run, title=title, tags=payload.tags, visibility=visibility))
+    return run_detail(
+        request, do_describe_run(run, title=title, tags=payload.tags, visibility=visibility, priority=wanted)
+    )  # fmt: skip
 
 
 @router.post(

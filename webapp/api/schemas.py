@@ -16,6 +16,11 @@ Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=40)]
 Whole = Annotated[int, Field(ge=0, le=2**31 - 1)]
 State = Literal["queued", "starting", "running", "paused", "stopped", "finished", "failed", "cancelled"]
 Visibility = Literal["private", "team", "link"]
+Priority = Literal["low", "normal", "high"]
+Queue = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=100, description="A device class; “training” = any worker.")
+]
+Gpus = Annotated[int, Field(ge=0, le=64, description="GPUs of one worker, its own while it is trained.")]
 Tag = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=40)]
 Tags = Annotated[list[Tag], Field(max_length=20)]
 
@@ -71,6 +76,9 @@ class RunOut(Schema):
     iteration: int = Field(description="Finished.")
     attempt: int
     phase: PhaseOut | None
+    queue: str = Field(description="Device class that it asks for; “training” = any.")
+    priority: Priority
+    gpus: int = Field(description="Of one worker, as it asks for.")
     device: str
     parameters: int = Field(description="Of the policy.")
     failure: str = Field(description="Why it failed, in words.")
@@ -80,10 +88,19 @@ class RunOut(Schema):
     ended_at: datetime | None
 
 
+class WaitingOut(Schema):
+    """Where a run stands in the line of its device class."""
+
+    position: int = Field(description="From 1.")
+    message: str = Field(description="Why it waits, in words.")
+    possible: bool = Field(description="Whether a worker that is running now could take it.")
+
+
 class RunDetail(RunOut):
     """A run with its complete configuration."""
 
     config: dict[str, Any] = Field(description="The complete RunConfig.")
+    waiting: WaitingOut | None = Field(description="Null where it does not wait for a worker.")
     journal: JournalOut
 
 
@@ -104,16 +121,21 @@ class NewRun(Given):
     )
     team: Slug | None = Field(default=None, description="Needed with a session in several teams only.")
     visibility: Visibility = "team"
-    queue: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=100)] = "training"
+    queue: Queue | None = Field(default=None, description="Device class; left out, as the configuration suggests.")
+    gpus: Gpus | None = Field(default=None, description="Of one worker; left out, as the configuration suggests.")
+    priority: Priority = Field(default="normal", description="Only admins of the team may ask for “high”.")
 
 
 class Changes(Given):
-    """What is different in a clone."""
+    """What is different in a clone. Several GPUs and a named device class are taken over."""
 
     overrides: dict[str, Any] = Field(
         default_factory=dict, description="Dotted name of a setting → its value.", examples=[{"seed": 1}]
     )
     visibility: Visibility = "team"
+    queue: Queue | None = None
+    gpus: Gpus | None = None
+    priority: Priority = Field(default="normal", description="Only admins of the team may ask for “high”.")
 
 
 class RunPatch(Given):
@@ -122,6 +144,7 @@ class RunPatch(Given):
     title: Annotated[str, Field(pattern=r"^[^\x00]*\S[^\x00]*$", max_length=200)] | None = None
     tags: Tags | None = None
     visibility: Visibility | None = Field(default=None, description="Only the author and admins may make it private.")
+    priority: Priority | None = Field(default=None, description="Only admins of the team may ask for “high”.")
 
 
 class Wish(Given):
@@ -297,10 +320,22 @@ class PresetDetail(PresetOut):
     config: dict[str, Any]
 
 
+class GpuOut(Schema):
+    """A GPU of a worker."""
+
+    id: str = Field(description="Its number on that machine.")
+    name: str
+    total: int | None = Field(description="Bytes of memory; null where it does not tell.")
+    free: int | None
+    runs: list[str] = Field(description="Slugs of those runs it is reserved for that you may see.")
+
+
 class WorkerOut(Schema):
     name: str
     device: str
-    queues: list[str]
+    device_class: str = Field(description="cpu, gpu, or as its operator named it.")
+    queues: list[str] = Field(description="Device classes that it serves.")
+    gpus: list[GpuOut]
     slots: int
     alive: bool
     stopping: bool

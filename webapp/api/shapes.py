@@ -6,9 +6,11 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 
 from trainer.config_files import in_order
 from webapp.api import schemas
+from webapp.runs.line import standings
 from webapp.runs.models import Run
 from webapp.trajectories.models import ShareLink, Trajectory
 
@@ -21,8 +23,18 @@ def run_out(request: HttpRequest, run: Run) -> schemas.RunOut:
 def run_detail(request: HttpRequest, run: Run) -> schemas.RunDetail:
     """A run with its configuration and the state of its journal."""
     return schemas.RunDetail.model_validate(
-        _run(request, run) | {"config": in_order(run.config), "journal": journal_out(run)}
+        _run(request, run)
+        | {"config": in_order(run.config), "journal": journal_out(run), "waiting": waiting_out(run)}
     )
+
+
+def waiting_out(run: Run) -> schemas.WaitingOut | None:
+    if run.state != Run.State.QUEUED:
+        return None
+    found = standings(timezone.now()).get(run.pk)
+    if found is None:
+        return None
+    return schemas.WaitingOut(position=found.position, message=found.words, possible=found.possible)
 
 
 def journal_out(run: Run) -> schemas.JournalOut:
@@ -50,6 +62,9 @@ def _run(request: HttpRequest, run: Run) -> dict[str, Any]:
         "iteration": run.iteration,
         "attempt": run.attempt,
         "phase": run.phase_facts,
+        "queue": run.queue,
+        "priority": Run.Priority(run.priority).name.lower(),
+        "gpus": run.gpus,
         "device": run.device,
         "parameters": run.parameters,
         "failure": run.failure,

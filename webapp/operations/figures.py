@@ -5,8 +5,9 @@ The latter are read from the database when they are asked for, so that every pro
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime
 
 from django.conf import settings
 from django.db.models import Count, Min
@@ -20,9 +21,11 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from webapp.runs import fairness, line
+from webapp.runs.line import ALIVE
 from webapp.runs.models import Run, Worker
+from webapp.teams.models import Team
 
-ALIVE = timedelta(seconds=30)
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 REQUESTS = Histogram(
@@ -59,6 +62,7 @@ class Standing(Collector):
         workers.add_metric(["alive"], alive)
         workers.add_metric(["silent"], Worker.objects.count() - alive)
         yield workers
+        yield from _devices(now)
         held = Run.objects.filter(state__in=Run.HELD).order_by()
         speed = GaugeMetricFamily("echoscope_run_tokens_per_second", "Tokens sampled a second, by run.", labels=["run"])
         iteration = GaugeMetricFamily("echoscope_run_iteration", "Finished iterations, by run.", labels=["run"])
@@ -75,6 +79,36 @@ class Standing(Collector):
         yield GaugeMetricFamily(
             "echoscope_journals_unreadable", "Running runs whose journal cannot be read on.", broken
         )
+
+
+def _devices(now: datetime) -> Iterator[Metric]:
+    """Places and GPUs of living workers by device class, and what each team has lately used of them."""
+    places = GaugeMetricFamily(
+        "echoscope_places", "Runs that living workers train, and could train besides.", labels=["class", "is"]
+    )
+    gpus = GaugeMetricFamily("echoscope_gpus", "GPUs of living workers.", labels=["class", "is"])
+    counted: Counter[tuple[str, str]] = Counter()
+    reserved: Counter[tuple[str, str]] = Counter()
+    for one in line.manned(now):
+        name = one.worker.device_class or "none"
+        taken = one.worker.slots - one.places
+        counted.update({(name, "taken"): taken, (name, "free"): one.places})
+        busy = sum(gpu.runs > 0 for gpu in one.room.gpus)
+        reserved.update({(name, "reserved"): busy, (name, "free"): len(one.room.gpus) - busy})
+    for labels, count in counted.items():
+        places.add_metric(labels, count)
+    for labels, count in reserved.items():
+        gpus.add_metric(labels, count)
+    yield places
+    yield gpus
+    use = GaugeMetricFamily(
+        "echoscope_team_device_seconds", "What a team has lately used of the devices, as its fair share is reckoned.",
+        labels=["team"],
+    )  # fmt: skip
+    slugs = dict(Team.objects.values_list("pk", "slug"))
+    for team, seconds in fairness.used(now).items():
+        use.add_metric([slugs.get(team, "none")], seconds)
+    yield use
 
 
 STANDING = CollectorRegistry(auto_describe=False)

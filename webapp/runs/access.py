@@ -13,6 +13,8 @@ from webapp.teams.models import User
 
 NOT_YOURS_TO_HIDE = "Only its author or an admin of the team can make a run private: you would not see it any more."
 
+NOT_YOURS_TO_HURRY = "Only an admin of the team may give a run high priority: it goes before those of everybody else."
+
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
@@ -37,3 +39,9 @@ def require_may_set(user: User | AnonymousUser, run: Run, visibility: Run.Visibi
     """Raise PermissionDenied for members who would hide another's run from themselves and the team."""
     if visibility == Run.Visibility.PRIVATE and run.author_id != user.pk and not may_admin(user, run.team_id):
         raise PermissionDenied(NOT_YOURS_TO_HIDE)
+
+
+def require_may_prefer(user: User | AnonymousUser, team_id: int, priority: Run.Priority) -> None:
+    """Raise PermissionDenied for whoever asks for high priority and is no admin of the run's team."""
+    if priority == Run.Priority.HIGH and not may_admin(user, team_id):
+        raise PermissionDenied(NOT_YOURS_TO_HURRY)

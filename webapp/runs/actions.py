@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import kombu.exceptions
@@ -16,7 +17,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from trainer.config import RunConfig
-from webapp import slugs
+from webapp.runs import classes, estimates, fairness, line
 from webapp.runs.live_bus import bus
 from webapp.runs.models import EventBatch, Run, Worker
 from webapp.teams.models import Team, User
@@ -30,16 +31,39 @@ FORGET_WORKERS = timedelta(days=1)
 KEEP_FRAMES = timedelta(days=1)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a run asks of the workers, besides its configuration. Empty and None: as the configuration suggests."""
+
+    queue: str = ""
+    gpus: int | None = None
+    priority: Run.Priority = Run.Priority.NORMAL
+
+    def resolved(self, config: RunConfig, now: datetime) -> tuple[str, int]:
+        """(device class, GPUs) with what the configuration suggests in place of what was left open."""
+        several = self.gpus is not None and self.gpus > 1
+        queue = self.queue or (classes.GPU if several else classes.wanted_class(config, line.known_classes(now)))
+        return queue, classes.wanted_gpus(config, queue) if self.gpus is None else self.gpus
+
+
+def wanted_again(run: Run) -> Asked:
+    """What a clone of the run asks for: what somebody must have chosen, and not what its configuration suggested."""
+    usual = run.queue in (classes.ANY, classes.CPU, classes.GPU)
+    return Asked("" if usual else run.queue, run.gpus if run.gpus > 1 else None)
+
+
 class RequestRefused(ValueError):
     """The run is not in a state in which this can be asked of it. The message says so in words."""
 
 
 @transaction.atomic
 def do_create_run(
-    team: Team, author: User, config: RunConfig, *, preset: str = "", queue: str = "training",
+    team: Team, author: User, config: RunConfig, *, preset: str = "", asked: Asked | None = None,
     visibility: Run.Visibility = Run.Visibility.TEAM,
 ) -> Run:  # fmt: skip
     """A run in the queue; workers are told once it is committed."""
+    now, asked = timezone.now(), asked or Asked()
+    queue, gpus = asked.resolved(config, now)
     run = Run.objects.create(
         team=team,
         author=author,
@@ -50,6 +74,10 @@ def do_create_run(
         tags=config.tags,
         iterations=0 if config.kind == "evaluate" else config.iterations,
         queue=queue,
+        gpus=gpus,
+        memory=estimates.needed_memory(config),
+        priority=asked.priority,
+        queued_at=now,
         visibility=visibility,
     )
     _wake_on_commit(run.pk)
@@ -58,16 +86,21 @@ def do_create_run(
 
 @transaction.atomic
 def do_describe_run(
-    run: Run, *, title: str | None = None, tags: Sequence[str] | None = None, visibility: Run.Visibility | None = None
-) -> Run:
-    """Change what people call the run, and who may see it. What is None stays."""
-    given = {"title": title, "tags": None if tags is None else list(tags), "visibility": visibility}
+    run: Run, *, title: str | None = None, tags: Sequence[str] | None = None,
+    visibility: Run.Visibility | None = None, priority: Run.Priority | None = None,
+) -> Run:  # fmt: skip
+    """Change what people call the run, who may see it, and how urgent it is. What is None stays."""
+    given = {
+        "title": title, "tags": None if tags is None else list(tags), "visibility": visibility, "priority": priority,
+    }  # fmt: skip
     changes = {name: value for name, value in given.items() if value is not None}
     if changes:
         Run.objects.filter(pk=run.pk).update(**changes)
         for name, value in changes.items():
             setattr(run, name, value)
         poke_on_commit(run.pk)
+        if priority is not None:
+            wake_next_on_commit()
     return run
 
 
@@ -128,25 +161,13 @@ def _interrupt(run_id: int, wish: Run.Request) -> bool:
 @transaction.atomic
 def _resume(run_id: int) -> bool:
     changed = Run.objects.filter(pk=run_id, state__in=Run.RESUMABLE).update(
-        state=Run.State.QUEUED, requested="", failure="", log_tail="", crashes=0, ended_at=None
-    )
+        state=Run.State.QUEUED, requested="", failure="", log_tail="", crashes=0, ended_at=None,
+        queued_at=timezone.now(), promised=None,
+    )  # fmt: skip
     if changed:
         poke_on_commit(run_id)
         _wake_on_commit(run_id)
     return bool(changed)
-
-
-@transaction.atomic
-def do_claim_run(run_id: int, worker: Worker | None, now: datetime) -> Run | None:
-    """Take the lease if nobody holds it. Delivered twice, the second caller gets None."""
-    lease = slugs.token()
-    claimed = Run.objects.claimable(now).filter(pk=run_id).update(
-        state=Run.State.STARTING, worker=worker, lease=lease, lease_expires_at=now + LEASE
-    )
-    if not claimed:
-        return None
-    poke_on_commit(run_id)
-    return Run.objects.get(pk=run_id)
 
 
 def do_renew_lease(run: Run, now: datetime) -> Run | None:
@@ -161,13 +182,13 @@ def do_release_run(run: Run, state: Run.State, *, failure: str = "", log_tail: s
     """Give the lease back and leave the run in `state`. False if the lease was lost meanwhile."""
     ended = timezone.now() if state in Run.ENDED else None
     changed = Run.objects.held_by(run.lease).filter(pk=run.pk).update(
-        state=state, requested="", lease="", lease_expires_at=None, worker=None, failure=failure,
+        state=state, requested="", lease="", lease_expires_at=None, worker=None, reserved=[], failure=failure,
         log_tail=log_tail.replace("\0", "␀"), ended_at=ended, tokens_per_second=None, eta_seconds=None,
     )  # fmt: skip
     if changed:
+        fairness.end([run.pk], timezone.now())
         poke_on_commit(run.pk)
-        if state == Run.State.QUEUED:
-            _wake_on_commit(run.pk)
+        wake_next_on_commit()
     return bool(changed)
 
 
@@ -189,10 +210,11 @@ def do_reap(now: datetime) -> int:
         state = ASLEEP[wish][0] if wish in ASLEEP else Run.State.QUEUED
         with transaction.atomic():
             changed = Run.objects.lost(now).filter(pk=run.pk, lease=run.lease).update(
-                state=state, requested="", lease="", lease_expires_at=None, worker=None,
+                state=state, requested="", lease="", lease_expires_at=None, worker=None, reserved=[],
                 ended_at=now if state in Run.ENDED else None,
             )  # fmt: skip
             if changed:
+                fairness.end([run.pk], now)
                 logger.warning("Run %s lost its worker and is %s now.", run.slug, state.label.lower())
                 poke_on_commit(run.pk)
             count += changed
@@ -216,6 +238,7 @@ def do_describe_worker(name: str, now: datetime, **description: object) -> Worke
 def do_prune(now: datetime) -> int:
     """Drop frames of runs that ended long ago (their pages read the tables) and workers long gone. Returns frames."""
     Worker.objects.filter(last_seen_at__lt=now - FORGET_WORKERS).delete()
+    fairness.forget(now)
     frames, _ = EventBatch.objects.filter(
         run__ended_at__lt=now - KEEP_FRAMES, run__state__in=Run.ENDED, last_seq__lte=F("run__seq")
     ).delete()
@@ -236,8 +259,29 @@ def _wake_on_commit(run_id: int) -> None:
     transaction.on_commit(lambda: wake(run_id))
 
 
+def wake_next_on_commit() -> None:
+    """Something changed that may let a run begin: tell the workers of whoever is next in each line.
+
+    The one who takes a run tells the next, so one message for each line is enough however many places are free.
+    """
+    transaction.on_commit(_wake_next)
+
+
+def _wake_next() -> None:
+    told: set[str] = set()
+    now = timezone.now()
+    runs = line.waiting()
+    for run in line.best_first(runs, fairness.used(now) if runs else {}, now):
+        if run.queue not in told:
+            told.add(run.queue)
+            wake(run.pk)
+
+
 def wake(run_id: int) -> None:
-    """Tell the workers of the run's queue that it waits. Without Redis nothing is lost: the reaper tells them again."""
+    """Tell the workers of the run's class that somebody waits: which run one of them takes is decided when it looks.
+
+    Without Redis nothing is lost: the reaper tells them again.
+    """
     from webapp.runs.tasks import run_training
 
     now = timezone.now()

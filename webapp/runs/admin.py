@@ -7,8 +7,9 @@ from webapp.runs.models import Run, Worker
 
 @admin.register(Run)
 class RunAdmin(admin.ModelAdmin):
-    list_display = ("title", "slug", "team", "author", "state", "requested", "iteration", "worker", "created_at")
-    list_filter = ("state", "environment")
+    list_display = ("title", "slug", "team", "author", "state", "requested", "iteration", "queue", "priority", "worker",
+                    "created_at")  # fmt: skip
+    list_filter = ("state", "queue", "priority", "environment")
     search_fields = ("title", "slug")
     list_select_related = ("team", "author", "worker")
 
@@ -21,7 +22,7 @@ class RunAdmin(admin.ModelAdmin):
 
 @admin.register(Worker)
 class WorkerAdmin(admin.ModelAdmin):
-    list_display = ("name", "host", "device", "queues", "slots", "last_seen_at", "stopping")
+    list_display = ("name", "host", "device", "device_class", "queues", "slots", "last_seen_at", "stopping")
 
     def has_add_permission(self, request: object) -> bool:
         return False

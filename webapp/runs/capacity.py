@@ -1,19 +1,21 @@
-"""How much there is to train with now: living workers and free places of each queue. Reads only."""
+"""How much there is to train with now: living workers and free places of each device class. Reads only.
+
+Why a run that already waits does so is said in line.py.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import Count, Q
 
 from webapp import words
+from webapp.runs import fairness, line
+from webapp.runs.line import ALIVE
 from webapp.runs.models import Run, Worker
-
-ALIVE = timedelta(seconds=30)
-"""A worker that was silent for longer is shown as lost."""
 
 
 @dataclass(frozen=True)
@@ -57,3 +59,15 @@ def capacity_now(now: datetime) -> Capacity:
     """What there is at this moment. One query."""
     held = Count("runs", filter=Q(runs__state__in=Run.HELD))
     return capacity(list(Worker.objects.filter(last_seen_at__gt=now - ALIVE).annotate(holds=held)), now)
+
+
+def outlook(newcomer: Run, known: Capacity, now: datetime) -> str:
+    """What would become of a run that were launched now, as in “2 workers, 1 place free: the run starts at once.”"""
+    if not known.workers:
+        return known.sentence(newcomer.queue, 0)
+    lack = line.lacking(newcomer.needs, line.manned(now))
+    if lack:
+        return f"The run would wait for {lack}."
+    order = line.lineup([*line.waiting(), newcomer], fairness.used(now), now)
+    same = [run for run in order if run.queue == newcomer.queue]
+    return known.sentence(newcomer.queue, next(place for place, run in enumerate(same) if run is newcomer))

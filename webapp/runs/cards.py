@@ -20,6 +20,7 @@ import envs
 from trainer.config import POCKET, RunConfig
 from trainer.config_files import load_preset, preset_names
 from webapp import words
+from webapp.runs.line import standings
 from webapp.runs.models import Evaluation, Run
 
 SPARK_POINTS = 60
@@ -47,6 +48,7 @@ class RunCard:
     success_last: float = 0.0
     reward_last: float = 0.0
     result: Evaluation | None = None
+    waits: str = ""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.run, name)
@@ -111,7 +113,7 @@ class PresetWorld:
 
 
 def cards(runs: Sequence[Run]) -> list[RunCard]:
-    """The runs with their sparklines and their newest results, in two queries for all."""
+    """The runs with their sparklines, their newest results and why they wait, in few queries for all."""
     keys = [run.pk for run in runs]
     curves: dict[tuple[int, str], list[float]] = defaultdict(list)
     last: dict[tuple[int, str], float] = {}
@@ -123,6 +125,7 @@ def cards(runs: Sequence[Run]) -> list[RunCard]:
     results: dict[int, Evaluation] = {}
     newest_of_suites = Evaluation.objects.filter(run__in=keys).order_by("run_id", "suite", "-iteration")
     environments = {run.pk: run.environment for run in runs}
+    places = standings(timezone.now()) if any(run.state == Run.State.QUEUED for run in runs) else {}
     for result in newest_of_suites.distinct("run_id", "suite"):
         if result.run_id not in results or result.suite == environments[result.run_id]:
             results[result.run_id] = result
@@ -130,6 +133,7 @@ def cards(runs: Sequence[Run]) -> list[RunCard]:
         RunCard(
             run, curves[run.pk, SUCCESS], curves[run.pk, REWARD], last.get((run.pk, SUCCESS), 0.0),
             last.get((run.pk, REWARD), 0.0), results.get(run.pk),
+            standing.words if (standing := places.get(run.pk)) else "",
         )
         for run in runs
     ]  # fmt: skip
@@ -199,7 +203,8 @@ def algorithm_words(config: dict[str, Any]) -> str:
     variant = "StarPO-S" if algorithm.get("filter", "none") != "none" else "StarPO"
     estimator = ESTIMATORS.get(algorithm.get("estimator", ""), "")
     way = {"evaluate": "Evaluation", "sft": "SFT"}.get(config.get("kind", "train"), f"{variant}, {estimator}")
-    model = config.get("policy", {}).get("model", "")
+    hosted = config.get("hosted") or {}
+    model = hosted.get("model", "") if hosted.get("url") else config.get("policy", {}).get("model", "")
     return f"{way} · {'pocket policy' if model == POCKET else model.rstrip('/').rsplit('/', 1)[-1]}"
 
 

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import secrets
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from webapp.runs import leash
 
 LIVE_FD = "ECHOSCOPE_LIVE_FD"
+LAUNCHER_FAILED = 1
+_EXIT_CODE = re.compile(r"exitcode\s*:\s*(-?\d+)")
+"""What torchrun tells of each process that ended badly; of the one that did so first it tells last."""
 LONGEST_THOUGHT = 64 * 1024
 TOKENS_EVERY = 0.03
 TAIL_LINES = 40
@@ -46,21 +51,36 @@ class Files:
     def pid(self) -> Path:
         return self.folder / "trainer.pid"
 
+    @property
+    def thoughts(self) -> Path:
+        """A named pipe, where several processes train together."""
+        return self.folder / "thoughts.pipe"
 
-def trainer_command(files: Files) -> list[str]:
-    """How a run is trained, or trained on."""
+
+def trainer_command(files: Files, processes: int = 1) -> list[str]:
+    """How a run is trained, or trained on: by one process, or by several of this machine together."""
+    several = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
     config, out = str(files.config), str(files.folder)
-    return [sys.executable, "-m", "trainer", "train", "--config", config, "--out", out, "--resume"]
+    start = [sys.executable, "-m", *(several if processes > 1 else []), "trainer"]
+    return [*start, "train", "--config", config, "--out", out, "--resume"]
 
 
 class Child:
-    """A trainer in a process group of its own, with its output in the run's log."""
+    """A trainer in a process group of its own, with its output in the run's log.
 
-    def __init__(self, command: Sequence[str], files: Files, hear: Callable[[str, int, str], None]) -> None:
-        self.files = files
+    `processes` above one: it is a launcher, and the trainers are its children, each in a session of its own.
+    """
+
+    def __init__(
+        self, command: Sequence[str], files: Files, hear: Callable[[str, int, str], None], *,
+        processes: int = 1, environment: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.files, self.processes = files, processes
         self._hear = hear
         self._deadline: float | None = None
-        read_end, write_end = os.pipe()
+        self._told: set[int] = set()
+        self._mark = secrets.token_hex(8)
+        read_end, write_end = self._pipe()
         with files.log.open("ab") as log:
             self._log_start = log.tell()
             try:
@@ -70,16 +90,36 @@ class Child:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    pass_fds=(write_end,),
-                    env={**os.environ, LIVE_FD: str(write_end), "PYTHONUNBUFFERED": "1"},
-                )
+                    pass_fds=(write_end,) if processes == 1 else (),
+                    env={
+                        **os.environ, **(environment or {}), "PYTHONUNBUFFERED": "1", leash.MARK: self._mark,
+                        LIVE_FD: str(write_end) if processes == 1 else str(files.thoughts),
+                    },
+                )  # fmt: skip
             except OSError:
                 os.close(read_end)
-                raise
-            finally:
                 os.close(write_end)
+                raise
+        self._own_end: int | None = write_end
+        if processes == 1:
+            self._close_own_end()
         self._listener = threading.Thread(target=self._listen, args=(read_end,), name="thoughts", daemon=True)
         self._listener.start()
+
+    def _pipe(self) -> tuple[int, int]:
+        """For thoughts. A launcher hands no open files on, so its trainers find a pipe by name."""
+        if self.processes == 1:
+            return os.pipe()
+        self.files.thoughts.unlink(missing_ok=True)
+        os.mkfifo(self.files.thoughts, 0o600)
+        read_end = os.open(self.files.thoughts, os.O_RDONLY | os.O_NONBLOCK)
+        os.set_blocking(read_end, True)
+        return read_end, os.open(self.files.thoughts, os.O_WRONLY)
+
+    def _close_own_end(self) -> None:
+        if self._own_end is not None:
+            os.close(self._own_end)
+            self._own_end = None
 
     @property
     def pid(self) -> int:
@@ -92,13 +132,33 @@ class Child:
         status = self._process.poll()
         if status is not None:
             self._kill_group()
+            if self.processes > 1 and status == LAUNCHER_FAILED:
+                codes = _EXIT_CODE.findall(self.log_tail())
+                return int(codes[-1]) if codes else status
         return status
 
     def ask_to_stop(self, patience: float) -> None:
-        """Finish the turn, write a checkpoint, go. It is killed after `patience` seconds. The first call counts."""
-        if self._deadline is None and self._process.poll() is None:
+        """Finish the turn, write a checkpoint, go. It is killed after `patience` seconds; the first call counts.
+
+        Of several trainers each one is asked, once: their launcher would give them half a minute and no more. Call it
+        again until they have ended, for some may not have been there yet.
+        """
+        if self._process.poll() is not None:
+            return
+        first = self._deadline is None
+        if self._deadline is None:
             self._deadline = time.monotonic() + patience
-            self._process.send_signal(signal.SIGTERM)
+        if self.processes == 1:
+            if first:
+                self._process.send_signal(signal.SIGTERM)
+            return
+        for pid in leash.children(self._process.pid):
+            if pid not in self._told:
+                self._told.add(pid)
+                try:
+                    os.kill(pid, signal.SIGTERM)
+                except ProcessLookupError:
+                    pass
 
     def kill(self) -> None:
         """End it and everything it started, at once."""
@@ -110,6 +170,8 @@ class Child:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+        leash.end_marked(self._mark)
+        self._close_own_end()
 
     def log_tail(self) -> str:
         """The last lines it wrote."""

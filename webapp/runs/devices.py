@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
@@ -21,18 +22,44 @@ class Memory(TypedDict):
     free: int
 
 
-def describe_device() -> str:
+class Gpu(TypedDict):
+    """A GPU that this process may use: its number as NVIDIA's driver counts, bytes where it tells them."""
+
+    id: str
+    name: str
+    total: int | None
+    free: int | None
+
+
+def describe_device(gpus: Sequence[Gpu]) -> str:
     """For people: the GPUs of this machine, or its processor cores."""
-    names = [line for line in _nvidia("name") if line]
-    return ", ".join(names) if names else f"CPU, {os.cpu_count()} cores"
+    return ", ".join(gpu["name"] for gpu in gpus) if gpus else f"CPU, {os.cpu_count()} cores"
 
 
-def describe_memory() -> list[Memory]:
+def describe_memory(gpus: Sequence[Gpu]) -> list[Memory]:
     """The machine's memory where it can be told, then that of each GPU."""
     machine = _machine()
     return ([machine] if machine else []) + [
-        gpu for line in _nvidia("name,memory.total,memory.free") if (gpu := _gpu(line))
+        {"name": gpu["name"], "total": gpu["total"], "free": gpu["free"]}
+        for gpu in gpus
+        if gpu["total"] is not None and gpu["free"] is not None
     ]
+
+
+def describe_gpus() -> list[Gpu]:
+    """The GPUs of this machine that CUDA_VISIBLE_DEVICES leaves to this process; all of them without it."""
+    found = [both for line in _nvidia("index,uuid,name,memory.total,memory.free") if (both := _gpu(line))]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return [gpu for _, gpu in found]
+    known = {name: gpu for uuid, gpu in found for name in (gpu["id"], uuid)}
+    words = [word.strip() for word in visible.split(",") if word.strip()]
+    return [known[word] for word in words if word in known]
+
+
+def environment(gpus: Sequence[str]) -> dict[str, str]:
+    """What makes a process see those GPUs and no other."""
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
 
 
 def _nvidia(query: str) -> list[str]:
@@ -47,12 +74,15 @@ def _nvidia(query: str) -> list[str]:
     return [line.strip() for line in asked.stdout.splitlines()] if asked.returncode == 0 else []
 
 
-def _gpu(line: str) -> Memory | None:
-    """From "NVIDIA A100, 81920, 80000" (MiB); None where a number is missing ("[N/A]")."""
-    parts = line.rsplit(",", 2)
-    if len(parts) != 3 or not (parts[1].strip().isdecimal() and parts[2].strip().isdecimal()):
+def _gpu(line: str) -> tuple[str, Gpu] | None:
+    """(UUID, GPU) from "0, GPU-1b…, NVIDIA A100, 81920, 80000" (MiB); sizes are None where it says "[N/A]"."""
+    first, _, rest = line.partition(",")
+    uuid, _, rest = rest.partition(",")
+    parts = [part.strip() for part in rest.rsplit(",", 2)]
+    if not first.strip().isdecimal() or len(parts) != 3:
         return None
-    return {"name": parts[0].strip(), "total": int(parts[1]) * MIB, "free": int(parts[2]) * MIB}
+    total, free = (int(part) * MIB if part.isdecimal() else None for part in parts[1:])
+    return uuid.strip(), {"id": first.strip(), "name": parts[0], "total": total, "free": free}
 
 
 def _machine() -> Memory | None:

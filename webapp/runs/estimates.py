@@ -18,6 +18,8 @@ from webapp.runs.models import MetricPoint, Run
 
 LOOKED_AT = 40
 GIB = 2**30
+HOSTED = GIB
+"""Bytes of a trainer that only asks somebody else's model."""
 DEMO_ITERATION, DEMO_TRAJECTORIES, DEMO_EXAM, DEMO_PROMPTS = 8.1, 128, 4.4, 256
 """The pocket policy on two quiet cores, as docs/performance.md tells: seconds of an iteration and of an evaluation."""
 
@@ -63,10 +65,23 @@ class Pace:
 
 def figures(user: Any, config: RunConfig) -> list[Figure]:
     """Tokens, time and memory of the configuration. One query."""
+    if config.hosted.url:
+        return _hosted(config)
     recorded = list(_recorded(user, config.policy.model))
     paces = _paces(recorded)
     shape = shape_of(config.policy.model, max((run.parameters for run in recorded), default=0))
     return [_tokens(config, paces), *_times(config, paces), _memory(config, shape)]
+
+
+def _hosted(config: RunConfig) -> list[Figure]:
+    """Of a model that somebody else runs: what it writes at most, and what that may cost."""
+    hosted, (_, examined) = config.hosted, _played(config)
+    written = examined * config.rollout.max_turns * config.rollout.max_response_tokens
+    found = [_tokens(config, []), Figure("Time", "not known", f"It is up to {hosted.host}.")]
+    if hosted.price_out:
+        how = f"At {hosted.price_out:g} a million; what the model reads comes on top, and hosted.max_cost limits both."
+        return [*found, Figure("Cost of what it writes", f"at most {written * hosted.price_out / 1e6:,.2f}", how)]
+    return [*found, Figure("Cost", "not known", "hosted.price_in and hosted.price_out are not set.")]
 
 
 def _recorded(user: Any, model: str) -> Any:
@@ -178,6 +193,14 @@ def _memory(config: RunConfig, shape: Shape | None) -> Figure:
         f"about {_gib(sum(parts.values()))}",
         f"{told[:1].upper()}{told[1:]}. The rollout's cache comes on top.",
     )
+
+
+def needed_memory(config: RunConfig) -> int | None:
+    """Bytes that a run of this configuration takes, by the same reckoning; None where the model is not known."""
+    if config.hosted.url:
+        return HOSTED
+    shape = shape_of(config.policy.model)
+    return None if shape is None else math.ceil(sum(memory_parts(config, shape).values()))
 
 
 def memory_parts(config: RunConfig, shape: Shape) -> dict[str, float]:

@@ -10,8 +10,10 @@ import yaml
 
 from trainer.config import RunConfig
 from trainer.config_files import in_order
+from webapp.runs.actions import Asked
 from webapp.runs.capacity import Capacity
 from webapp.runs.forms import Setting
+from webapp.runs.models import Run
 
 
 def differences(settings: Sequence[Setting]) -> list[Setting]:
@@ -42,16 +44,23 @@ def as_yaml(config: RunConfig) -> str:
     return yaml.safe_dump(in_order(config.model_dump(mode="json")), sort_keys=False, allow_unicode=True)
 
 
-def as_curl(address: str, config: RunConfig, preset: str, base: RunConfig, *, visibility: str, team: str = "") -> str:
+def as_curl(
+    address: str, config: RunConfig, preset: str, base: RunConfig, *, visibility: str, team: str = "",
+    asked: Asked | None = None,
+) -> str:  # fmt: skip
     """The call of the API that launches the same. The token stays in the environment: it is nobody else's business."""
-    asked: dict[str, Any] = {"preset": preset}
+    told: dict[str, Any] = {"preset": preset}
     if overrides := changes(config, base):
-        asked["overrides"] = overrides
+        told["overrides"] = overrides
     if team:
-        asked["team"] = team
+        told["team"] = team
     if visibility != "team":
-        asked["visibility"] = visibility
-    body = json.dumps(asked, indent=2, ensure_ascii=False).replace("'", "'\\''")
+        told["visibility"] = visibility
+    if asked is not None:
+        told |= {"queue": asked.queue} if asked.queue else {}
+        told |= {} if asked.gpus is None else {"gpus": asked.gpus}
+        told |= {} if asked.priority == Run.Priority.NORMAL else {"priority": asked.priority.name.lower()}
+    body = json.dumps(told, indent=2, ensure_ascii=False).replace("'", "'\\''")
     return (
         f"curl -X POST {address} \\\n"
         '  -H "Authorization: Bearer $ECHOSCOPE_TOKEN" \\\n'

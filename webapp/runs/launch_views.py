@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +17,18 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 import envs
 from trainer.config import RunConfig
 from trainer.config_files import find_preset, load_preset, preset_names
-from webapp.runs import cards, estimates, forms, launch_texts
-from webapp.runs.access import get_run
-from webapp.runs.actions import do_create_run
-from webapp.runs.capacity import capacity_now
+from webapp.runs import cards, classes, estimates, forms, launch_texts, line
+from webapp.runs.access import get_run, require_may_prefer
+from webapp.runs.actions import Asked as Wanted
+from webapp.runs.actions import do_create_run, wanted_again
+from webapp.runs.capacity import capacity_now, outlook
 from webapp.runs.models import Run
-from webapp.teams.access import READ_ONLY, writable_teams
+from webapp.teams.access import READ_ONLY, may_admin, writable_teams
 from webapp.teams.models import Team
 
 DEFAULT_PRESET = "sokoban-starpo_s-pocket"
-QUEUE = "training"
 LONGEST_YAML = 200_000
+MOST_GPUS = 64
 
 
 def _require_teams(request: HttpRequest) -> list[Team]:
@@ -75,6 +77,22 @@ def _asked(request: HttpRequest, given: QueryDict) -> Asked:
     return Asked(teams, source, chosen, base)
 
 
+def _wanted(given: QueryDict, source: Run | None) -> tuple[Wanted, dict[str, str]]:
+    """What the form asks of the workers, and what is wrong with that. Without a form: as the source asked."""
+    errors: dict[str, str] = {}
+    before = Wanted() if source is None else wanted_again(source)
+    queue = given.get("queue", before.queue).strip()
+    if queue and (not re.match(classes.NAME, queue) or len(queue) > 100):
+        errors["queue"] = "must be a name of letters, digits, dot, dash and underscore"
+    text = given.get("gpus", "" if before.gpus is None else str(before.gpus)).strip()
+    gpus = int(text) if text.isdecimal() and int(text) <= MOST_GPUS else None
+    if text and gpus is None:
+        errors["gpus"] = f"must be a whole number from 0 to {MOST_GPUS}, or empty"
+    named = {choice.name.lower(): choice for choice in Run.Priority}
+    priority = named.get(given.get("priority", ""), Run.Priority.NORMAL)
+    return Wanted("" if "queue" in errors else queue, gpus, priority), errors
+
+
 def _visibility(given: QueryDict, source: Run | None) -> Run.Visibility:
     wanted = given.get("visibility", "") or (source.visibility if source else "")
     return Run.Visibility(wanted) if wanted in Run.Visibility.values else Run.Visibility.TEAM
@@ -93,12 +111,15 @@ def launch(request: HttpRequest) -> HttpResponse:
             values["environment"] |= {"name": environment, "settings": {}}
         return _form(request, asked, values, {})
     checked = forms.check(request.POST.dict())
-    if checked.config is None or request.POST.get("do") == "check":
+    wanted, wrong = _wanted(request.POST, asked.source)
+    if checked.config is None or wrong or request.POST.get("do") == "check":
         response = _form(request, asked, checked.data, checked.errors)
-        response.status_code = 422 if checked.errors else 200
+        response.status_code = 422 if checked.errors or wrong else 200
         return response
+    team = asked.team_of(request.POST.get("team", ""))
+    require_may_prefer(request.user, team.pk, wanted.priority)
     run = do_create_run(
-        asked.team_of(request.POST.get("team", "")), request.user, checked.config, preset=asked.chosen,  # type: ignore[arg-type]
+        team, request.user, checked.config, preset=asked.chosen, asked=wanted,  # type: ignore[arg-type]
         visibility=_visibility(request.POST, asked.source),
     )  # fmt: skip
     messages.success(request, "Launched. It starts as soon as a worker is free.")
@@ -143,6 +164,7 @@ def _form(
     groups, settings = _settings(values, asked.base, errors)
     config = None if errors else RunConfig.model_validate(values)
     given = request.POST if request.method == "POST" else request.GET
+    before = Wanted() if asked.source is None else wanted_again(asked.source)
     context |= {
         "page": "launch",
         "teams": asked.teams,
@@ -153,6 +175,12 @@ def _form(
         "groups": groups,
         "environment_settings": settings,
         "visibilities": Run.Visibility.choices,
+        "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
+        "priority": _wanted(given, asked.source)[0].priority.name.lower(),
+        "may_prefer": any(may_admin(request.user, team.pk) for team in asked.teams),
+        "queue": given.get("queue", before.queue),
+        "classes": classes.asked_classes(line.known_classes(timezone.now())),
+        "gpus": given.get("gpus", "" if before.gpus is None else str(before.gpus)),
     }
     return render(request, "runs/launch.html", context | _facts(request, asked, config, _all(groups, settings), errors))
 
@@ -163,8 +191,17 @@ def _facts(
     """What the page says about the form as it stands: problems, differences, figures, warnings, other forms of it."""
     given = request.POST if request.method == "POST" else request.GET
     visibility = _visibility(given, asked.source)
-    known = capacity_now(timezone.now())
-    waiting = Run.objects.filter(state=Run.State.QUEUED, queue=QUEUE).count()
+    now = timezone.now()
+    known = capacity_now(now)
+    wanted, wrong = _wanted(given, asked.source)
+    queue, capacity = classes.ANY, known.sentence(classes.ANY, 0)
+    if config is not None:
+        queue, gpus = wanted.resolved(config, now)
+        newcomer = Run(
+            team_id=asked.team_of(given.get("team", "")).pk, queue=queue, gpus=gpus, queued_at=now,
+            priority=wanted.priority, memory=estimates.needed_memory(config), config=config.model_dump(mode="json"),
+        )  # fmt: skip
+        capacity = outlook(newcomer, known, now)
     facts: dict[str, Any] = {
         "base_word": "was" if asked.source else "preset",
         "base_title": asked.source.title if asked.source else asked.chosen,
@@ -172,7 +209,8 @@ def _facts(
         "wrong": [setting for setting in settings if setting.error],
         "errors": errors,
         "unplaced": _unplaced(errors, [setting.name for setting in settings]),
-        "capacity": known.sentence(QUEUE, waiting),
+        "capacity": capacity,
+        "asked_errors": wrong,
         "devices": known.devices,
         "visibility": visibility,
         "title": "",
@@ -186,10 +224,10 @@ def _facts(
             "title": config.title(),
             "estimate": cards.estimate_words(config),
             "figures": estimates.figures(request.user, config),
-            "warnings": launch_texts.warnings(config, known, QUEUE),
+            "warnings": launch_texts.warnings(config, known, queue),
             "as_yaml": launch_texts.as_yaml(config),
             "as_curl": launch_texts.as_curl(
-                address, config, asked.chosen, preset, visibility=visibility, team=team
+                address, config, asked.chosen, preset, visibility=visibility, team=team, asked=wanted
             ),
         }  # fmt: skip
     return facts

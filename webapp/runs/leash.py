@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+MARK = "ECHOSCOPE_TRAINER"
+"""Variable that a trainer and all that it starts have in common, in whatever session: torchrun gives each its own."""
 
 
 class LeftBehind(Exception):
@@ -47,22 +49,84 @@ def left_behind(pid_file: Path) -> int | None:
     return pid if ours else None
 
 
+def children(pid: int) -> list[int]:
+    """The living processes whose parent it is."""
+    if Path("/proc/self/stat").exists():
+        return [one for one in _numbers() if _parent(one) == pid]
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True).stdout.split()
+    return [int(one) for one, parent in zip(listed[::2], listed[1::2], strict=True) if int(parent) == pid]
+
+
+def marked(mark: str) -> list[int]:
+    """The living processes that carry the mark; none where the system does not tell (it does on Linux)."""
+    wanted = f"{MARK}={mark}".encode()
+    return [one for one in _numbers() if wanted in _environment(one)] if mark else []
+
+
+def end_marked(mark: str) -> None:
+    """Kill -9 for all of them."""
+    for pid in marked(mark):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def _numbers() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    except FileNotFoundError:
+        return []
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, parent = stat[stat.rindex(")") + 2 :].split()[:2]
+    return None if state in "ZX" else int(parent)
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return []
+
+
 def end_left_behind(pid_file: Path, patience: float) -> bool:
     """Make sure that no earlier trainer writes into this folder: ask it, then insist. True if there was one."""
+    others = end_followers(pid_file)
     pid = left_behind(pid_file)
     if pid is None:
-        return False
+        return others
     for number, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 10.0)):
         try:
             os.killpg(pid, number)
         except ProcessLookupError:
+            end_followers(pid_file)
             return True
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if left_behind(pid_file) is None:
+                end_followers(pid_file)
                 return True
             time.sleep(0.05)
     raise LeftBehind(f"process {pid} of an earlier attempt does not end")
+
+
+def end_followers(pid_file: Path) -> bool:
+    """End what a trainer that is gone had started, on this machine. True if there was anything."""
+    try:
+        noted = json.loads(pid_file.read_text(encoding="utf-8"))
+        mark = str(noted["mark"]) if noted["host"] == socket.gethostname() else ""
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return False
+    if left_behind(pid_file) is not None or not marked(mark):
+        return False
+    end_marked(mark)
+    return True
 
 
 def main(parent: int, pid_file: Path, command: list[str]) -> None:
@@ -71,9 +135,8 @@ def main(parent: int, pid_file: Path, command: list[str]) -> None:
     if os.getppid() != parent:  # it died in between
         sys.exit(75)
     fresh = pid_file.with_suffix(".new")
-    fresh.write_text(
-        json.dumps({"pid": os.getpid(), "born": birth(os.getpid()), "host": socket.gethostname()}), encoding="utf-8"
-    )
+    facts = {"pid": os.getpid(), "born": birth(os.getpid()), "host": socket.gethostname()}
+    fresh.write_text(json.dumps(facts | {"mark": os.environ.get(MARK, "")}), encoding="utf-8")
     fresh.replace(pid_file)
     os.execv(command[0], command)
 

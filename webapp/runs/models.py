@@ -14,6 +14,7 @@ from django.db import models
 from django.db.models import Q
 
 from webapp import slugs
+from webapp.runs import fit
 from webapp.teams.models import Membership, Team, User
 
 if TYPE_CHECKING:
@@ -27,8 +28,11 @@ class Worker(models.Model):
     host = models.CharField(max_length=200, blank=True)
     pid = models.IntegerField(default=0)
     device = models.CharField(max_length=200, blank=True)
-    queues = models.JSONField(default=list)
+    device_class = models.CharField(max_length=100, blank=True, help_text="cpu, gpu, or as its operator named it.")
+    queues = models.JSONField(default=list, help_text="Device classes that it serves.")
     slots = models.PositiveIntegerField(default=1)
+    gpus = models.JSONField(default=list, help_text="[{id, name, total, free}] in bytes; null where not told.")
+    runs_per_gpu = models.PositiveIntegerField(default=1)
     memory = models.JSONField(default=list, help_text="[{name, total, free}] in bytes: the machine's, then each GPU's.")
     started_at = models.DateTimeField()
     last_seen_at = models.DateTimeField(db_index=True)
@@ -108,6 +112,11 @@ class Run(models.Model):
         TEAM = "team", "The team"
         LINK = "link", "Everybody who has the address"
 
+    class Priority(models.IntegerChoices):
+        LOW = 0, "Low"
+        NORMAL = 1, "Normal"
+        HIGH = 2, "High"
+
     HELD = (State.STARTING, State.RUNNING)
     RESUMABLE = (State.PAUSED, State.STOPPED, State.FAILED)
     ENDED = (State.STOPPED, State.FINISHED, State.FAILED, State.CANCELLED)
@@ -120,7 +129,10 @@ class Run(models.Model):
     preset = models.CharField(max_length=100, blank=True)
     environment = models.CharField(max_length=100)
     tags = models.JSONField(default=list)
-    queue = models.CharField(max_length=100, default="training")
+    queue = models.CharField(max_length=100, default="training", help_text="Device class it asks for; training = any.")
+    priority = models.SmallIntegerField(choices=Priority.choices, default=Priority.NORMAL)
+    gpus = models.PositiveSmallIntegerField(default=0, help_text="GPUs of one worker that it asks for.")
+    memory = models.BigIntegerField(null=True, blank=True, help_text="Bytes it will take; empty where not known.")
     imported = models.BooleanField(default=False, help_text="Trained elsewhere; its journal was imported.")
 
     visibility = models.CharField(max_length=7, choices=Visibility.choices, default=Visibility.TEAM)
@@ -129,6 +141,12 @@ class Run(models.Model):
     worker = models.ForeignKey(Worker, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
     lease = models.CharField(max_length=24, blank=True, help_text="Who holds the run: a secret of that supervisor.")
     lease_expires_at = models.DateTimeField(null=True, blank=True)
+    reserved = models.JSONField(default=list, help_text="GPUs of its worker that are its own, by number.")
+    promised = models.ForeignKey(
+        Worker, on_delete=models.SET_NULL, null=True, blank=True, related_name="promises",
+        help_text="The worker that takes nothing else until it has room for this run.",
+    )  # fmt: skip
+    queued_at = models.DateTimeField(null=True, blank=True, help_text="Since when it waits; kept when it comes back.")
     woken_at = models.DateTimeField(null=True, blank=True, help_text="When workers were last told about it.")
     crashes = models.PositiveIntegerField(default=0, help_text="Sudden deaths in a row without a finished iteration.")
     crash_iteration = models.PositiveIntegerField(default=0)
@@ -151,6 +169,9 @@ class Run(models.Model):
     end_message = models.TextField(blank=True)
     summary = models.JSONField(default=dict)
 
+    copy = models.CharField(max_length=24, blank=True, help_text="Which copy of the folder is the valid one.")
+    kept_iteration = models.IntegerField(default=-1, help_text="Newest checkpoint in object storage; -1 = none.")
+    storage_error = models.TextField(blank=True, help_text="Why its files cannot be copied to object storage.")
     journal_offset = models.PositiveBigIntegerField(default=0, help_text="Bytes of the journal in the database.")
     seq = models.PositiveBigIntegerField(default=0, help_text="Events of the journal in the database.")
     resync_seq = models.PositiveBigIntegerField(default=0, help_text="Cursors before this event must reload.")
@@ -167,6 +188,7 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["team", "-created_at"], name="run_list"),
             models.Index(fields=["state", "lease_expires_at"], name="run_claim"),
+            models.Index(fields=["queue"], name="run_line", condition=Q(state="queued")),
         ]
 
     def __str__(self) -> str:
@@ -193,9 +215,31 @@ class Run(models.Model):
         return self.Request(self.requested).label.lower() if self.requested else self.state
 
     @property
+    def needs(self) -> fit.Needs:
+        """What a worker must have to take it."""
+        optional = self.config.get("policy", {}).get("device") != "cuda" and self.gpus <= 1
+        return fit.Needs(self.queue, self.gpus, self.memory, optional)
+
+    @property
     def folder(self) -> Path:
         """Where its configuration, journal, log and checkpoints lie."""
         return Path(settings.ECHOSCOPE_VAR) / "runs" / self.slug
+
+
+class DeviceUse(models.Model):
+    """A team's use of a worker's devices for one run, from claim to release: what fair shares are reckoned from."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="device_uses")
+    run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, related_name="device_uses")
+    weight = models.FloatField(help_text="GPUs, or what a place without one counts.")
+    began_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["ended_at"], name="use_recent")]
+
+    def __str__(self) -> str:
+        return f"{self.weight:g} devices since {self.began_at:%Y-%m-%d %H:%M}"
 
 
 class MetricPoint(models.Model):

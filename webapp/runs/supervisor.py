@@ -12,13 +12,14 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import yaml
 from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 from django.utils import timezone
 
-from webapp.runs import actions, leash, watches
+from webapp.runs import actions, claims, devices, heartbeat, hosted, leash, watches
 from webapp.runs.child import BAD_CONFIGURATION, INTERRUPTED, Child, Files, trainer_command
 from webapp.runs.ingest import Ingest
 from webapp.runs.live_bus import bus
@@ -46,14 +47,26 @@ class Pace:
         time.sleep(max(self.tick / 8, began + self.tick - time.monotonic()))
 
 
-def supervise(
-    run_id: int, worker: Worker | None, *, command: Command = trainer_command, pace: Pace | None = None
-) -> str:
-    """Take the run if nobody has it, and stay with it until it ends or is given back. Returns what became of it."""
-    run = actions.do_claim_run(run_id, worker, timezone.now())
-    if run is None:
+def serve(worker_name: str) -> str:
+    """What a worker does when it is woken up: the best run that waits and fits it. Returns what became of that."""
+    now = timezone.now()
+    worker = Worker.objects.filter(name=worker_name).first()
+    if worker is None:  # its first heartbeat has not come through yet; the reaper wakes it again
+        return "this worker is not known yet"
+    worker = actions.do_describe_worker(worker_name, now, **heartbeat.measured())
+    return supervise(claims.do_claim_next(worker, now))
+
+
+def supervise(claimed: Run | None, *, command: Command | None = None, pace: Pace | None = None) -> str:
+    """Stay with a run whose lease was taken until it ends or is given back. Returns what became of it."""
+    if claimed is None:
         return "nothing to do"
-    return Supervisor(run, command, pace or Pace()).run()
+    return Supervisor(claimed, command or partial(trainer_command, processes=_processes(claimed)), pace or Pace()).run()
+
+
+def _processes(run: Run) -> int:
+    """One for each GPU that is its own."""
+    return max(1, len(run.reserved))
 
 
 class LeaseLost(Exception):
@@ -97,9 +110,15 @@ class Supervisor:
                 child.kill()
 
     def _start(self) -> Child:
+        if refusal := hosted.refusal(self.claimed.config):
+            raise CannotStart(f"This run cannot be played here: {refusal}")
         try:
             self._prepare()
-            return Child(self.command(self.files), self.files, self._hear)
+            run = self.claimed
+            seen = devices.environment(run.reserved) if run.worker and run.worker.gpus else {}
+            return Child(
+                self.command(self.files), self.files, self._hear, processes=_processes(run), environment=seen
+            )  # fmt: skip
         except (OSError, leash.LeftBehind) as error:
             raise CannotStart(
                 f"The run could not be started: {error}. What it learnt so far is kept: put that right, then resume it."

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from celery import Task, shared_task
 
-from webapp.runs.models import Worker
-
 
 @shared_task(bind=True)
 def run_training(self: Task, run_id: int) -> str:
-    """Supervise the run, if nobody else does."""
-    from webapp.runs.supervisor import supervise
+    """Supervise the best run that waits and fits this worker: that one, or one that goes before it."""
+    from webapp.runs.supervisor import serve
 
-    return supervise(run_id, Worker.objects.filter(name=self.request.hostname).first())
+    return serve(self.request.hostname)

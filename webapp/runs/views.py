@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -17,6 +18,7 @@ from webapp import words
 from webapp.runs import cards
 from webapp.runs.access import get_run, get_run_of_team
 from webapp.runs.actions import RequestRefused, do_request
+from webapp.runs.line import standings
 from webapp.runs.log import log_tail
 from webapp.runs.models import Alarm, Run
 from webapp.runs.snapshot import snapshot
@@ -62,6 +64,10 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "writer": role in Membership.WRITERS,
             "may_hide": role == Membership.Role.ADMIN or run.author_id == request.user.pk,
             "phase_words": words.phase_words(phase, run.iterations) if run.state in Run.HELD else cards.rest_words(run),
+            "waiting": standings(timezone.now()).get(run.pk) if run.state == Run.State.QUEUED else None,
+            "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
+            "priority": Run.Priority(run.priority).name.lower(),
+            "may_prefer": role == Membership.Role.ADMIN,
             "pace_words": words.pace_words(phase, run.device, run.state),
             "progress": words.progress(phase, run.iterations, run.state),
             "rollout": run.config["rollout"],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -15,11 +17,25 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from webapp import words
-from webapp.runs.capacity import ALIVE, Capacity, capacity
+from webapp.runs import fairness, line
+from webapp.runs.capacity import Capacity, capacity
+from webapp.runs.line import ALIVE
 from webapp.runs.models import Run, Worker
 
 SHOWN = 50
 GIB = 2**30
+
+
+@dataclass(frozen=True)
+class GpuCard:
+    """A GPU of a worker, and who has reserved it. `hidden` counts runs of teams that the reader is not in."""
+
+    id: str
+    name: str
+    memory: str
+    share: float | None
+    runs: list[Run]
+    hidden: int
 
 
 @dataclass(frozen=True)
@@ -31,6 +47,7 @@ class WorkerCard:
     held: list[Run]
     hidden: int
     silent: str
+    gpus: list[GpuCard]
 
     @property
     def state(self) -> tuple[str, str]:
@@ -43,12 +60,9 @@ class WorkerCard:
 
     @property
     def memory(self) -> list[tuple[str, str, float]]:
-        """(what, words, share in use) for the machine and each of its GPUs."""
-        return [
-            (device["name"], f"{_gib(device['free'])} of {_gib(device['total'])} GiB free", used(device))
-            for device in self.worker.memory
-            if device.get("total")
-        ]
+        """(what, words, share in use) for the machine and, where they are told there only, its GPUs."""
+        devices = self.worker.memory[:1] if self.gpus else self.worker.memory
+        return [(device["name"], _free(device), used(device)) for device in devices if device.get("total")]
 
 
 @dataclass(frozen=True)
@@ -59,11 +73,18 @@ class Waiting:
     position: int
     queue: str
     since: str
+    words: str
+    priority: str
+    """Empty where it is the usual one."""
 
 
 def used(device: dict[str, Any]) -> float:
     """The share of a device's memory that is in use."""
     return min(1.0, max(0.0, 1 - float(device["free"]) / float(device["total"])))
+
+
+def _free(device: dict[str, Any]) -> str:
+    return f"{_gib(device['free'])} of {_gib(device['total'])} GiB free"
 
 
 def _gib(number: float) -> str:
@@ -81,13 +102,11 @@ def workers(request: HttpRequest) -> HttpResponse:
     found = list(Worker.objects.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")))
     visible = set(Run.objects.filter(pk__in=mine, state__in=(Run.State.QUEUED, *Run.HELD)).values_list("pk", flat=True))
     cards = [_card(worker, visible, now) for worker in found]
-    queued = list(
-        Run.objects.filter(state=Run.State.QUEUED).defer("log_tail", "summary", "config").order_by("created_at", "pk")
-    )
+    queued = line.lineup(line.waiting(), fairness.used(now), now)
     context = {
         "page": "workers",
         "workers": sorted(cards, key=lambda card: (not card.alive, card.worker.name)),
-        "waiting": _waiting(queued, visible, now)[:SHOWN],
+        "waiting": _waiting(queued, visible, line.manned(now) if queued else [], now)[:SHOWN],
         "queued": len(queued),
         "queues": _queues(queued, capacity(found, now)),
     }
@@ -103,17 +122,30 @@ def _card(worker: Worker, visible: set[int], now: Any) -> WorkerCard:
         run.words = words.phase_words(run.phase_facts, run.iterations) or "starting"  # type: ignore[attr-defined]
     silent = (now - worker.last_seen_at).total_seconds()
     alive = silent < ALIVE.total_seconds()
-    return WorkerCard(worker, alive, shown, len(runs) - len(shown), words.duration(silent))
+    gpus = [_gpu(gpu, runs, visible) for gpu in worker.gpus]
+    return WorkerCard(worker, alive, shown, len(runs) - len(shown), words.duration(silent), gpus)
 
 
-def _waiting(queued: list[Run], visible: set[int], now: Any) -> list[Waiting]:
+def _gpu(gpu: dict[str, Any], held: list[Run], visible: set[int]) -> GpuCard:
+    users = [run for run in held if gpu["id"] in run.reserved]
+    told = bool(gpu["total"]) and gpu["free"] is not None
+    shown = [run for run in users if run.pk in visible]
+    return GpuCard(
+        gpu["id"], gpu["name"], _free(gpu) if told else "memory not told", used(gpu) if told else None, shown,
+        len(users) - len(shown),
+    )  # fmt: skip
+
+
+def _waiting(queued: list[Run], visible: set[int], crew: Sequence[line.Manned], now: datetime) -> list[Waiting]:
     places: Counter[str] = Counter()
     found = []
     for run in queued:
         places[run.queue] += 1
-        since = words.duration((now - run.created_at).total_seconds())
+        since = words.duration((now - line.waited_since(run)).total_seconds())
         if run.pk in visible:
-            found.append(Waiting(run, places[run.queue], run.queue, since))
+            standing = line.standing(run, places[run.queue], crew)
+            priority = "" if run.priority == Run.Priority.NORMAL else f"{run.get_priority_display().lower()} priority"
+            found.append(Waiting(run, places[run.queue], run.queue, since, standing.words, priority))
     return found
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from webapp.runs.devices import describe_gpus
 from webapp.services.addresses import ROOT
 from webapp.services.program import Program
 
@@ -33,8 +34,11 @@ def web(host: str, port: int, env: Mapping[str, str], logs: Path) -> Program:
 
 
 def worker(env: Mapping[str, str], logs: Path) -> Program:
-    """Takes runs from the queue. ECHOSCOPE_RUNS_AT_ONCE says how many at a time; one fills a laptop."""
-    at_once = os.environ.get("ECHOSCOPE_RUNS_AT_ONCE", "1")
+    """Takes runs from the queue. ECHOSCOPE_RUNS_AT_ONCE says how many at a time; else one for each GPU.
+
+    Without a GPU one run fills a machine.
+    """
+    at_once = os.environ.get("ECHOSCOPE_RUNS_AT_ONCE") or str(max(1, len(describe_gpus())))
     argv = [sys.executable, "-m", "celery", "-A", "webapp.celery", "worker", "--loglevel", "INFO", "--without-mingle"]
     return Program(
         name="Worker",

@@ -17,7 +17,8 @@ from trainer.config import RunConfig
 from webapp.alerts.actions import do_notice, do_switch_rule
 from webapp.alerts.courier import Lookout
 from webapp.alerts.models import Delivery, Rule, Standstill
-from webapp.runs.actions import do_claim_run, do_release_run, do_request
+from webapp.runs.actions import do_release_run, do_request
+from webapp.runs.claims import do_claim_run
 from webapp.runs.ingest import Ingest
 from webapp.runs.models import Alarm, Evaluation, Run
 from webapp.teams.models import Membership

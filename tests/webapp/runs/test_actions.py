@@ -12,7 +12,8 @@ from tests.webapp.conftest import People
 from trainer.config import RunConfig
 from webapp.runs import actions
 from webapp.runs.access import get_run
-from webapp.runs.actions import RequestRefused, do_claim_run, do_release_run, do_renew_lease, do_request
+from webapp.runs.actions import RequestRefused, do_release_run, do_renew_lease, do_request
+from webapp.runs.claims import do_claim_run
 from webapp.runs.models import Run, Worker
 
 pytestmark = pytest.mark.django_db

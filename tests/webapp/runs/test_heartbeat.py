@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from webapp.runs import heartbeat
-from webapp.runs.devices import describe_device
+from webapp.runs.devices import describe_device, describe_gpus
 from webapp.runs.heartbeat import Heartbeat
 from webapp.runs.models import Run, Worker
 
@@ -36,7 +36,7 @@ def eventually(true: Callable[[], bool]) -> None:
 def test_a_worker_describes_itself_again_and_again(beating: Heartbeat) -> None:
     eventually(lambda: Worker.objects.filter(name="worker@here").exists())
     first = Worker.objects.get()
-    assert (first.queues, first.slots, first.device) == (["training"], 1, describe_device())
+    assert (first.queues, first.slots, first.device) == (["training"], 1, describe_device(describe_gpus()))
     eventually(lambda: Worker.objects.get().last_seen_at > first.last_seen_at)
 
 

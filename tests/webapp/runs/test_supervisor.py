@@ -23,6 +23,7 @@ from trainer import journal
 from webapp.runs import actions, leash, watches
 from webapp.runs.actions import do_request
 from webapp.runs.child import Files
+from webapp.runs.claims import do_claim_run
 from webapp.runs.live_bus import group_name
 from webapp.runs.models import EventBatch, Run, Worker
 from webapp.runs.supervisor import Command, Pace, supervise
@@ -41,6 +42,11 @@ def act(scene: str) -> Command:
     return command
 
 
+def take(run: Run, worker: Worker | None = None) -> Run | None:
+    """The run under a lease of ours, unless somebody has it."""
+    return do_claim_run(run.pk, worker, timezone.now())
+
+
 def eventually(holds: Callable[[], object]) -> None:
     """Wait until it holds; fail the test if it never does."""
     deadline = time.monotonic() + PATIENCE
@@ -54,7 +60,7 @@ class Watch:
 
     def __init__(self, run: Run, scene: str, pace: Pace = PACE, worker: Worker | None = None) -> None:
         self.run, self.outcome = run, ""
-        self._work = lambda: supervise(run.pk, worker, command=act(scene), pace=pace)
+        self._work = lambda: supervise(take(run, worker), command=act(scene), pace=pace)
         self._thread = threading.Thread(target=self._main)
         self._thread.start()
 
@@ -104,7 +110,7 @@ def _nobody_stays(run: Run) -> Iterator[None]:
 
 
 def test_a_run_is_trained_to_its_end(run: Run) -> None:
-    assert supervise(run.pk, None, command=act("train"), pace=PACE) == "finished"
+    assert supervise(take(run), command=act("train"), pace=PACE) == "finished"
     run = fresh(run)
     assert (run.state, run.iteration, run.attempt, run.lease) == ("finished", 4, 1, "")
     assert run.ended_at is not None
@@ -114,7 +120,7 @@ def test_a_run_is_trained_to_its_end(run: Run) -> None:
 def test_a_message_delivered_twice_starts_one_trainer(run: Run) -> None:
     watch = Watch(run, "long")
     watch.until(lambda now: now.state == "running")
-    assert supervise(run.pk, None, command=act("long"), pace=PACE) == "nothing to do"
+    assert supervise(take(run), command=act("long"), pace=PACE) == "nothing to do"
     do_request(run, "stop")
     assert watch.ended() == "stopped"
     assert sum(isinstance(event, journal.RunStarted) for event in told(run)) == 1
@@ -154,7 +160,7 @@ def test_a_trainer_that_does_not_obey_is_killed_after_the_deadline(run: Run) -> 
 
 
 def test_a_crash_fails_the_run_and_keeps_the_end_of_its_log(run: Run) -> None:
-    assert supervise(run.pk, None, command=act("crash"), pace=PACE) == "failed"
+    assert supervise(take(run), command=act("crash"), pace=PACE) == "failed"
     run = fresh(run)
     assert "ValueError: the loss is not a number" in run.log_tail
     assert "exit code 1" in run.failure
@@ -162,20 +168,20 @@ def test_a_crash_fails_the_run_and_keeps_the_end_of_its_log(run: Run) -> None:
 
 
 def test_a_configuration_that_cannot_be_trained_says_why(run: Run) -> None:
-    assert supervise(run.pk, None, command=act("bad configuration"), pace=PACE) == "failed"
+    assert supervise(take(run), command=act("bad configuration"), pace=PACE) == "failed"
     assert "policy.model: there is no folder /nowhere" in fresh(run).failure
 
 
 def test_a_killed_trainer_is_started_again_and_nothing_is_counted_twice(run: Run) -> None:
-    assert supervise(run.pk, None, command=act("killed once"), pace=PACE) == "queued"
-    assert supervise(run.pk, None, command=act("killed once"), pace=PACE) == "finished"
+    assert supervise(take(run), command=act("killed once"), pace=PACE) == "queued"
+    assert supervise(take(run), command=act("killed once"), pace=PACE) == "finished"
     run = fresh(run)
     assert (run.attempt, run.iteration, run.crashes) == (2, 4, 1)
     assert_complete(run)
 
 
 def test_a_trainer_that_is_killed_every_time_is_given_up(run: Run) -> None:
-    outcomes = [supervise(run.pk, None, command=act("killed"), pace=PACE) for _ in range(actions.MOST_CRASHES + 1)]
+    outcomes = [supervise(take(run), command=act("killed"), pace=PACE) for _ in range(actions.MOST_CRASHES + 1)]
     assert outcomes == ["queued"] * actions.MOST_CRASHES + ["failed"]
     assert "SIGKILL 4 times" in fresh(run).failure
 
@@ -201,7 +207,7 @@ def test_a_worker_that_shuts_down_gives_its_run_back_with_a_checkpoint(run: Run)
 def test_a_broken_line_is_told_and_does_not_change_how_the_run_ends(run: Run) -> None:
     run.folder.mkdir(parents=True)
     (run.folder / journal.FILE_NAME).write_bytes(b"rubbish\n")
-    assert supervise(run.pk, None, command=act("train"), pace=PACE) == "finished"
+    assert supervise(take(run), command=act("train"), pace=PACE) == "finished"
     run = fresh(run)
     assert "line 1 is not an event" in run.journal_error
     assert (run.state, run.failure, run.seq) == ("finished", "", 0)
@@ -210,7 +216,7 @@ def test_a_broken_line_is_told_and_does_not_change_how_the_run_ends(run: Run) ->
 def test_a_run_whose_folder_cannot_be_made_fails_in_words(run: Run) -> None:
     run.folder.parent.mkdir(parents=True, exist_ok=True)
     run.folder.write_text("in the way")
-    assert supervise(run.pk, None, command=act("train"), pace=PACE) == "failed"
+    assert supervise(take(run), command=act("train"), pace=PACE) == "failed"
     assert "could not be started" in fresh(run).failure
     run.folder.unlink()
 
@@ -221,9 +227,10 @@ def outside_supervisor(run: Run, scene: str) -> subprocess.Popen[bytes]:
     url = settings.DATABASE_URL.rsplit("/", 1)[0] + "/" + database["NAME"]
     program = (
         "import django; django.setup()\n"
-        "from tests.webapp.runs.test_supervisor import act, PACE\n"
+        "from tests.webapp.runs.test_supervisor import act, take, PACE\n"
+        "from webapp.runs.models import Run\n"
         "from webapp.runs.supervisor import supervise\n"
-        f"supervise({run.pk}, None, command=act({scene!r}), pace=PACE)\n"
+        f"supervise(take(Run.objects.get(pk={run.pk})), command=act({scene!r}), pace=PACE)\n"
     )
     env = os.environ | {
         "DJANGO_SETTINGS_MODULE": "webapp.settings", "DATABASE_URL": url, "REDIS_URL": settings.REDIS_URL,
@@ -260,7 +267,7 @@ def test_a_trainer_left_behind_is_ended_before_another_one_writes(run: Run, tmp_
     )  # fmt: skip
     eventually((tmp_path / "deaf").exists)
     hurried = Pace(tick=0.01, control=0.02, renew=0.1, orphan_patience=0.2)
-    assert supervise(run.pk, None, command=act("train"), pace=hurried) == "finished"
+    assert supervise(take(run), command=act("train"), pace=hurried) == "finished"
     assert left.wait(10) == -signal.SIGKILL
 
 

@@ -93,7 +93,7 @@ def test_the_page_takes_the_same_number_of_queries(
             Run.objects.create(
                 team=people.team, title=f"{state} {number}", config={}, environment="Sokoban", state=state, worker=one
             )
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(13):  # the line asks for shares and room
         who.owner.get("/workers")
 
 
@@ -117,16 +117,36 @@ def test_capacity_counts_the_free_places_of_living_workers(run: Run) -> None:
 
 
 def test_the_machine_tells_its_memory() -> None:
-    found = devices.describe_memory()
+    found = devices.describe_memory([])
     assert found[0]["name"] == "Machine"
     assert 0 < found[0]["free"] <= found[0]["total"]
 
 
 @pytest.mark.parametrize(
     ("line", "told"),
-    [("NVIDIA A100, 40G, 81920, 80000", ("NVIDIA A100, 40G", 81920, 80000)), ("NVIDIA GB10, [N/A], [N/A]", None),
-     ("", None)],
+    [("1, GPU-7f, NVIDIA A100, 40G, 81920, 80000", ("GPU-7f", "1", "NVIDIA A100, 40G", 81920, 80000)),
+     ("0, GPU-1, NVIDIA GB10, [N/A], [N/A]", ("GPU-1", "0", "NVIDIA GB10", None, None)), ("", None)],
 )  # fmt: skip
-def test_gpus_tell_theirs_where_they_can(line: str, told: tuple[str, int, int] | None) -> None:
+def test_gpus_tell_their_memory_where_they_can(line: str, told: tuple[object, ...] | None) -> None:
     found = devices._gpu(line)
-    assert (found and (found["name"], found["total"] // devices.MIB, found["free"] // devices.MIB)) == told
+    if found is None:
+        assert told is None
+        return
+    uuid, gpu = found
+    sizes = [None if size is None else size // devices.MIB for size in (gpu["total"], gpu["free"])]
+    assert (uuid, gpu["id"], gpu["name"], *sizes) == told
+
+
+@pytest.mark.parametrize(
+    ("visible", "numbers"), [(None, ["0", "1"]), ("1", ["1"]), ("GPU-b,GPU-a", ["1", "0"]), ("", []), ("7", [])]
+)
+def test_a_worker_has_the_gpus_that_its_environment_leaves_to_it(
+    visible: str | None, numbers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["0, GPU-a, H200, 100, 90", "1, GPU-b, H200, 100, 80"]
+    monkeypatch.setattr(devices, "_nvidia", lambda query: lines)
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert [gpu["id"] for gpu in devices.describe_gpus()] == numbers
