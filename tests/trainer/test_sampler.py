@@ -151,20 +151,24 @@ def test_rows_added_while_others_are_continued_say_what_they_say_turn_by_turn(mo
     same([response for _, response in heard], [response for _, response in expected])
 
 
-def test_a_shared_prompt_read_once_gives_the_same_as_read_separately(model):
-    seeds = list(range(8))
-    shared = [PROMPTS[0]] * 4 + [PROMPTS[2]] * 4
-    forwards = []
+def test_what_prompts_begin_with_is_read_once_and_gives_the_same_as_read_separately(model):
+    """Two groups of four with the same instruction; one of the first group has more to read than the others."""
+    instruction = list(range(10, 70))
+    first, second = instruction + list(range(100, 160)), instruction + list(range(200, 270))
+    shared, seeds = [first, first, [*first, 7, 8, 9], first, second, second, second, second], list(range(8))
+    read = []
     sampler = Eager(model)
     handle = model.base_model.register_forward_pre_hook(
-        lambda module, args, kwargs: forwards.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+        lambda module, args, kwargs: read.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
     )
     try:
         session = sampler.session(seeds, SamplingParams(max_tokens=9))
         together = dict(session.generate(dict(enumerate(shared))))
     finally:
         handle.remove()
-    assert forwards[:2] == [(1, 4), (1, 7)], "each of the two prompts is read once"
+    assert read[:3] == [(1, 60), (2, 69), (8, 4)], (
+        "the instruction, what groups have in common, everybody's last tokens"
+    )
     again = dict(session.generate({row: LATER[row % 6] for row in range(8)}))
     for row in range(8):
         alone = sampler.session([seeds[row]], SamplingParams(max_tokens=9))

@@ -1,7 +1,7 @@
 """Sampling with a transformers model in this process: ragged rows, a KV cache kept across turns, no finished rows.
 
-Each row's keys and values lie left-aligned in one preallocated buffer, rows still being continued in front, so that a
-decoding step touches nothing but living rows and no padding ever enters a row's context.
+Rows still being continued lie in front in the store of rows.py, so that a decoding step touches nothing but living rows
+and no padding ever enters a row's context. How a token is drawn is drawing.py's business.
 """
 
 from __future__ import annotations
@@ -13,107 +13,18 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import Cache, PreTrainedModel
-from transformers.cache_utils import CacheLayerMixin
+from transformers import PreTrainedModel
 
 from trainer.policies import output_head
 from trainer.samplers.base import DivergedError, Listener, Sampled, SamplingParams
+from trainer.samplers.drawing import draw
+from trainer.samplers.prefixes import beginnings
+from trainer.samplers.rows import RowStore
 
 _PREFILL_TOKENS = 8192
 _LISTEN_EVERY = 4
-
-
-class _Layer(CacheLayerMixin):
-    """Keys and values of one layer, (rows, heads, capacity, dim); written at each row's own position."""
-
-    def __init__(self, store: RowStore) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.store = store
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        self.keys = self._empty(key_states)
-        self.values = self._empty(value_states)
-        self.is_initialized = True
-
-    def _empty(self, like: Tensor) -> Tensor:
-        heads, dim = like.shape[1], like.shape[3]
-        return like.new_zeros(self.store.rows, heads, self.store.capacity, dim)
-
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        assert self.keys is not None
-        assert self.values is not None
-        if self.keys.shape[2] < self.store.capacity:
-            missing = self.store.capacity - self.keys.shape[2]
-            self.keys = torch.nn.functional.pad(self.keys, (0, 0, 0, missing))
-            self.values = torch.nn.functional.pad(self.values, (0, 0, 0, missing))
-        store = self.store
-        slots = torch.arange(store.first, store.first + key_states.shape[0], device=key_states.device)
-        if key_states.shape[2] == 1:
-            self.keys[slots, :, store.positions[:, 0]] = key_states[:, :, 0]
-            self.values[slots, :, store.positions[:, 0]] = value_states[:, :, 0]
-        else:
-            self.keys[slots[:, None], :, store.positions] = key_states.transpose(1, 2)
-            self.values[slots[:, None], :, store.positions] = value_states.transpose(1, 2)
-        last = store.first + key_states.shape[0]
-        return self.keys[store.first : last, :, : store.width], self.values[store.first : last, :, : store.width]
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.store.width, 0
-
-    def get_seq_length(self) -> int:
-        return self.store.width
-
-    def get_max_length(self) -> int:
-        return self.store.capacity
-
-
-class RowStore:
-    """Which slot of the buffers belongs to which row, how long rows are, and where the present forward pass writes."""
-
-    def __init__(self, rows: int, layers: int) -> None:
-        self.rows, self.capacity = rows, 0
-        self.slot_of = list(range(rows))
-        self.row_in = list(range(rows))
-        self.length = [0] * rows  # by slot
-        self.layers = [_Layer(self) for _ in range(layers)]
-        self.cache = Cache(layers=list(self.layers))
-        self.first, self.width = 0, 0
-        self.positions = torch.zeros(0, 0, dtype=torch.long)
-
-    def aim(self, first: int, positions: Tensor, width: int) -> None:
-        """The next forward pass is for the slots from `first`, writes at `positions` (n, q), reads `width` columns."""
-        self.first, self.positions, self.width = first, positions, width
-
-    def reserve(self, columns: int) -> None:
-        if columns > self.capacity:
-            self.capacity = max(columns, self.capacity + self.capacity // 2)
-
-    def swap(self, a: int, b: int) -> None:
-        """Exchange the contents of two slots."""
-        if a == b:
-            return
-        used = max(self.length[a], self.length[b])
-        for layer in self.layers:
-            for buffer in (layer.keys, layer.values):
-                if buffer is not None:
-                    kept = buffer[a, :, :used].clone()
-                    buffer[a, :, :used] = buffer[b, :, :used]
-                    buffer[b, :, :used] = kept
-        self.length[a], self.length[b] = self.length[b], self.length[a]
-        self.row_in[a], self.row_in[b] = self.row_in[b], self.row_in[a]
-        self.slot_of[self.row_in[a]], self.slot_of[self.row_in[b]] = a, b
-
-    def copy(self, source: int, targets: Sequence[int]) -> None:
-        """Give the target slots the contents of the source slot."""
-        used, index = self.length[source], torch.tensor(targets)
-        for layer in self.layers:
-            for buffer in (layer.keys, layer.values):
-                assert buffer is not None
-                buffer[index, :, :used] = buffer[source, :, :used]
-        for slot in targets:
-            self.length[slot] = used
+_WORTH_A_PASS = 128
+"""How many tokens a further forward pass must save: its own cost on a small model, in tokens."""
 
 
 class TransformersSampler:
@@ -185,9 +96,9 @@ class TransformersSession:
             raise ValueError("every row needs at least one new token to be continued from")
         longest = max(store.length[slot] + len(ids) for slot, ids in enumerate(fresh))
         store.reserve(longest + self.params.max_tokens)
-        logits = self._prefill(fresh)
         for row, ids in zip(rows, fresh, strict=True):
             self.held[row] += ids
+        logits = self._prefill(fresh)
         uniforms = torch.from_numpy(np.stack([self._draws(row) for row in rows])).to(self.device)
         for row in rows:
             self.turn[row] += 1
@@ -211,39 +122,23 @@ class TransformersSession:
         return generator.random(self.params.max_tokens, dtype=np.float32)
 
     def _prefill(self, fresh: list[list[int]]) -> Tensor:
-        """Read new tokens into slots 0…n−1; a prompt that several empty rows share is read once.
+        """Read new tokens into slots 0…n−1; what empty rows begin with in common is read once.
 
         Returns: (n, vocabulary) logits after the last new token of each row.
         """
         store = self.store
-        leader: dict[tuple[int, ...], int] = {}
-        follows: dict[int, list[int]] = {}
-        order = []
-        for slot, ids in enumerate(fresh):
-            key = tuple(ids)
-            if store.length[slot] == 0 and key in leader:
-                follows.setdefault(leader[key], []).append(slot)
-                continue
-            if store.length[slot] == 0:
-                leader[key] = slot
-            order.append(slot)
-        if follows and len(order) * 2 > len(fresh):
-            follows, order = {}, list(range(len(fresh)))
-        logits = self._read_scattered(order, fresh) if follows else self._read(0, fresh)
-        if not follows:
-            return logits
-        full = logits.new_empty(len(fresh), logits.shape[1])
-        full[torch.tensor(order)] = logits
-        for source, targets in follows.items():
-            store.copy(source, targets)
-            full[torch.tensor(targets)] = full[source].clone()
-        return full
+        empty = [slot for slot in range(len(fresh)) if store.length[slot] == 0]
+        for shared in beginnings([fresh[slot] for slot in empty], _WORTH_A_PASS):
+            slots = [empty[beginning.members[0]] for beginning in shared]
+            self._read(slots, [fresh[slot][part.start : part.stop] for slot, part in zip(slots, shared, strict=True)])
+            for slot, part in zip(slots, shared, strict=True):
+                store.copy(slot, [empty[member] for member in part.members[1:]])
+        for slot in empty:
+            fresh[slot] = fresh[slot][store.length[slot] :]
+        return self._logits(self._read(range(len(fresh)), fresh))
 
-    def _read_scattered(self, slots: list[int], fresh: list[list[int]]) -> Tensor:
-        return torch.cat([self._read(slot, [fresh[slot]]) for slot in slots])
-
-    def _read(self, first: int, fresh: list[list[int]]) -> Tensor:
-        """Forward passes over neighbouring slots from `first`, in batches of bounded size."""
+    def _read(self, slots: Sequence[int], fresh: Sequence[list[int]]) -> Tensor:
+        """Forward passes in batches of bounded size. Gives the hidden state after the last token of each row."""
         parts, start = [], 0
         while start < len(fresh):
             stop, width = start, 0
@@ -252,38 +147,39 @@ class TransformersSession:
                 if stop > start and wider * (stop - start + 1) > _PREFILL_TOKENS:
                     break
                 width, stop = wider, stop + 1
-            parts.append(self._read_batch(first + start, fresh[start:stop]))
+            parts.append(self._read_batch(slots[start:stop], fresh[start:stop]))
             start = stop
         return torch.cat(parts)
 
-    def _read_batch(self, first: int, fresh: list[list[int]]) -> Tensor:
+    def _read_batch(self, slots: Sequence[int], fresh: Sequence[list[int]]) -> Tensor:
         store, sizes = self.store, [len(ids) for ids in fresh]
         wide = max(sizes)
-        ids = torch.full((len(fresh), wide), self.sampler.pad_id, dtype=torch.long)
-        for index, row in enumerate(fresh):
-            ids[index, : len(row)] = torch.tensor(row)
-        starts = torch.tensor([store.length[first + index] for index in range(len(fresh))])
-        positions = (starts[:, None] + torch.arange(wide)).to(self.device)
-        store.reserve(int(positions.max()) + 1)
-        hidden = self._forward(first, ids.to(self.device), positions)
-        for index, size in enumerate(sizes):
-            store.length[first + index] += size
-        last = hidden[torch.arange(len(fresh)), torch.tensor(sizes) - 1]
-        return self.sampler.head(last).float()  # type: ignore[no-any-return]
+        ids = torch.tensor([row + [self.sampler.pad_id] * (wide - len(row)) for row in fresh], device=self.device)
+        starts = torch.tensor([store.length[slot] for slot in slots])
+        store.reserve(int(starts.max()) + wide)
+        hidden = self._forward(slots, ids, (starts[:, None] + torch.arange(wide)).to(self.device))
+        for slot, row in zip(slots, fresh, strict=True):
+            store.length[slot] += len(row)
+        return hidden[torch.arange(len(sizes)), torch.tensor(sizes) - 1]
 
-    def _forward(self, first: int, ids: Tensor, positions: Tensor) -> Tensor:
+    def _forward(self, slots: Sequence[int], ids: Tensor, positions: Tensor) -> Tensor:
         width = int(positions.max()) + 1
-        self.store.aim(first, positions, width)
-        mask = torch.arange(width, device=self.device) <= positions[:, None, :, None]
+        self.store.aim(slots, positions, width)
+        # Added to the scores as it is: a mask of booleans would be turned into this one in every layer.
+        unread = torch.arange(width, device=self.device) > positions[:, None, :, None]
+        mask = torch.zeros(unread.shape, dtype=self.sampler.model.dtype, device=self.device)
         output = self.sampler.model.base_model(
             input_ids=ids,
-            attention_mask=mask,
+            attention_mask=mask.masked_fill_(unread, -torch.inf),
             position_ids=positions,
             past_key_values=self.store.cache,
             use_cache=True,
         )
         hidden: Tensor = output.last_hidden_state
         return hidden
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        return self.sampler.head(hidden).float()  # type: ignore[no-any-return]
 
     def _decode(self, rows: list[int], logits: Tensor, uniforms: Tensor) -> Iterator[tuple[int, Sampled]]:
         store, eos, limit = self.store, self.sampler.eos_id, self.params.max_tokens
@@ -329,37 +225,10 @@ class TransformersSession:
                 picked = torch.tensor(keep)
                 tokens, order = tokens[picked], order[picked]
             positions = torch.tensor(store.length[:alive], device=self.device)[:, None]
-            hidden = self._forward(0, tokens[:, None], positions)
+            hidden = self._forward(range(alive), tokens[:, None], positions)
             for slot in range(alive):
                 store.length[slot] += 1
-            logits = self.sampler.head(hidden[:, -1]).float()
+            logits = self._logits(hidden[:, -1])
 
     def _draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Tokens by inverse transform, their log-probabilities and the entropies; all (n,)."""
-        params = self.params
-        whole = torch.log_softmax(logits / params.temperature if params.temperature > 0 else logits, dim=-1)
-        probabilities = whole.exp()
-        entropies = -(probabilities * whole).sum(-1)
-        if params.temperature == 0:
-            tokens = logits.argmax(-1)
-        else:
-            cumulative = self._filtered(probabilities).cumsum(-1)
-            mass = cumulative[:, -1:]
-            # Rounding must not lift the aim to the whole mass: behind it there are none but filtered-out tokens.
-            aim = torch.minimum(uniform[:, None] * mass, torch.nextafter(mass, torch.zeros_like(mass)))
-            tokens = torch.searchsorted(cumulative, aim, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
-        return tokens, whole.gather(-1, tokens[:, None])[:, 0], entropies
-
-    def _filtered(self, probabilities: Tensor) -> Tensor:
-        """Probabilities with everything outside top-k, top-p and min-p set to zero (not renormalised)."""
-        params = self.params
-        if params.min_p:
-            probabilities = probabilities.where(probabilities >= params.min_p * probabilities.amax(-1, keepdim=True), 0)
-        if params.top_k:
-            least = probabilities.topk(min(params.top_k, probabilities.shape[-1]), dim=-1).values[:, -1:]
-            probabilities = probabilities.where(probabilities >= least, 0)
-        if params.top_p < 1:
-            ordered, index = probabilities.sort(dim=-1, descending=True)
-            outside = ordered.cumsum(-1) - ordered >= params.top_p * ordered.sum(-1, keepdim=True)
-            probabilities = probabilities.masked_fill(outside.scatter(-1, index, outside), 0)
-        return probabilities
+        return draw(logits, uniform, self.params)

@@ -1,0 +1,113 @@
+"""The keys and values of many dialogues, left-aligned in one buffer per layer, each written at its own position.
+
+What is read and sampled is the sampler's business; nothing here computes attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import Cache
+from transformers.cache_utils import CacheLayerMixin
+
+
+class _Layer(CacheLayerMixin):
+    """Keys and values of one layer, (rows, heads, capacity, dim), as many heads as the model has keys for."""
+
+    def __init__(self, store: RowStore) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.store = store
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        self.keys = self._empty(key_states)
+        self.values = self._empty(value_states)
+        self.is_initialized = True
+
+    def _empty(self, like: Tensor) -> Tensor:
+        heads, dim = like.shape[1], like.shape[3]
+        return like.new_zeros(self.store.rows, heads, self.store.capacity, dim)
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        assert self.keys is not None
+        assert self.values is not None
+        if self.keys.shape[2] < self.store.capacity:
+            missing = self.store.capacity - self.keys.shape[2]
+            self.keys = torch.nn.functional.pad(self.keys, (0, 0, 0, missing))
+            self.values = torch.nn.functional.pad(self.values, (0, 0, 0, missing))
+        store = self.store
+        slots, positions, width = store.slots, store.positions, store.width
+        if key_states.shape[2] == 1:
+            self.keys[slots, :, positions[:, 0]] = key_states[:, :, 0]
+            self.values[slots, :, positions[:, 0]] = value_states[:, :, 0]
+        else:
+            self.keys[slots[:, None], :, positions] = key_states.transpose(1, 2)
+            self.values[slots[:, None], :, positions] = value_states.transpose(1, 2)
+        return self.keys[store.where, :, :width], self.values[store.where, :, :width]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.store.width, 0
+
+    def get_seq_length(self) -> int:
+        return self.store.width
+
+    def get_max_length(self) -> int:
+        return self.store.capacity
+
+
+class RowStore:
+    """Which slot of the buffers belongs to which row, how long rows are, and where the present forward pass writes."""
+
+    def __init__(self, rows: int, layers: int) -> None:
+        self.rows, self.capacity = rows, 0
+        self.slot_of = list(range(rows))
+        self.row_in = list(range(rows))
+        self.length = [0] * rows  # by slot
+        self.layers = [_Layer(self) for _ in range(layers)]
+        self.cache = Cache(layers=list(self.layers))
+        self.width = 0
+        self.positions = self.slots = torch.zeros(0, 0, dtype=torch.long)
+        self.where: slice | Tensor = slice(0, 0)
+
+    def aim(self, slots: Sequence[int], positions: Tensor, width: int) -> None:
+        """The next forward pass is for these slots, writes at `positions` (n, q), reads `width` columns.
+
+        Neighbouring slots are read where they lie, others are gathered first.
+        """
+        self.positions, self.width = positions, width
+        self.slots = torch.tensor(slots, device=positions.device)
+        first, last = slots[0], slots[-1] + 1
+        self.where = slice(first, last) if list(slots) == list(range(first, last)) else self.slots
+
+    def reserve(self, columns: int) -> None:
+        if columns > self.capacity:
+            self.capacity = max(columns, self.capacity + self.capacity // 2)
+
+    def swap(self, a: int, b: int) -> None:
+        """Exchange the contents of two slots."""
+        if a == b:
+            return
+        used = max(self.length[a], self.length[b])
+        for layer in self.layers:
+            for buffer in (layer.keys, layer.values):
+                if buffer is not None:
+                    kept = buffer[a, :, :used].clone()
+                    buffer[a, :, :used] = buffer[b, :, :used]
+                    buffer[b, :, :used] = kept
+        self.length[a], self.length[b] = self.length[b], self.length[a]
+        self.row_in[a], self.row_in[b] = self.row_in[b], self.row_in[a]
+        self.slot_of[self.row_in[a]], self.slot_of[self.row_in[b]] = a, b
+
+    def copy(self, source: int, targets: Sequence[int]) -> None:
+        """Give the target slots the contents of the source slot."""
+        used = self.length[source]
+        for layer in self.layers:
+            for buffer in (layer.keys, layer.values):
+                assert buffer is not None
+                buffer[torch.tensor(targets, device=buffer.device), :, :used] = buffer[source, :, :used]
+        for slot in targets:
+            self.length[slot] = used
