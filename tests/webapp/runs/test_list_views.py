@@ -57,7 +57,7 @@ def test_the_list_takes_the_same_number_of_queries_however_long(
         examined(made, 1, 0.5)
     with django_assert_max_num_queries(15):  # four of them for the line of those that wait
         who.owner.get("/")
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(10):
         who.owner.get("/", headers={"HX-Request": "true"})
 
 
