@@ -26,6 +26,9 @@ ECHOSCOPE_URL = os.environ.get("ECHOSCOPE_URL") or next(iter(CSRF_TRUSTED_ORIGIN
 ECHOSCOPE_ALERT_PRIVATE_HOSTS = environment.words("ECHOSCOPE_ALERT_PRIVATE_HOSTS", "")
 """Hosts in private networks that alerts may be sent to; * for all of them."""
 
+ECHOSCOPE_HOSTED_URLS = environment.words("ECHOSCOPE_HOSTED_URLS", "")
+"""Endpoints that runs of this site may ask, each with the variable of its key: webapp/runs/hosted.py reads them."""
+
 if environment.switch("ECHOSCOPE_HTTPS", default=False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True

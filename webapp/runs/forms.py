@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 import envs
 from trainer.config import RunConfig
 from trainer.config_files import explain
+from webapp.runs import hosted
 
 ENVIRONMENT = "environment.name"
 SETTINGS = "environment.settings"
@@ -47,6 +48,7 @@ WORDS = {
     "lam": "λ",
     "max_grad_norm": "gradient norm limit",
     "min_p": "min-p",
+    "max_cost": "cost limit",
     "normalize_by_std": "normalise by std",
     "other_budgets": "budgets of the others",
     "other_settings": "settings of the others",
@@ -162,6 +164,8 @@ def check(post: Mapping[str, str]) -> Checked:
         for where, text in reversed(explain(error)):
             errors[_field_of(where, text)] = text
         config = None
+    if config is not None and (unwanted := hosted.problem(config.hosted)):
+        errors[unwanted[0]] = unwanted[1]
     errors |= {name: "is required" for name in errors if name in post and not post[name].strip()}
     return Checked(data, None if errors else config, errors)
 
