@@ -3,10 +3,10 @@
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: help demo up test test-fast lint install lock clean
+.PHONY: help demo up test test-fast test-vllm lint install lock clean
 .DEFAULT_GOAL := help
 
-help demo up test test-fast lint install lock clean:
+help demo up test test-fast test-vllm lint install lock clean:
 	@command -v $(PYTHON) >/dev/null 2>&1 || { \
 	  echo "There is no $(PYTHON). Echoscope needs Python 3.11 or newer: install it (Debian, Ubuntu: apt-get install python3"; \
 	  echo "python3-venv; macOS: brew install python) and run 'make $@' again, or name one: 'make $@ PYTHON=/path/to/python'."; \

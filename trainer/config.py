@@ -17,6 +17,7 @@ from pydantic import Field, field_validator, model_validator
 from trainer import rewind, terms
 from trainer.adaptation_config import LoraConfig as LoraConfig
 from trainer.adaptation_config import SftConfig as SftConfig
+from trainer.engine_config import EngineConfig as EngineConfig
 from trainer.environment_config import BUDGETS
 from trainer.environment_config import EnvironmentConfig as EnvironmentConfig
 from trainer.evaluation_config import EvaluationConfig as EvaluationConfig
@@ -333,6 +334,7 @@ class RunConfig(Section):
     policy: PolicyConfig = Field(default_factory=PolicyConfig)
     warmup: WarmupConfig = Field(default_factory=WarmupConfig)
     rollout: RolloutConfig = Field(default_factory=RolloutConfig)
+    engine: EngineConfig = Field(default_factory=EngineConfig)
     algorithm: AlgorithmConfig = Field(default_factory=AlgorithmConfig)
     rewards: RewardConfig = Field(default_factory=RewardConfig)
     optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig)
@@ -365,6 +367,11 @@ class RunConfig(Section):
             raise ValueError(f"algorithm.filter_keep is below 1 but algorithm.filter is {a.filter!r}: choose a filter")
         if a.reward_position == "outcome" and a.estimator in ("bi_level_gae", "gigpo"):
             raise ValueError(f"{a.estimator} gives credit turn by turn: algorithm.reward_position must be 'turn'")
+        if self.engine.foreign and self.rollout.biased and self.rollout.temperature != 1:
+            raise ValueError(
+                f"vLLM tells no log-probabilities of a distribution that is tempered but not filtered: with "
+                f"{self.rollout.biased[0]} rollout.temperature must be 1, or engine.name 'transformers'"
+            )
         if self.kind == "evaluate" and self.evaluation.prompts == 0:
             raise ValueError("a run of kind evaluate needs evaluation.prompts of at least 1")
         if self.hosted.url and self.kind != "evaluate":

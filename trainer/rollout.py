@@ -66,9 +66,10 @@ class Player:
         self._worlds: dict[str, Worlds] = {}
 
     def close(self) -> None:
-        """End the processes of guarded environments; a later `play` would start them again."""
+        """End the processes of guarded environments and what the sampler started; nothing can be played afterwards."""
         for worlds in self._worlds.values():
             worlds.close()
+        self.sampler.close()
 
     def play(
         self,
@@ -101,6 +102,7 @@ class Player:
             )
             self._turns(table, params, listener)
         finally:
+            self.sampler.rest()
             for episode in table.episodes:
                 episode.env.close()
         trajectories = table.trajectories

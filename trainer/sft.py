@@ -157,6 +157,7 @@ class SftRun(Run):
             batch = collate([self.lessons[number] for number in order], self.policy.pad_id)
             seed = derive(self.config.seed, Purpose.UPDATE, epoch, step)
             values = self.learner.imitate(batch, seed)
+            self.player.sampler.refresh()
             if self.held_out is not None and (step + 1 == steps or iteration == self.config.iterations):
                 values |= self.learner.measure(self.held_out)
         self.progress.iteration = iteration

@@ -40,7 +40,7 @@ from trainer.policies import ModelError, Policy, describe_device, load, pick_dev
 from trainer.reporting import Laps, Reporter, versions
 from trainer.rollout import Interrupted, Player, WorldsFailedError
 from trainer.samplers.base import Actor, DivergedError
-from trainer.samplers.transformers import TransformersSampler
+from trainer.samplers.choice import make_sampler
 from trainer.suites import Suite, suites_of
 from trainer.tasks import success_by_environment, tasks_of, train_plans
 from trainer.token_record import TokenRecord
@@ -153,7 +153,7 @@ class Run:
     def _actor(self) -> Actor:
         """Who plays, once policy and learner are there."""
         return Actor(
-            sampler=TransformersSampler(self.policy.model, self.chat.eos_id, self.policy.pad_id),
+            sampler=make_sampler(self.config, self.policy, self.chat.eos_id, self.folder),
             context=self.policy.context,
             device=describe_device(self.policy.model.device),
             parameters=self.policy.parameters,
@@ -278,6 +278,7 @@ class Run:
             values["rollout/failed_environments"] = float(len(trajectories) - len(played))
             learns = informative or algorithm.estimator not in NEEDS_GROUPS
             values |= self.learner.update(batch, iteration) if learns else {"update/skipped": 1.0}
+            self.player.sampler.refresh()
         advantages = self.learner.advantages if learns else None
         self.journal.write(*self.record.learned(trajectories, kept, batch, advantages))
         self.progress.iteration = iteration

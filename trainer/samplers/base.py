@@ -28,6 +28,12 @@ class DivergedError(RuntimeError):
     """The policy's numbers are no longer finite, so nothing can be drawn. The message says what to do."""
 
 
+DIVERGED = (
+    "the policy's weights have diverged: its probabilities are no longer finite numbers. Earlier checkpoints are kept; "
+    "go on from one of them with a smaller optimizer.policy_lr"
+)
+
+
 @dataclass
 class Sampled:
     """One response as it was sampled.

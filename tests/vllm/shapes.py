@@ -1,0 +1,52 @@
+"""What the tests with vLLM share: playing with a sampler, and what the trainer's own model says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from trainer.policies import Policy
+from trainer.samplers.base import Sampled, Sampler, SamplingParams
+
+GREEDY = SamplingParams(temperature=0, max_tokens=48)
+
+
+def said(sampler: Sampler, prompts: Sequence[list[int]], params: SamplingParams, seed: int = 0) -> list[Sampled]:
+    """One response to each prompt, row r with seed `seed` + r."""
+    session = sampler.session([seed + row for row in range(len(prompts))], params)
+    found = dict(session.generate(dict(enumerate(prompts))))
+    return [found[row] for row in range(len(prompts))]
+
+
+@torch.no_grad()
+def scored(policy: Policy, prompt: list[int], response: Sampled, temperature: float = 1.0) -> Tensor:
+    """(n,) log-probabilities of the response's tokens by the trainer's own model, nats."""
+    ids = torch.tensor([[*prompt, *response.ids]])
+    logits = policy.model(ids).logits[0, len(prompt) - 1 : -1].float()
+    return torch.log_softmax(logits / (temperature or 1.0), -1).gather(1, torch.tensor(response.ids)[:, None])[:, 0]
+
+
+def k3(policy: Policy, prompts: Sequence[list[int]], responses: Sequence[Sampled], temperature: float = 1.0) -> float:
+    """Mean of r − 1 − log r over all tokens, r trainer over sampler: an estimate of their KL divergence, nats."""
+    difference = torch.cat(
+        [
+            scored(policy, prompt, response, temperature).double() - torch.tensor(response.logprobs).double()
+            for prompt, response in zip(prompts, responses, strict=True)
+        ]
+    )
+    return float((difference.exp() - 1 - difference).mean())
+
+
+def dialogue(
+    sampler: Sampler, first: Mapping[int, list[int]], later: list[int], turns: int, params: SamplingParams
+) -> dict[int, list[Sampled]]:
+    """Rows that are given `later` as soon as they have answered, until each has had its turns."""
+    session = sampler.session([100 + row for row in range(max(first) + 1)], params)
+    found: dict[int, list[Sampled]] = {row: [] for row in first}
+    for row, response in session.generate(first):
+        found[row].append(response)
+        if len(found[row]) < turns:
+            session.add(row, later)
+    return found
