@@ -1,0 +1,195 @@
+"""How fast are rollouts? Trajectories of many turns through our sampler, through `generate` and through vLLM.
+
+    python -m bench.rollout                        # 128 trajectories of five turns with the pocket policy
+    python -m bench.rollout --peers DIR            # vLLM put into DIR when the project has none
+    python -m bench.rollout --shape qwen2.5-0.5b --device cuda --dtype bfloat16    # random weights, no download
+    python -m bench.rollout --quick                # 16 trajectories of two turns; within a minute once vLLM is there
+
+All play the same rollouts, made to have equally many sampled tokens, in turn, for several rounds after one that does
+not count. `generate` reads each turn's dialogues anew, left-padded; vLLM has prefix caching on and is given each next
+turn as soon as a response is there. Ours and vLLM also tell each token's log-probability, ours its entropy. Figures are
+medians of the rounds, ratios medians of the ratios within a round; the second ratio compares processor time, that of
+all processes and threads added up, which other programs on the machine disturb less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `python -m trainer` does; must stand before torch's import
+
+import torch
+import transformers
+
+from bench import machine
+from bench.peers import NotInstallable
+from bench.rollout_peer import NAME, Vllm
+from bench.rollout_work import Generate, OurSampler, Work, make
+from bench.shapes import SHAPES, build
+from trainer.config import PolicyConfig
+from trainer.policies import load
+from trainer.warmup import SHIPPED
+
+OURS, GENERATE = "Echoscope", "transformers generate, reading anew each turn"
+VLLM = f"{NAME}, prefix caching"
+AIMS = {GENERATE: 3.0, VLLM: 1.5}
+ROUNDS, GROUP = 5, 8
+LENGTHS = {"42 tokens each": (42, 42), "24 to 60 tokens": (24, 60)}
+"""Responses of the pocket policy have 38 to 54 tokens, 42 on average."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Somebody who plays; `processor` tells the processor seconds spent so far."""
+
+    play: Callable[[Work], int]
+    processor: Callable[[], float]
+
+
+@dataclass
+class Contest:
+    """One kind of rollout. Clock and processor seconds of each contender, one pair for each round."""
+
+    name: str
+    work: Work
+    contenders: dict[str, Contender]
+    clock: dict[str, list[float]] = field(default_factory=dict)
+    processor: dict[str, list[float]] = field(default_factory=dict)
+
+    def play(self) -> None:
+        """One round. Raises RuntimeError when somebody samples other than the tokens asked for."""
+        for name, contender in self.contenders.items():
+            spent, started = contender.processor(), time.perf_counter()
+            tokens = contender.play(self.work)
+            self.clock.setdefault(name, []).append(time.perf_counter() - started)
+            self.processor.setdefault(name, []).append(contender.processor() - spent)
+            if tokens != self.work.tokens:
+                raise RuntimeError(f"{name} sampled {tokens} tokens instead of {self.work.tokens}")
+
+    def rate(self, name: str) -> float:
+        """Tokens sampled per second, the median without the first round."""
+        return statistics.median(self.work.tokens / seconds for seconds in self.clock[name][1:])
+
+    def figures(self, name: str) -> dict[str, Any]:
+        """A contender's figures; how many times faster ours is, by the clock and by processor time."""
+        ratios = {
+            kind: statistics.median(
+                theirs / ours for ours, theirs in zip(spent[OURS][1:], spent[name][1:], strict=True)
+            )
+            for kind, spent in (("ratio", self.clock), ("processor_ratio", self.processor))
+        }
+        return {"tokens_per_second": self.rate(name), "seconds": self.clock[name], "aim": AIMS.get(name)} | ratios
+
+    def rows(self) -> list[str]:
+        """The rows of the table, one for each peer."""
+        rows = []
+        for name in (name for name in self.contenders if name != OURS):
+            figures = self.figures(name)
+            met = "✓" if figures["ratio"] >= AIMS[name] else "missed"
+            rows.append(
+                f"| {self.name} | {self.rate(OURS):,.0f} /s | {name} | {self.rate(name):,.0f} /s "
+                f"| {figures['ratio']:.2g} × | {figures['processor_ratio']:.2g} × | ≥ {AIMS[name]:g} × {met} |"
+            )
+        return rows or [f"| {self.name} | {self.rate(OURS):,.0f} /s | | | | | |"]
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Speed of rollouts beside other people's.")
+    parser.add_argument("--trajectories", type=int, default=128)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds that count; at least five for a figure")
+    model = parser.add_mutually_exclusive_group()
+    model.add_argument(
+        "--model", type=Path, default=SHIPPED, metavar="FOLDER", help="a checkpoint; pocket if not given"
+    )
+    model.add_argument("--shape", choices=sorted(SHAPES), help="random weights of a known shape instead")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--peers", type=Path, metavar="DIR", help="where vLLM is to be installed if the project has none"
+    )
+    parser.add_argument("--quick", action="store_true", help="16 trajectories of two turns")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
+    options = parser.parse_args()
+    if min(options.trajectories, options.turns, options.rounds, options.threads) < 1:
+        parser.error("--trajectories, --turns, --rounds and --threads must be 1 or more")
+    if options.quick:
+        options.trajectories, options.turns = 16, 2
+    return options
+
+
+def read_model(options: argparse.Namespace, folder: Path) -> tuple[Any, Path]:
+    """The model in this process, and the checkpoint folder that another process can read it from."""
+    if options.shape is None:
+        config = PolicyConfig(device=options.device, dtype=options.dtype)
+        return load(options.model, config).model, options.model
+    model = build(options.shape, device=options.device, dtype=getattr(torch, options.dtype))
+    model.save_pretrained(folder)
+    return model, folder
+
+
+def main() -> int:
+    options = read_options()
+    torch.set_num_threads(options.threads)
+    words = machine.describe()
+    with ExitStack() as stack:
+        model, folder = read_model(options, Path(stack.enter_context(tempfile.TemporaryDirectory())))
+        vocabulary = model.get_input_embeddings().num_embeddings
+        work = {
+            f"{options.trajectories} × {options.turns} turns, {name}": make(
+                options.trajectories, options.turns, GROUP, vocabulary, lengths
+            )
+            for name, lengths in LENGTHS.items()
+        }
+        contenders = {
+            OURS: Contender(OurSampler(model).play, time.process_time),
+            GENERATE: Contender(Generate(model).play, time.process_time),
+        }
+        versions, missing = [f"torch {torch.__version__}", f"transformers {transformers.__version__}"], ""
+        try:
+            context = max(rollouts.context for rollouts in work.values()) + 1
+            vllm = Vllm(options.peers, folder, options.dtype, options.trajectories, context, options.threads)
+            stack.enter_context(closing(vllm))
+            contenders[VLLM] = Contender(vllm.play, vllm.processor_seconds)
+            versions.append(vllm.versions)
+        except NotInstallable as reason:
+            missing = str(reason)
+        contests = [Contest(name, rollouts, contenders) for name, rollouts in work.items()]
+        for _ in range(options.rounds + 1):
+            for contest in contests:
+                contest.play()
+    model_words = options.shape or options.model.name
+    print(words, ", ".join(versions), sep="\n")
+    print(f"{model_words}, {options.dtype} on {options.device}, {options.threads} threads.")
+    print(f"Medians of {options.rounds} rounds; load after them {os.getloadavg()[0]:.1f}.\n")
+    print("| work | ours | peer | theirs | ratio | by processor time | aim |")
+    print("| --- | ---: | --- | ---: | ---: | ---: | --- |")
+    print("\n".join(row for contest in contests for row in contest.rows()))
+    if missing:
+        print(f"| – | – | {VLLM} | {missing} | | | |")
+    if options.json:
+        figures = {"machine": words, "versions": versions, "model": model_words, "rounds": options.rounds}
+        figures |= {"threads": options.threads, "device": options.device, "dtype": options.dtype, "missing": missing}
+        figures["contests"] = [
+            {"work": contest.name, "sampled": contest.work.tokens}
+            | {name: contest.figures(name) for name in contest.contenders}
+            for contest in contests
+        ]
+        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Contenders of the rollout benchmark play the same work, as many tokens each; its table says who was faster."""
+
+import itertools
+
+import pytest
+
+from bench import rollout, rollout_work, shapes
+
+
+@pytest.fixture(scope="module")
+def model():
+    return shapes.build("tiny")
+
+
+@pytest.fixture(scope="module")
+def work():
+    return rollout_work.make(rows=6, turns=3, group=3, vocabulary=300, lengths=(2, 7))
+
+
+def recorded(model, play, work):
+    """What every forward pass of a rollout was given to read, as (rows, tokens)."""
+    shapes_read = []
+    handle = model.base_model.register_forward_pre_hook(
+        lambda module, args, kwargs: shapes_read.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    try:
+        assert play(work) == work.tokens
+    finally:
+        handle.remove()
+    return shapes_read
+
+
+def test_groups_share_their_first_prompt_and_all_prompts_begin_with_the_instruction(work):
+    assert work.firsts[0] == work.firsts[1] == work.firsts[2] != work.firsts[3]
+    assert len({tuple(first[: rollout_work.INSTRUCTION]) for first in work.firsts}) == 1
+    assert {len(seen) for row in work.observations for seen in row} == {rollout_work.OBSERVATION}
+    assert len({length for row in work.lengths for length in row}) > 2
+    assert work.context == max(
+        rollout_work.FIRST + 2 * rollout_work.OBSERVATION + sum(lengths) for lengths in work.lengths
+    )
+
+
+def test_ours_reads_every_token_once_and_generate_all_of_them_in_every_turn(model, work):
+    ours = recorded(model, rollout_work.OurSampler(model).play, work)
+    theirs = recorded(model, rollout_work.Generate(model).play, work)
+    assert max(width for _, width in ours[3:]) == rollout_work.OBSERVATION + 1
+    firsts = [width for (_, before), (_, width) in itertools.pairwise([(0, 1), *theirs]) if width > 1 and before == 1]
+    assert firsts[0] == rollout_work.FIRST
+    assert firsts[2] > rollout_work.FIRST + 2 * rollout_work.OBSERVATION
+
+
+def test_ratios_are_medians_over_rounds_without_the_first_and_named_missed_below_the_aim(work):
+    ours, theirs = rollout.OURS, rollout.GENERATE
+    contest = rollout.Contest("work", work, dict.fromkeys((ours, theirs)))
+    contest.clock = {ours: [99.0, 1.0, 2.0, 1.0], theirs: [1.0, 3.0, 4.0, 4.0]}
+    contest.processor = {ours: [1.0, 1.0, 1.0, 1.0], theirs: [9.0, 5.0, 6.0, 7.0]}
+    figures = contest.figures(theirs)
+    assert (figures["ratio"], figures["processor_ratio"]) == (3.0, 6.0)
+    assert contest.rate(ours) == work.tokens
+    (row,) = contest.rows()
+    assert row.endswith("| 3 × | 6 × | ≥ 3 × ✓ |")
+    contest.clock[theirs] = [1.0, 2.0, 2.0, 2.0]
+    assert contest.rows()[0].endswith("missed |")
+
+
+def test_whoever_samples_other_than_what_was_asked_for_ends_the_benchmark(work):
+    clock = iter(range(100))
+    lazy = rollout.Contender(lambda work: work.tokens - 1, lambda: float(next(clock)))
+    with pytest.raises(RuntimeError, match=f"{rollout.OURS} sampled {work.tokens - 1} tokens instead of {work.tokens}"):
+        rollout.Contest("work", work, {rollout.OURS: lazy}).play()
