@@ -116,7 +116,10 @@ class DifferenceGroup:
 
 
 def differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
-    """Settings that are not the same in all runs, in the order and with the words of the launch form."""
+    """Settings that are not the same in all runs, in the order and with the words of the launch form.
+
+    Their names are none: they head the columns.
+    """
     if len(runs) < 2:
         return []
     base = RunConfig()
@@ -128,6 +131,7 @@ def differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
             for same in zip(*(group.settings for group in same_group), strict=True)
             if len({setting.value for setting in same}) > 1
             for first in same[:1]
+            if first.name != "name"
         ]
         if same_group[0].key == "environment":
             different += _environment_differences(runs)

@@ -48,6 +48,8 @@ def test_the_page_shows_what_differs_with_the_settings_help(people: People, run:
 
 def test_runs_with_the_same_settings_are_said_to_have_them(people: People, run: Run, who: Visitors) -> None:
     other = another(people, run)
+    other.config["name"] = "Named otherwise"
+    other.save(update_fields=["config"])
     page = who.viewer.get(f"/compare?runs={run.slug}&runs={other.slug}").content.decode()
     assert "these runs have the same settings" in page
 
