@@ -1,7 +1,7 @@
 // @ts-check
 /** The curves tab of a run: its charts, its alarms and checkpoints as marks, and what arrives while one looks. */
 
-import { CurveBoard, tools } from "./curve_board.js";
+import { behind, CurveBoard, tools } from "./curve_board.js";
 import { need, setText } from "./svg.js";
 
 /** @typedef {import("./types.js").Event} Event */
@@ -14,11 +14,7 @@ function start(root) {
   const status = need(document, "[data-curve-words]");
   const board = new CurveBoard(root, [{ slug, label: "Value", color: "--accent", shown: true }], {
     say: (words) => setText(status, words),
-    address: ({ name }, iteration) => {
-      const [family, suite] = name.split("/");
-      const exam = family === "eval" ? `&split=eval&suite=${encodeURIComponent(suite)}` : "";
-      return `${root.dataset.trajectories}?iteration=${iteration}${exam}`;
-    },
+    address: ({ name }, iteration) => `${root.dataset.trajectories}?${behind(name, iteration)}`,
   });
   board.marks = JSON.parse(document.getElementById("marks")?.textContent ?? "null");
   tools(board, document);

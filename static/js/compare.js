@@ -1,7 +1,7 @@
 // @ts-check
 /** The curves of several runs over each other: whose are shown, and where a point leads to. */
 
-import { CurveBoard, tools } from "./curve_board.js";
+import { behind, CurveBoard, tools } from "./curve_board.js";
 import { need, setText } from "./svg.js";
 
 const REFRESH = 15_000;
@@ -16,9 +16,7 @@ function start(root) {
     say: (words) => setText(status, words),
     address: ({ name }, iteration) => {
       const shown = sources.filter((source) => source.shown);
-      const [family, suite] = name.split("/");
-      const exam = family === "eval" ? `&split=eval&suite=${encodeURIComponent(suite)}` : "";
-      return shown.length === 1 ? `/runs/${shown[0].slug}/trajectories?iteration=${iteration}${exam}` : null; // whose would it be?
+      return shown.length === 1 ? `/runs/${shown[0].slug}/trajectories?${behind(name, iteration)}` : null; // whose would it be?
     },
   });
   tools(board, document);

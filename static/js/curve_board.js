@@ -24,6 +24,16 @@ import { percent, short } from "./words.js";
 const MOST_POINTS = 1200;
 const TOGETHER = 60;
 
+/**
+ * The explorer's filters for the trajectories that one point of a metric was made of.
+ * @param {string} name
+ * @param {number} iteration
+ */
+export function behind(name, iteration) {
+  const [family, suite] = name.split("/");
+  return `iteration=${iteration}&${family === "eval" ? `split=eval&suite=${encodeURIComponent(suite)}` : "split=train"}`;
+}
+
 export class CurveBoard {
   /**
    * @param {HTMLElement} root holds [data-metric] cards; data-curves is where buckets come from

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
 
+from tests.browser.launching import launch
 from tests.live import LiveStack
+from trainer.warmup import SHIPPED
 
 PATIENCE = 120_000
 
@@ -76,3 +78,15 @@ def signed_in(new_context: Callable[..., BrowserContext], live_stack: LiveStack)
         return page
 
     return make
+
+
+@pytest.fixture(scope="session")
+def played(browser: Browser, live_stack: LiveStack) -> str:
+    """The path of a run that has finished, launched once for all tests that only look at it."""
+    page = browser.new_context(base_url=live_stack.url).new_page()
+    page.set_default_timeout(PATIENCE)
+    sign_in(page, live_stack)
+    path = urlsplit(launch(page, **{"policy.model": str(SHIPPED)})).path
+    expect(page.locator(".state").first).to_have_attribute("data-state", "finished")
+    page.context.close()
+    return path

@@ -61,7 +61,7 @@ def test_curves_draw_zoom_answer_the_keyboard_and_lead_to_trajectories(
     entropy.focus()
     page.keyboard.press("End")
     page.keyboard.press("Enter")
-    page.wait_for_url(re.compile(r"/trajectories\?iteration=12"))
+    page.wait_for_url(re.compile(r"/trajectories\?iteration=12&split=train"))
 
     page.goto(f"/compare?runs={first},{second}")
     shown = page.locator('[data-metric="reward/mean"]')

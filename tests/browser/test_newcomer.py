@@ -4,43 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.conftest import PATIENCE, sign_in
+from tests.browser.conftest import PATIENCE
+from tests.browser.launching import launch
 from tests.live import LiveStack
 from trainer.warmup import SHIPPED
 
 expect.set_options(timeout=PATIENCE)
-SMALL = {
-    "name": "A newcomer's run", "iterations": "3", "rollout.groups": "2", "rollout.group_size": "4",
-    "optimizer.update_batch": "4", "evaluation.prompts": "8", "policy.threads": "1",
-}  # fmt: skip
-
-
-def launch(page: Page, **changes: str) -> str:
-    """Launch a small run from the form. Its address."""
-    page.goto("/runs/new")
-    page.get_by_role("link", name=re.compile("^Sokoban, StarPO-S, pocket policy", re.IGNORECASE)).click()
-    for name, value in (SMALL | changes).items():
-        page.locator(f'[name="{name}"]').fill(value)
-    page.get_by_role("button", name="Launch", exact=True).click()
-    page.wait_for_url(re.compile(r"/runs/(?!new)\w+/$"))
-    return page.url
-
-
-@pytest.fixture(scope="session")
-def played(browser: Browser, live_stack: LiveStack) -> str:
-    """The path of a run that has finished, launched once for all tests that only look at it."""
-    page = browser.new_context(base_url=live_stack.url).new_page()
-    page.set_default_timeout(PATIENCE)
-    sign_in(page, live_stack)
-    path = urlsplit(launch(page, **{"policy.model": str(SHIPPED)})).path
-    expect(page.locator(".state").first).to_have_attribute("data-state", "finished")
-    page.context.close()
-    return path
 
 
 def test_from_the_form_to_a_shared_link(

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_newcomer import launch
+from tests.browser.launching import launch
 from tests.live import wait_for
 from trainer.warmup import SHIPPED
 

@@ -1,0 +1,23 @@
+"""Launching a small run as a person does."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page
+
+SMALL = {
+    "name": "A newcomer's run", "iterations": "3", "rollout.groups": "2", "rollout.group_size": "4",
+    "optimizer.update_batch": "4", "evaluation.prompts": "8", "policy.threads": "1",
+}  # fmt: skip
+
+
+def launch(page: Page, **changes: str) -> str:
+    """Launch a small run from the form. Its address."""
+    page.goto("/runs/new")
+    page.get_by_role("link", name=re.compile("^Sokoban, StarPO-S, pocket policy", re.IGNORECASE)).click()
+    for name, value in (SMALL | changes).items():
+        page.locator(f'[name="{name}"]').fill(value)
+    page.get_by_role("button", name="Launch", exact=True).click()
+    page.wait_for_url(re.compile(r"/runs/(?!new)\w+/$"))
+    return page.url

@@ -1,0 +1,70 @@
+"""What a researcher does: one change to a run, both side by side, and the trajectories behind a number, to be cited."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import PATIENCE
+
+expect.set_options(timeout=PATIENCE)
+pytestmark = pytest.mark.browser
+
+
+def test_a_run_is_cloned_with_one_change_compared_and_its_trajectories_cited(
+    played: str, signed_in: Callable[..., Page]
+) -> None:
+    page = signed_in()
+
+    # one change
+    page.goto(played)
+    page.get_by_role("link", name="Clone", exact=True).click()
+    expect(page.get_by_role("heading", name="Clone of A newcomer's run")).to_be_visible()
+    facts = page.locator("#launch-facts")
+    expect(facts).to_contain_text("As A newcomer's run has it")
+    page.locator('[name="algorithm.clip_high"]').fill("0.2")
+    expect(facts).to_contain_text("1 setting differs from A newcomer's run")
+    expect(facts.get_by_role("link", name="algorithm.clip_high")).to_be_visible()
+    page.locator('[name="name"]').fill("Without clip-higher")
+    expect(facts).to_contain_text("2 settings differ")
+    page.get_by_role("button", name="Launch", exact=True).click()
+    page.wait_for_url(re.compile(r"/runs/(?!new)\w+/$"))
+    clone = page.url
+    expect(page.locator(".state").first).to_have_attribute("data-state", "finished")
+
+    # side by side
+    page.get_by_role("link", name="Compare with …").click()
+    page.get_by_role("checkbox", name="A newcomer's run").first.check()
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("heading", name="Compare 2 runs")).to_be_visible()
+    differences = page.locator("#settings tbody tr:not(.group)")
+    expect(differences).to_have_count(1)
+    expect(differences).to_contain_text("0.28")
+    expect(page.locator('[data-metric="reward/mean"] canvas')).to_be_visible()
+    expect(page.locator(".plays [data-play]")).to_have_count(2)
+
+    # the trajectories behind a number
+    page.goto(f"{clone}curves")
+    plot = page.locator('[data-metric="reward/mean"] [data-plot]')
+    expect(plot.locator("canvas")).to_be_visible()
+    plot.focus()
+    page.keyboard.press("End")
+    expect(page.locator("[data-curve-words]")).to_contain_text("at 3")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/trajectories\?iteration=3&split=train"))
+    expect(page.locator("[data-facts]")).to_contain_text("8 found")
+    page.get_by_role("link", name="Reward").click()
+    page.wait_for_url("**sort=-reward")
+    page.locator("[data-row] a").first.click()
+    page.wait_for_url(re.compile(r"/t/\w+"))
+
+    # to be cited
+    page.keyboard.press("End")
+    last = page.locator("[data-position]").inner_text()
+    page.keyboard.press("c")
+    expect(page.get_by_text("Link to this position copied")).to_be_visible()
+    page.goto(page.evaluate("navigator.clipboard.readText()"))
+    expect(page.locator("[data-position]")).to_have_text(last)
