@@ -72,8 +72,11 @@ def filter_metrics(filtered: Filtered) -> dict[str, float]:
 
 
 def turn_metrics(turns: Sequence[Turn]) -> dict[str, float]:
-    """Format, length and effect of turns; the entropy is the mean over all sampled tokens."""
-    known = [(turn.entropy, turn.tokens) for turn in turns if turn.entropy is not None]
+    """Format, length and effect of turns; the entropy is the mean over all sampled tokens.
+
+    Of an engine that does not tell it (vLLM) it is estimated: the mean of −log p over what is drawn from p.
+    """
+    known = [(entropy, turn.tokens) for turn in turns if (entropy := _entropy(turn)) is not None]
     tokens = sum(count for _, count in known)
     executed = [action for turn in turns for action in turn.actions if action.status == "executed"]
     return finite(
@@ -85,6 +88,12 @@ def turn_metrics(turns: Sequence[Turn]) -> dict[str, float]:
             "actions/effective_rate": mean(action.effective for action in executed),
         }
     )
+
+
+def _entropy(turn: Turn) -> float | None:
+    if turn.entropy is None and turn.logprob is not None:
+        return -turn.logprob
+    return turn.entropy
 
 
 def term_means(trajectories: Sequence[Trajectory]) -> dict[str, float]:

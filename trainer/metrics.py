@@ -229,7 +229,8 @@ _TABLE: tuple[MetricSpec, ...] = (
             "entropy/mean",
             "Entropy",
             "exploration",
-            "Mean entropy of the policy on its sampled tokens. A steady decay is normal, a sudden change is not.",
+            "Mean entropy of the policy on its sampled tokens; through vLLM an estimate, their mean −log p. A steady "
+            "decay is normal, a sudden change is not.",
             "nats",
         )
     ),

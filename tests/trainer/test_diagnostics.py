@@ -126,6 +126,13 @@ def test_a_group_that_answers_alike_has_no_variety() -> None:
     assert diagnostics.different_in_group([0, 1], ["a", "b"]) is None
 
 
+def test_an_entropy_that_the_engine_does_not_tell_is_estimated_by_what_was_drawn() -> None:
+    told, untold = turn(entropy=0.5, tokens=4), turn(entropy=1.5, tokens=12).model_copy(update={"entropy": None})
+    assert diagnostics.turn_metrics([told, untold])["entropy/mean"] == pytest.approx((4 * 0.5 + 12 * 1.5) / 16)
+    nothing = untold.model_copy(update={"logprob": None})
+    assert diagnostics.turn_metrics([told, nothing])["entropy/mean"] == pytest.approx(0.5)
+
+
 @given(d=dialogues())
 def test_sampler_and_trainer_that_agree_have_no_mismatch(d: Dialogues) -> None:
     logprobs = -d.numbers().abs()

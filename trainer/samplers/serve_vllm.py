@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="as policy.dtype")
     parser.add_argument("--filtered", action="store_true", help="for rollouts with top_p, top_k or min_p")
     parser.add_argument("--cpu", action="store_true", help="without a GPU: nothing is compiled, which takes minutes")
-    parser.add_argument("further", nargs=argparse.REMAINDER, help="after --: options for vLLM itself")
+    parser.add_argument("--further", default="", help='options for vLLM itself, as in "--max-model-len 4096"')
 
 
 def command(given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
@@ -57,8 +58,9 @@ def command(given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
     }
     if given.cpu:
         words += ["--enforce-eager", "--kv-cache-memory-bytes", str(2**30)]
+        words += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "32768"]  # see vllm_engine.py
         environment |= {"TORCHDYNAMO_DISABLE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-    return [*words, *(word for word in given.further if word != "--")], environment
+    return [*words, *shlex.split(given.further)], environment
 
 
 def serve(words: Sequence[str], environment: dict[str, str]) -> int:

@@ -39,7 +39,7 @@ class Server:
             timeout=httpx.Timeout(_ANSWER, connect=_CONNECT), limits=httpx.Limits(max_connections=None)
         )
         self.folder, self.version = "", ""
-        self.restarts = 0
+        self.restarts, self._pushed = 0, ""
         self._lock = threading.Lock()
         self._sound = threading.Event()
 
@@ -55,7 +55,7 @@ class Server:
         if known["max_model_len"] < context:
             raise ServerError(
                 f"engine.urls: {self.url} holds dialogues of {known['max_model_len']} tokens, the policy {context}: "
-                f"start it with --max-model-len {context}"
+                f"start it with --further '--max-model-len {context}'"
             )
         if (mode := self._held()["logprobs_mode"]) != logprobs_mode:
             wanted = "with" if logprobs_mode == "raw_logprobs" else "without"
@@ -116,14 +116,15 @@ class Server:
                 self._await(deadline)
                 try:
                     if self._held()["version"] != self.version:
+                        self.restarts += self._pushed == self.version
                         self._push()
-                        self.restarts += 1
                 except httpx.TransportError:
                     continue
                 self._sound.set()
 
     def _push(self) -> None:
         self._call("take_weights", {"folder": self.folder, "version": self.version})
+        self._pushed = self.version
         self._json(self.http.post(f"{self.url}/reset_prefix_cache"))
 
     def _held(self) -> dict[str, str]:

@@ -83,6 +83,8 @@ class Engine:
             found |= {"gpu_memory_utilization": engine.memory, "enable_sleep_mode": engine.sleep}
         else:
             found["kv_cache_memory_bytes"] = int(engine.cache_gib * 2**30)
+            # vLLM 0.32 cannot read a seeded row's prompt in parts there ("CPU Generator does not use offset").
+            found |= {"enable_chunked_prefill": False, "max_num_batched_tokens": max(8192, self.policy.context)}
         if self.adapted:
             found |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(self.config.lora.rank)}
         return found

@@ -1,0 +1,65 @@
+"""Adapters through vLLM: the base stays in the engine, what is trained goes to it as a LoRA request."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from tests.vllm.conftest import pocket
+from tests.vllm.shapes import GREEDY, k3, said
+from trainer import lora
+from trainer.config import RunConfig
+from trainer.policies import Policy
+from trainer.samplers.base import SamplingParams
+from trainer.samplers.transformers import TransformersSampler
+from trainer.samplers.vllm import VllmSampler
+
+
+def train(policy: Policy, seed: int) -> None:
+    """Adapters that say something, as an update leaves them."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in lora.trainable(policy.model):
+            parameter += 0.05 * torch.randn(parameter.shape, generator=generator)
+
+
+def merged(policy: Policy) -> Policy:
+    """An ordinary model that computes the same."""
+    plain = pocket()
+    plain.model.load_state_dict(copy.deepcopy(lora.merged(policy.model)))
+    return plain
+
+
+@pytest.fixture(scope="module")
+def adapted():
+    config = RunConfig.model_validate({"engine": {"name": "vllm"}, "lora": {"rank": 4, "alpha": 8}})
+    policy = pocket()
+    lora.attach(policy.model, config.lora, seed=1)
+    train(policy, seed=1)
+    return config, policy
+
+
+@pytest.fixture(scope="module")
+def engine(adapted, chat):
+    config, policy = adapted
+    made = VllmSampler(config, policy, chat.eos_id)
+    yield made
+    made.close()
+
+
+def test_a_lora_request_says_what_the_merged_model_says_before_and_after_an_update(engine, adapted, chat, openings):
+    _, policy = adapted
+    params = SamplingParams(max_tokens=32)
+    outputs = []
+    for step in range(2):
+        own = said(TransformersSampler(merged(policy).model, chat.eos_id), openings[:24], GREEDY)
+        theirs = said(engine, openings[:24], GREEDY)
+        assert [response.ids for response in theirs] == [response.ids for response in own]
+        assert k3(policy, openings[:24], said(engine, openings[:24], params)) < 1e-4
+        outputs.append([response.ids for response in own])
+        train(policy, seed=2 + step)
+        engine.refresh()
+    base = said(TransformersSampler(pocket().model, chat.eos_id), openings[:24], GREEDY)
+    assert len({str(ids) for ids in [*outputs, [response.ids for response in base]]}) == 3

@@ -1,0 +1,119 @@
+"""vLLM servers elsewhere: weights reach them, rows are spread over them, and one that is restarted is survived."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests.vllm.conftest import pocket
+from tests.vllm.servers import PATIENCE, Serving
+from tests.vllm.shapes import GREEDY, k3, said
+from trainer.config import RunConfig
+from trainer.journal import Turn
+from trainer.rollout import GroupPlan, Player
+from trainer.samplers.base import SamplingParams
+from trainer.samplers.server import ServerSampler
+from trainer.samplers.server_client import ServerError
+from trainer.samplers.transformers import TransformersSampler
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory) -> Iterator[list[Serving]]:
+    folder = tmp_path_factory.mktemp("servers")
+    started = [Serving(folder), Serving(folder)]
+    try:
+        for server in started:
+            server.wait()
+        yield started
+    finally:
+        for server in started:
+            if server.process.poll() is None:
+                server.kill()
+
+
+def settings(servers, **engine):
+    engine = {"name": "server", "urls": [server.url for server in servers], "patience": PATIENCE} | engine
+    rollout = {"max_turns": 4, "max_response_tokens": 64}
+    return RunConfig.model_validate({"engine": engine, "rollout": rollout})
+
+
+@pytest.fixture
+def policy():
+    return pocket()
+
+
+@pytest.fixture
+def sampler(servers, policy, chat, tmp_path):
+    made = ServerSampler(settings(servers), policy, chat.eos_id, tmp_path)
+    yield made
+    made.close()
+    assert list((tmp_path / "weights").iterdir()) == []
+
+
+def test_after_a_sync_all_servers_say_what_transformers_says(sampler, policy, chat, openings, tmp_path):
+    with torch.no_grad():
+        for weight in policy.model.parameters():
+            weight += 0.05 * weight.std() * torch.randn(weight.shape, generator=torch.Generator().manual_seed(3))
+    sampler.refresh()
+    own = said(TransformersSampler(policy.model, chat.eos_id), openings[:16], GREEDY)
+    theirs = said(sampler, openings[:16], GREEDY)
+    assert [response.ids for response in theirs] == [response.ids for response in own]
+    assert [response.ended for response in theirs] == [response.ended for response in own]
+    params = SamplingParams(temperature=0.7, max_tokens=32)
+    assert k3(policy, openings[:16], said(sampler, openings[:16], params), 0.7) < 1e-4
+    assert len(list((tmp_path / "weights").glob("*/*"))) == 1
+
+
+def play(config, chat, sampler, tell):
+    plans = [
+        GroupPlan(
+            group=group,
+            seed=40 + group,
+            members=tuple(f"g{group}n{member}" for member in range(4)),
+            dynamics_seeds=tuple(range(100 * group, 100 * group + 4)),
+            sampling_seeds=tuple(range(1000 * group, 1000 * group + 4)),
+        )
+        for group in range(4)
+    ]
+    playing = Player(config=config, chat=chat, sampler=sampler, context=2048, tell=tell)
+    return playing.play(plans, iteration=1, split="train", temperature=1.0)
+
+
+def test_a_rollout_survives_that_a_server_is_killed_and_started_again(servers, sampler, policy, chat):
+    config, turns = settings(servers), []
+
+    def undisturbed(*events):
+        turns.extend(event for event in events if isinstance(event, Turn))
+
+    expected = play(config, chat, sampler, undisturbed)
+    seen = []
+
+    def disturbed(*events):
+        seen.extend(event for event in events if isinstance(event, Turn))
+        if len(seen) == 6:
+            servers[0].kill()
+            threading.Timer(2.0, servers[0].start).start()
+
+    again = play(config, chat, sampler, disturbed)
+    assert len(seen) == len(turns)
+    assert [len(t.turns) for t in again] == [len(t.turns) for t in expected]
+    assert [t.ids for t in again] == [t.ids for t in expected]
+    assert [server.restarts for server in sampler.servers] == [1, 0]
+
+
+def test_a_server_that_stays_away_is_named_with_what_to_do(policy, chat, tmp_path):
+    config = RunConfig.model_validate(
+        {"engine": {"name": "server", "urls": ["http://127.0.0.1:9"], "patience": 1}}
+    )
+    with pytest.raises(ServerError, match=r"127\.0\.0\.1:9 stayed away for 1 s .* raise engine\.patience"):
+        ServerSampler(config, policy, chat.eos_id, tmp_path)
+
+
+def test_a_server_that_reports_other_probabilities_is_refused(servers, policy, chat, tmp_path):
+    config = settings(servers)
+    filtered = config.model_copy(update={"rollout": config.rollout.model_copy(update={"top_k": 5})})
+    with pytest.raises(ServerError, match="start it with --filtered"):
+        ServerSampler(filtered, policy, chat.eos_id, tmp_path)
