@@ -1,4 +1,4 @@
-"""Reads the process environment: addresses, lists, switches, the secret key, mail, sign-in by OpenID Connect.
+"""Reads the process environment: addresses, lists, switches, the secret key, mail, storage, sign-in by OpenID Connect.
 
 The defaults live in settings.
 """
@@ -92,6 +92,32 @@ def mail(url: str) -> Mail:
         starttls=not tls and dict(parse_qsl(parts.query)).get("starttls") != "off",
         tls=tls,
     )
+
+
+def storage(name: str) -> dict[str, Any]:
+    """Django's storage of `<name>`: `s3://bucket/prefix` (any S3-speaking one by `<name>_ENDPOINT`) or `file:///folder`.
+
+    Nothing where it is not set. Keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from the machine's role.
+    """
+    address = os.environ.get(name, "").strip()
+    if not address:
+        return {}
+    parts = urlsplit(address)
+    if parts.scheme == "file" and parts.path.startswith("/") and not parts.netloc:
+        folder = unquote(parts.path)
+        options: dict[str, Any] = {"location": folder, "allow_overwrite": True}
+        return {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": options}
+    if parts.scheme != "s3" or not parts.netloc or parts.query:
+        raise ValueError(f"{name} must look like s3://bucket/prefix or file:///folder, not {address!r}.")
+    from botocore.config import Config  # type: ignore[import-untyped]
+
+    patience = Config(connect_timeout=5, read_timeout=60, retries={"max_attempts": 3, "mode": "standard"})
+    options = {
+        "bucket_name": parts.netloc, "location": parts.path.strip("/"), "file_overwrite": True, "default_acl": None,
+        "endpoint_url": os.environ.get(f"{name}_ENDPOINT") or None, "client_config": patience,
+        "region_name": os.environ.get(f"{name}_REGION") or os.environ.get("AWS_DEFAULT_REGION") or None,
+    }  # fmt: skip
+    return {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": options}
 
 
 def openid(name: str) -> dict[str, Any]:

@@ -152,6 +152,9 @@ STORAGES = {
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
 }
 
+if COPIES := environment.storage("ECHOSCOPE_STORAGE"):  # of runs, for workers that share no disk
+    STORAGES["runs"] = COPIES
+
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",

@@ -132,6 +132,7 @@ ADDRESSES: dict[str, Address] = {
     "run-trajectory": Address("reader", open=True),
     "run-export": Address("reader", open=True),
     "run-visibility": Address("writer", "post", data={"visibility": "team"}),
+    "run-checkpoint": Address("reader"),
     "run-priority": Address("writer", "post", data={"priority": "low"}),
     "run-request": Address("writer", "post"),
     "compare": Address("person", page=True),

@@ -63,6 +63,9 @@ def furnished(people: People, run: Run) -> World:
     do_comment(trajectory, member, "@ada have a look at this push")
     invitation = do_invite(people.team, people.owner, Membership.Role.VIEWER, "new@example.org")
     token, _ = do_create_token(people.team, people.owner, "script", ["read"])
+    checkpoint = run.folder / "checkpoints/000002"
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    (checkpoint / "state.json").write_text("{}")
     rule = do_create_rule(
         people.team, people.owner, name="Tell us", events=[Rule.Event.FAILED], channel=Rule.Channel.EMAIL,
         addresses=["team@example.org"],
@@ -87,7 +90,7 @@ def furnished(people: People, run: Run) -> World:
     known["slug of mention"] = Mention.objects.get(user=people.owner, comment__author=member).slug
     known |= {"user_id": people.owner.pk, "token of welcome": "wrong", "uidb36": "x", "rest": "nothing"}
     known |= {"key of account_reset_password_from_key": "y", "key of account_confirm_email": "z"}
-    known["provider_id"] = "none"
+    known["provider_id"], known["iteration"] = "none", 2
     known["? of compare"] = known["? of compare-curves-data"] = f"runs={run.slug}"
     known["? of oembed"] = f"url=http://testserver/s/{link.token}"
     return World(people, member, run, trajectory, known)

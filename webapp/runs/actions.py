@@ -17,7 +17,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from trainer.config import RunConfig
-from webapp.runs import classes, estimates, fairness, line
+from webapp.runs import classes, copies, estimates, fairness, line
 from webapp.runs.live_bus import bus
 from webapp.runs.models import EventBatch, Run, Worker
 from webapp.teams.models import Team, User
@@ -75,7 +75,7 @@ def do_create_run(
         iterations=0 if config.kind == "evaluate" else config.iterations,
         queue=queue,
         gpus=gpus,
-        memory=estimates.needed_memory(config),
+        memory=estimates.needed_memory(config, gpus),
         priority=asked.priority,
         queued_at=now,
         visibility=visibility,
@@ -113,9 +113,19 @@ def do_delete_run(run: Run) -> None:
             f"This run is {found.get_state_display().lower()}: only runs that have ended can be deleted. Cancel it "
             "first."
         )
-    folder = found.folder
+    folder, slug = found.folder, found.slug
     found.delete()
-    transaction.on_commit(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+    def forget() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        storage = copies.offered()
+        if storage is not None:
+            try:
+                copies.forget(storage, slug)
+            except copies.failures() as error:  # the run is gone in any case
+                logger.warning("The copy of run %s in storage could not be deleted: %s", slug, error)
+
+    transaction.on_commit(forget)
 
 
 def do_request(run: Run, wish: str) -> Run:

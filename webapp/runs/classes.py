@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from trainer.config import RunConfig
-from webapp.runs import estimates
+from trainer.model_shapes import shape_of
 
 ANY, CPU, GPU = "training", "cpu", "gpu"
 """Any worker at all, those without a GPU, those with at least one."""
@@ -58,5 +58,5 @@ def asked_classes(known: Collection[str]) -> Sequence[str]:
 def _large(config: RunConfig) -> bool:
     if config.hosted.url:
         return False
-    shape = estimates.shape_of(config.policy.model)
+    shape = shape_of(config.policy.model)
     return shape is None or shape.parameters > LARGE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from webapp.runs import archive
 from webapp.runs.child import Files
 from webapp.runs.models import Run
 
@@ -11,9 +12,9 @@ SHOWN_BYTES = 64 * 1024
 
 
 def log_tail(run: Run) -> str:
-    """The last lines; empty where nothing was written, or the folder lies on another machine."""
+    """The last lines; empty where nothing was written, or the folder lies on another machine and has no copy."""
     try:
-        with Files(run.folder).log.open("rb") as file:
+        with archive.open_file(run, Files(run.folder).log.name) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - SHOWN_BYTES))
             data = file.read()

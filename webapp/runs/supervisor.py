@@ -19,15 +19,19 @@ import yaml
 from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 from django.utils import timezone
 
-from webapp.runs import actions, claims, devices, heartbeat, hosted, leash, watches
+from trainer.journal import FILE_NAME
+from webapp import slugs
+from webapp.runs import actions, claims, copies, devices, heartbeat, hosted, leash, watches
 from webapp.runs.child import BAD_CONFIGURATION, INTERRUPTED, Child, Files, trainer_command
 from webapp.runs.ingest import Ingest
+from webapp.runs.keeper import Keeper, Outcome
 from webapp.runs.live_bus import bus
 from webapp.runs.models import Run, Worker
 
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+FETCHES = 5
 Command = Callable[[Files], Sequence[str]]
 
 
@@ -41,6 +45,7 @@ class Pace:
     stop_patience: float = float(os.environ.get("ECHOSCOPE_STOP_SECONDS", "120"))
     orphan_patience: float = 15.0
     retry: float = 1.0
+    copy_patience: float = 600.0
 
     def rest(self, began: float) -> None:
         """Sleep until the next tick is due, at least a little: the look that `began` then may have taken its time."""
@@ -89,6 +94,8 @@ class Supervisor:
         self._parent = os.getppid()
         self._renewed = self._controlled = 0.0
         self._watched: list[str] = []
+        storage = copies.offered()
+        self.keeper = Keeper(run.slug, run.folder, storage) if storage is not None else None
 
     def run(self) -> str:
         """Until the run ends, is given back, or the lease is lost."""
@@ -108,6 +115,8 @@ class Supervisor:
         finally:
             if child is not None and child.ended() is None:
                 child.kill()
+            if self.keeper is not None:
+                self.keeper.abandon()
 
     def _start(self) -> Child:
         if refusal := hosted.refusal(self.claimed.config):
@@ -129,6 +138,8 @@ class Supervisor:
         self.files.folder.mkdir(parents=True, exist_ok=True)
         if leash.end_left_behind(self.files.pid, self.pace.orphan_patience):
             logger.warning("Run %s: ended the trainer of a supervisor that is gone.", self.claimed.slug)
+        if self.keeper is not None:
+            self._have_the_valid_copy(self.keeper)
         fresh = self.files.config.with_suffix(".new")
         fresh.write_text(yaml.safe_dump(self.claimed.config, sort_keys=False, allow_unicode=True), encoding="utf-8")
         fresh.replace(self.files.config)
@@ -136,6 +147,54 @@ class Supervisor:
         self.ingest = Ingest(self.claimed)
         self._persist(self.ingest.drain)
         self._control()
+
+    def _have_the_valid_copy(self, keeper: Keeper) -> None:
+        """Fetch the run's files if the valid ones are elsewhere, and note that they are here from now on."""
+        if not copies.is_current(self.files.folder, self.claimed.copy):
+            self._fetch(keeper)
+        token = self.claimed.copy
+        if not (self.files.folder / copies.TOKEN).exists() or not token:
+            token = slugs.token()
+            (self.files.folder / copies.TOKEN).write_text(token, encoding="ascii")
+        held = Run.objects.held_by(self.claimed.lease).filter(pk=self.claimed.pk)
+        self._persist(lambda: held.update(copy=token, journal_offset=self.claimed.journal_offset))
+        self.claimed.copy = token
+
+    def _fetch(self, keeper: Keeper) -> None:
+        told: list[tuple[int | None, str]] = []
+        for attempt in range(1, FETCHES + 1):
+            told.clear()
+            keeper.fetch(self.claimed, lambda size, problem: told.append((size, problem)))
+            self._wait_for(keeper)
+            size, problem = told[0] if told else (None, "it broke off")
+            if size is not None:
+                logger.info("Run %s: its files were fetched from storage.", self.claimed.slug)
+                self.claimed.journal_offset = min(size, self._taken_in(size))
+                return
+            if attempt < FETCHES:
+                time.sleep(self.pace.retry)
+        raise CannotStart(
+            f"The files of this run are on another worker, and its copy in storage cannot be fetched ({problem}). "
+            "Nothing is lost: resume it when the storage answers."
+        )
+
+    def _taken_in(self, size: int) -> int:
+        """Where the database's knowledge of the fetched journal ends: behind as many lines as it has events."""
+        lines = end = 0
+        with (self.files.folder / FILE_NAME).open("rb") as file:
+            for line in file:
+                if lines == self.claimed.seq:
+                    return end
+                lines, end = lines + 1, end + len(line)
+        return min(end, size)
+
+    def _wait_for(self, keeper: Keeper, patience: float = float("inf")) -> None:
+        """Until the keeper's thread has ended. Meanwhile the lease is renewed. Raises LeaseLost."""
+        deadline = time.monotonic() + patience
+        while keeper.busy and time.monotonic() < deadline:
+            if self._due():
+                self._control()
+            time.sleep(self.pace.tick)
 
     def _accompany(self, child: Child) -> int:
         """Tick until the trainer has ended. Returns its exit status."""
@@ -151,6 +210,8 @@ class Supervisor:
                 self._control()
                 self._tell_watches()
                 self._obey(child)
+                if self.keeper is not None:
+                    self._note(self.keeper.tend())
             self.pace.rest(began)
 
     def _due(self) -> bool:
@@ -192,10 +253,29 @@ class Supervisor:
     def _hear(self, trajectory: str, turn: int, text: str) -> None:
         bus().tokens(self.claimed.slug, trajectory, turn, text)
 
+    def _note(self, outcome: Outcome | None) -> None:
+        """Say on the run's page how its copy stands. A problem leaves what was copied before as it is."""
+        if outcome is None:
+            return
+        changes: dict[str, object] = {"storage_error": outcome.problem}
+        if not outcome.problem:
+            changes["kept_iteration"] = outcome.iteration
+        held = Run.objects.held_by(self.claimed.lease).filter(pk=self.claimed.pk)
+        self._attempt(lambda: held.update(**changes))
+
+    def _keep_the_rest(self) -> None:
+        """The last copy, before the lease is given back: whoever takes the run up begins with it."""
+        if self.keeper is None or self.wish == Run.Request.CANCEL:
+            return
+        self.keeper.finish()
+        self._wait_for(self.keeper, self.pace.copy_patience)
+        self._note(self.keeper.taken() or Outcome(-1, "the last copy took too long; the next attempt tries it again"))
+
     def _conclude(self, child: Child, status: int) -> str:
         """The trainer has ended: take in the rest of its journal and say what its end means."""
         self._persist(self.ingest.drain)
         self._control()
+        self._keep_the_rest()
         run = self._persist(lambda: Run.objects.get(pk=self.claimed.pk))
         if self.wish == Run.Request.CANCEL:
             return self._release(Run.State.CANCELLED)

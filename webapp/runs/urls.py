@@ -3,6 +3,7 @@
 from django.urls import path, re_path
 
 from webapp.runs import (
+    checkpoint_views,
     compare_views,
     curve_views,
     exam_views,
@@ -33,6 +34,7 @@ urlpatterns = [
     path("runs/<slug:slug>/log", views.run_log, name="run-log"),
     path("runs/<slug:slug>/t/<path:key>", views.run_trajectory, name="run-trajectory"),
     path("runs/<slug:slug>/visibility", visibility_views.run_visibility, name="run-visibility"),
+    path("runs/<slug:slug>/checkpoints/<int:iteration>.tar", checkpoint_views.run_checkpoint, name="run-checkpoint"),
     path("runs/<slug:slug>/priority", priority_views.run_priority, name="run-priority"),
     re_path(r"^runs/(?P<slug>[-\w]+)/(?P<wish>pause|resume|stop|cancel)$", views.run_request, name="run-request"),
     path("compare", compare_views.compare, name="compare"),

@@ -11,7 +11,6 @@ import io
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +25,6 @@ from webapp.trajectories.streams import release_connection
 ROW_GROUP = 250
 """Trajectories that are in memory at a time."""
 POINTS = 20_000
-BLOCK = 256 * 1024
 
 ACTION = pa.struct([
     ("text", pa.string()), ("status", pa.string()), ("name", pa.string()), ("reward", pa.float64()),
@@ -109,16 +107,15 @@ def metric_points(run: Run) -> Iterator[list[dict[str, Any]]]:
         after = Q(name__gt=name) | Q(name=name, iteration__gt=iteration)
 
 
-def journal(path: Path) -> Iterator[bytes]:
+def journal(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """The file as it is, up to its last complete line."""
     rest = b""
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            block = rest + block
-            cut = block.rfind(b"\n") + 1
-            rest = block[cut:]
-            if cut:
-                yield block[:cut]
+    for block in blocks:
+        block = rest + block
+        cut = block.rfind(b"\n") + 1
+        rest = block[cut:]
+        if cut:
+            yield block[:cut]
 
 
 def _parquet(pages: Iterator[list[dict[str, Any]]], schema: pa.Schema) -> Iterator[bytes]:

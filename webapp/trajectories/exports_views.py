@@ -15,6 +15,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
 from trainer.journal import FILE_NAME
+from webapp.runs import archive
 from webapp.runs.access import get_run, get_run_of_team
 from webapp.runs.models import Run
 from webapp.teams.decorators import account_optional
@@ -138,8 +139,8 @@ def run_export(request: HttpRequest, slug: str, kind: str) -> HttpResponseBase:
 
 
 def _journal(request: HttpRequest, run: Run) -> HttpResponseBase:
-    path = run.folder / FILE_NAME
-    if not path.is_file():
+    found = archive.journal(run)
+    if found is None:
         why = "The journal of this run is not on this machine: it stayed where the run was trained."
         return _refused(request, 404, why)
-    return streamed(request, exports_run.journal(path), LINES, f"{run.slug}-{FILE_NAME}", compressible=True)
+    return streamed(request, exports_run.journal(found), LINES, f"{run.slug}-{FILE_NAME}", compressible=True)

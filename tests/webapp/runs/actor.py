@@ -37,6 +37,10 @@ class Actor:
         return int(state.read_text()) if state.exists() else 0
 
     def checkpoint(self) -> None:
+        folder = self.folder / "checkpoints" / f"{self.done:06d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "weights").write_bytes(b"w" * self.done)
+        (folder / "state.json").write_text("{}")
         self.journal.write(
             journal.CheckpointSaved(iteration=self.done, path=f"checkpoints/{self.done:06d}", bytes=1)
         )
