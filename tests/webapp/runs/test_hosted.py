@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
 from tests.webapp.api.callers import Callers, callers
 from tests.webapp.conftest import People
@@ -32,7 +33,7 @@ def configuration(url: str = OPENAI, **changes: Any) -> RunConfig:
 
 
 @pytest.fixture(autouse=True)
-def _listed(settings: Any) -> None:
+def _listed(settings: Settings) -> None:
     settings.ECHOSCOPE_HOSTED_URLS = LISTED
 
 
@@ -72,7 +73,7 @@ def test_no_other_secret_may_be_sent_there(url: str, variable: str, told: str) -
     assert told in found[1]
 
 
-def test_without_a_list_nothing_may_be_asked(settings: Any) -> None:
+def test_without_a_list_nothing_may_be_asked(settings: Settings) -> None:
     settings.ECHOSCOPE_HOSTED_URLS = []
     found = hosted.problem(section(OPENAI))
     assert found is not None
