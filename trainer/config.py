@@ -23,6 +23,9 @@ from trainer.environment_config import EnvironmentConfig as EnvironmentConfig
 from trainer.evaluation_config import EvaluationConfig as EvaluationConfig
 from trainer.filtering import Method
 from trainer.hosted_config import HostedConfig as HostedConfig
+from trainer.memory_config import MemoryConfig as MemoryConfig
+from trainer.optimizer_config import OptimizerConfig as OptimizerConfig
+from trainer.parallel_config import ParallelConfig as ParallelConfig
 from trainer.sections import Section as Section
 from trainer.sections import setting as setting
 from trainer.sinks import SinkName
@@ -38,7 +41,11 @@ class PolicyConfig(Section):
         "'pocket' (the built-in one-million-parameter policy), a folder with a transformers checkpoint, or a hub id.",
         source="paper: Qwen/Qwen2.5-0.5B-Instruct",
     )
-    dtype: Literal["float32", "bfloat16"] = setting("float32", "Precision of the weights while training.")
+    dtype: Literal["float32", "bfloat16"] = setting(
+        "float32",
+        "Precision of the weights that play and are computed with; bfloat16 halves their memory. Losses, "
+        "log-probabilities and advantages are float32 either way.",
+    )
     device: Literal["auto", "cpu", "cuda"] = setting("auto", "Where it runs; auto takes a GPU if there is one.")
     threads: int = setting(0, "CPU threads; 0 takes all cores.", unit="threads", ge=0, le=256)
 
@@ -231,24 +238,6 @@ class RewardConfig(Section):
         return value
 
 
-class OptimizerConfig(Section):
-    """AdamW for policy and critic."""
-
-    policy_lr: float = setting(1e-4, "Learning rate of the policy.", source="paper: 1e-6 (0.5B)", gt=0, le=1)
-    critic_lr: float = setting(1e-3, "Learning rate of the critic.", source="paper: 1e-5 (0.5B)", gt=0, le=1)
-    beta1: float = setting(0.9, "Adam β₁.", source="paper: 0.9", ge=0, lt=1)
-    beta2: float = setting(0.999, "Adam β₂.", source="paper: 0.999", ge=0, lt=1)
-    weight_decay: float = setting(0.0, "Decoupled weight decay.", ge=0, le=1)
-    max_grad_norm: float = setting(1.0, "Gradients are clipped to this norm.", gt=0)
-    update_batch: int = setting(
-        32, "E: trajectories per optimiser step.", unit="trajectories", source="paper: 32", gt=0, le=65_536
-    )
-    micro_batch_tokens: int = setting(
-        16_384, "Most tokens (padding included) in one forward pass.", unit="tokens", ge=64, le=10_000_000
-    )
-    critic_warmup: int = setting(0, "First iterations that train only the critic.", unit="iterations", ge=0)
-
-
 class CheckpointConfig(Section):
     """What is kept on disk."""
 
@@ -338,10 +327,12 @@ class RunConfig(Section):
     algorithm: AlgorithmConfig = Field(default_factory=AlgorithmConfig)
     rewards: RewardConfig = Field(default_factory=RewardConfig)
     optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig)
+    parallel: ParallelConfig = Field(default_factory=ParallelConfig)
     lora: LoraConfig = Field(default_factory=LoraConfig)
     sft: SftConfig = Field(default_factory=SftConfig)
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig)
     hosted: HostedConfig = Field(default_factory=HostedConfig)
+    memory: MemoryConfig = Field(default_factory=MemoryConfig)
     checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
     journal: JournalConfig = Field(default_factory=JournalConfig)
     echo_trap: EchoTrapConfig = Field(default_factory=EchoTrapConfig)

@@ -178,16 +178,17 @@ def row_bytes(config: RunConfig, shape: ModelShape) -> int:
     return cache + 5 * 4 * shape.vocabulary
 
 
-def optimizer_bytes(config: RunConfig, sizes: Iterable[tuple[int, ...]], width: int) -> int:
+def optimizer_bytes(config: RunConfig, shape: ModelShape, sizes: Iterable[tuple[int, ...]], width: int) -> int:
     """The optimiser's state for weights of the given sizes.
 
     Args:
         width: bytes of a number of what is stepped on; moments have the same precision.
     """
-    return sum(_moments(config, size, width) for size in sizes)
+    plain = (1, shape.vocabulary)  # rows of a critic's head and of embeddings, which muon leaves to adamw
+    return sum(_moments(config, size, width, plain=size[0] in plain) for size in sizes)
 
 
-def _moments(config: RunConfig, size: tuple[int, ...], width: int) -> int:
+def _moments(config: RunConfig, size: tuple[int, ...], width: int, *, plain: bool) -> int:
     number = prod(size)
     match config.optimizer.name:
         case "adamw_8bit":
@@ -196,7 +197,7 @@ def _moments(config: RunConfig, size: tuple[int, ...], width: int) -> int:
             return width * (prod(size[:-1]) + size[-1]) if len(size) > 1 else width * number
         case "sgd":
             return width * number if config.optimizer.beta1 else 0
-        case "muon" if len(size) == 2:
+        case "muon" if len(size) == 2 and not plain:
             return width * number
         case _:
             return 2 * width * number
@@ -225,7 +226,7 @@ def _learning(config: RunConfig, shape: ModelShape, *, gpu: bool, shards: int) -
         return []
     rank = config.lora.rank
     sizes: list[tuple[int, ...]] = list(shape.adapters(rank, config.lora.targets) if rank else shape.tensors())
-    parts = _trained("policy", config, sizes, shards)
+    parts = _trained("policy", config, shape, sizes, shards)
     if rank:
         parts.append(Part("adapters of the policy", 4 * _sum(sizes)))
     if config.kind == "train" and config.algorithm.needs_critic:
@@ -233,7 +234,7 @@ def _learning(config: RunConfig, shape: ModelShape, *, gpu: bool, shards: int) -
         if rank or shards == 1:
             what = "adapters" if rank else "weights"
             parts.append(Part(f"{what} of the critic", _stored(config) * _sum(own)))
-        parts += _trained("critic", config, own, shards)
+        parts += _trained("critic", config, shape, own, shards)
     parts += _activations(config, shape, gpu=gpu)
     if shards > 1:
         gathered = shape.vocabulary * shape.hidden + 2 * _sum(shape.layer_tensors())
@@ -256,7 +257,9 @@ def _stepped(config: RunConfig) -> int:
     return 4 if config.optimizer.master_weights else _stored(config)
 
 
-def _trained(who: str, config: RunConfig, sizes: list[tuple[int, ...]], shards: int) -> list[Part]:
+def _trained(
+    who: str, config: RunConfig, shape: ModelShape, sizes: list[tuple[int, ...]], shards: int
+) -> list[Part]:
     """Gradients, the optimiser's state and, where steps are not taken on the weights themselves, what they are on."""
     number, width = _sum(sizes), _stepped(config)
     copied = width > _stored(config) or shards > 1
@@ -264,7 +267,7 @@ def _trained(who: str, config: RunConfig, sizes: list[tuple[int, ...]], shards: 
     return [
         Part(f"{kind} of the {who}'s weights", width * number // shards if copied else 0),
         Part(f"gradients of the {who}", width * number // shards, ("learn", "step")),
-        Part(f"optimiser's state of the {who}", optimizer_bytes(config, sizes, width) // shards),
+        Part(f"optimiser's state of the {who}", optimizer_bytes(config, shape, sizes, width) // shards),
     ]
 
 

@@ -10,9 +10,9 @@ from trainer.sections import Section, setting
 class MemoryConfig(Section):
     """What is done when a run may not fit its device's memory."""
 
-    guard: Literal["refuse", "warn", "off"] = setting(
+    guard: Literal["refuse", "warn", "none"] = setting(
         "refuse",
-        "Before a run is loaded its memory is reckoned: one that will not fit is refused, warned of, or not looked at.",
+        "A run that will not fit, as reckoned before it is loaded: refuse it, warn of it, or do not look (none).",
     )
     rows: int = setting(
         0,

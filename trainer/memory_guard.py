@@ -42,10 +42,11 @@ def prepare(config: RunConfig, source: str, device: torch.device) -> Plan:
     """
     shape = _shape(source)
     memory = _free(device)
-    if config.memory.guard == "off" or shape is None or memory is None:
+    if config.memory.guard == "none" or shape is None or memory is None:
         return Plan(config.memory.rows or None)
     gpu, processes = device.type == "cuda", int(os.environ.get("WORLD_SIZE", "1"))
-    return fit(config, shape, gpu=gpu, free=memory[0], total=memory[1], processes=processes)
+    share = 1 if gpu else processes  # GPUs are each their own; processes on CPUs have one memory
+    return fit(config, shape, gpu=gpu, free=memory[0] // share, total=memory[1], processes=processes)
 
 
 def fit(

@@ -15,6 +15,7 @@ from typing import Any
 from trainer.config import POCKET
 
 ALL_LINEAR = "all-linear"
+_LARGEST, _MOST_LAYERS = 10**8, 10_000
 _POCKET = Path(__file__).parent / "pocket_checkpoint"
 
 
@@ -112,7 +113,7 @@ def read(config: Mapping[str, Any]) -> ModelShape | None:
         hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
         kind = str(config.get("model_type", ""))
         biased = bool(config.get("attention_bias", False))
-        return ModelShape(
+        found = ModelShape(
             hidden=hidden,
             layers=int(config["num_hidden_layers"]),
             heads=heads,
@@ -127,8 +128,11 @@ def read(config: Mapping[str, Any]) -> ModelShape | None:
             mlp_bias=bool(config.get("mlp_bias", False)),
             head_norms=kind == "qwen3",
         )
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
         return None
+    sizes = (hidden, heads, found.kv_heads, found.head_dim, found.intermediate, found.vocabulary, found.context)
+    sane = all(0 < size <= _LARGEST for size in sizes) and 0 < found.layers <= _MOST_LAYERS
+    return found if sane else None
 
 
 def _qwen(
@@ -162,9 +166,13 @@ def shape_of(model: str) -> ModelShape | None:
     if model == POCKET:
         return read_folder(_POCKET)
     folder = Path(model)
-    if folder.is_dir():
-        saved = sorted(folder.glob("checkpoints/*/config.json"))  # of a run's folder, whose checkpoints are all alike
-        return read_folder(saved[0].parent if saved else folder)
+    try:
+        is_folder = folder.is_dir()
+        saved = sorted(folder.glob("checkpoints/*/config.json")) if is_folder else []
+    except (OSError, ValueError):  # a name that no folder can have, or a folder that may not be looked into
+        return None
+    if is_folder:
+        return read_folder(saved[0].parent if saved else folder)  # the checkpoints of a run are all alike
     return KNOWN.get(model.rstrip("/").rsplit("/", 1)[-1].removesuffix("-Instruct"))
 
 

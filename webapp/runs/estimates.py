@@ -5,43 +5,27 @@ Every figure comes with a sentence that says how it was reckoned; what is not kn
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from django.db.models import OuterRef, Subquery
 
+from trainer import memory
 from trainer.config import POCKET, RunConfig
+from trainer.memory_advice import gigabytes, in_words
+from trainer.model_shapes import shape_of
 from webapp import words
 from webapp.runs.models import MetricPoint, Run
 
 LOOKED_AT = 40
+AT_LEAST = 16
+"""Trajectories at a time with which a rollout is not yet slow."""
 GIB = 2**30
 HOSTED = GIB
 """Bytes of a trainer that only asks somebody else's model."""
 DEMO_ITERATION, DEMO_TRAJECTORIES, DEMO_EXAM, DEMO_PROMPTS = 8.1, 128, 4.4, 256
 """The pocket policy on two quiet cores, as docs/performance.md tells: seconds of an iteration and of an evaluation."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The sizes of a model that its memory depends on."""
-
-    parameters: int
-    hidden: int = 0
-    layers: int = 0
-    intermediate: int = 0
-
-
-SHAPES = {
-    POCKET: Shape(927_360, 128, 4, 448),
-    "Qwen2.5-0.5B": Shape(494_032_768, 896, 24, 4864),
-    "Qwen2.5-1.5B": Shape(1_543_714_304, 1536, 28, 8960),
-    "Qwen2.5-3B": Shape(3_085_938_688, 2048, 36, 11_008),
-    "Qwen2.5-7B": Shape(7_615_616_512, 3584, 28, 18_944),
-}
-"""Sizes as the models' own configurations give them; instruction-tuned ones have the same."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +53,8 @@ def figures(user: Any, config: RunConfig) -> list[Figure]:
         return _hosted(config)
     recorded = list(_recorded(user, config.policy.model))
     paces = _paces(recorded)
-    shape = shape_of(config.policy.model, max((run.parameters for run in recorded), default=0))
-    return [_tokens(config, paces), *_times(config, paces), _memory(config, shape)]
+    parameters = max((run.parameters for run in recorded), default=0)
+    return [_tokens(config, paces), *_times(config, paces), _memory(config, parameters)]
 
 
 def _hosted(config: RunConfig) -> list[Figure]:
@@ -176,60 +160,37 @@ def _times(config: RunConfig, paces: list[Pace]) -> list[Figure]:
     ]
 
 
-def shape_of(model: str, recorded: int = 0) -> Shape | None:
-    """The model's sizes: from the table, or at least its parameters from a recorded run; None where neither tells."""
-    name = model.rstrip("/").rsplit("/", 1)[-1].removesuffix("-Instruct")
-    known = SHAPES.get(name)
-    return known or (Shape(recorded) if recorded else None)
-
-
-def _memory(config: RunConfig, shape: Shape | None) -> Figure:
+def _memory(config: RunConfig, recorded: int) -> Figure:
+    """As the trainer reckons it before it loads anything (trainer/memory.py)."""
+    shape = shape_of(config.policy.model)
+    if shape is None and recorded:
+        weights = memory.width_of(config) * recorded
+        return Figure("Memory", f"more than {gigabytes(weights)}", "The weights alone, as a recorded run counted them.")
     if shape is None:
         return Figure("Memory", "not known", "The size of this model is not known before its first run.")
-    parts = memory_parts(config, shape)
-    told = ", ".join(f"{name} {_gib(size)}" for name, size in parts.items())
+    found = memory.budget(config, shape, gpu=memory.on_gpu(config, shape))
+    least = needed_memory(config)
+    assert least is not None
+    fewer = f" With fewer trajectories at a time {gigabytes(least)} are enough." if least < 0.95 * found.peak else ""
     return Figure(
-        "Memory",
-        f"about {_gib(sum(parts.values()))}",
-        f"{told[:1].upper()}{told[1:]}. The rollout's cache comes on top.",
+        "Memory", f"about {gigabytes(found.peak)}", f"Most {memory.STAGES[found.worst]}: {in_words(found)}.{fewer}"
     )
 
 
-def needed_memory(config: RunConfig) -> int | None:
-    """Bytes that a run of this configuration takes, by the same reckoning; None where the model is not known."""
+def needed_memory(config: RunConfig, gpus: int = 1) -> int | None:
+    """Bytes that the run cannot do without, of all its GPUs together; None where the model is not known.
+
+    Trajectories that do not fit are played one after the other, so few of them are counted.
+    """
     if config.hosted.url:
         return HOSTED
     shape = shape_of(config.policy.model)
-    return None if shape is None else math.ceil(sum(memory_parts(config, shape).values()))
-
-
-def memory_parts(config: RunConfig, shape: Shape) -> dict[str, float]:
-    """Bytes by what takes them, w being the bytes of a number (4, or 2 in bfloat16) and P the parameters.
-
-    Trained weights need 4·w·P: themselves, their gradients, Adam's two averages. A critic is a second such model, a
-    reference w·P. With LoRA only the adapters, rank · (in + out) of each linear layer, are trained. A layer keeps about
-    18 · hidden + 4 · intermediate numbers of each token of a micro-batch for the way back.
-    """
-    width, size = (2 if config.policy.dtype == "bfloat16" else 4), shape.parameters
-    if config.kind == "evaluate":
-        return {"weights": float(width * size)}
-    lora = config.lora.rank
-    adapters = lora * shape.layers * (9.5 * shape.hidden + 3 * shape.intermediate)
-    trained = 4 * width * adapters + width * size if lora else 4.0 * width * size
-    parts = {"weights, gradients and Adam": trained}
-    if config.kind == "train" and config.algorithm.needs_critic:
-        parts["critic"] = 4 * width * adapters if lora else trained
-    if config.kind == "train" and config.algorithm.kl_coef > 0 and not lora:
-        parts["reference"] = float(width * size)
-    tokens = config.optimizer.micro_batch_tokens
-    if shape.layers:
-        kept = tokens * shape.layers * (18 * shape.hidden + 4 * shape.intermediate) * width
-        parts[f"activations of {tokens:,} tokens"] = float(kept)
-    return parts
-
-
-def _gib(size: float) -> str:
-    return f"{size / GIB:,.1f} GiB" if size >= GIB / 10 else f"{max(1, math.ceil(size / 2**20)):,} MiB"
+    if shape is None:
+        return None
+    processes = max(1, gpus)
+    rows = min(AT_LEAST, memory.played_at_once(config, processes))
+    gpu = memory.on_gpu(config, shape)
+    return processes * memory.budget(config, shape, gpu=gpu, rows=rows, processes=processes).peak
 
 
 def _short(number: float) -> str:

@@ -199,7 +199,8 @@ def _facts(
         queue, gpus = wanted.resolved(config, now)
         newcomer = Run(
             team_id=asked.team_of(given.get("team", "")).pk, queue=queue, gpus=gpus, queued_at=now,
-            priority=wanted.priority, memory=estimates.needed_memory(config), config=config.model_dump(mode="json"),
+            priority=wanted.priority, memory=estimates.needed_memory(config, gpus),
+            config=config.model_dump(mode="json"),
         )  # fmt: skip
         capacity = outlook(newcomer, known, now)
     facts: dict[str, Any] = {
