@@ -15,6 +15,7 @@ import yaml
 from pydantic import ValidationError
 
 import envs
+from trainer import memory_command
 from trainer.config import EnvironmentConfig, RolloutConfig, RunConfig, WarmupConfig
 from trainer.config_files import explain, load_preset, load_yaml, preset_names, with_overrides
 from trainer.journal import FILE_NAME
@@ -85,6 +86,7 @@ def parser() -> argparse.ArgumentParser:
     judged.add_argument("journals", nargs="+", type=Path, help="journal.jsonl of runs, or their folders")
     serve_vllm.arguments(commands.add_parser("serve-vllm", help="a vLLM server for runs with engine.name=server"))
     commands.add_parser("presets", help="list the presets")
+    memory_command.arguments(commands.add_parser("memory", help="what settings take of a device's memory, by parts"))
     study = commands.add_parser(
         "study", help="run the grid behind a figure or table of the paper; goes on where it was"
     )
@@ -171,6 +173,9 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
             return _prepare_demonstrations(arguments)
         case "study":
             return _prepare_study(arguments)
+        case "memory":
+            config = with_overrides(_given(arguments) or RunConfig(), arguments.set)
+            return partial(_say, memory_command.told(config, arguments))
         case "watch":
             return partial(_judge, arguments.journals)
         case "serve-vllm":
@@ -387,6 +392,11 @@ def _judge(given: Sequence[Path]) -> int:
             print(f"error: {journal}: {error}", file=sys.stderr)
             return FAILED
     print(hindsight.table(verdicts))
+    return COMPLETED
+
+
+def _say(text: str) -> int:
+    print(text)
     return COMPLETED
 
 
