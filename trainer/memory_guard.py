@@ -86,6 +86,13 @@ def _told(config: RunConfig, rows: int, processes: int) -> str:
     )
 
 
+def with_rows(config: RunConfig, plan: Plan) -> RunConfig:
+    """The settings for other processes of the run, which play on devices like this one."""
+    if plan.rows is None:
+        return config
+    return config.model_copy(update={"memory": config.memory.model_copy(update={"rows": plan.rows})})
+
+
 def in_waves(sampler: Sampler, rows: int | None, tell: Callable[[str], None]) -> Sampler:
     """The sampler, with no more rows at once than fit, where it plays in this process; others see to it themselves."""
     return InWaves(sampler, rows, tell) if isinstance(sampler, TransformersSampler) else sampler
