@@ -1,0 +1,93 @@
+"""Models with the shapes of known ones and random weights, so that nothing is downloaded; what they compute, counted.
+
+Imports torch and transformers alone: other people's environments build the same models with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "vocab_size": 320,
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 2048,
+        "tie_word_embeddings": True,
+    },
+    "pocket": {
+        "vocab_size": 576,
+        "hidden_size": 128,
+        "intermediate_size": 448,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 2048,
+        "tie_word_embeddings": True,
+    },
+    "qwen2.5-0.5b": {
+        "vocab_size": 151_936,
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 32_768,
+        "tie_word_embeddings": True,
+    },
+}
+
+
+def build(shape: str, seed: int = 0, device: str = "cpu", dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """A model of this shape, made in fp32 on the CPU so that the same seed gives the same weights everywhere.
+
+    Raises:
+        KeyError: no such shape.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen2ForCausalLM(_config(shape))
+    return model.to(device=device, dtype=dtype).eval()
+
+
+def outline(shape: str) -> PreTrainedModel:
+    """The same without any weights, to count by."""
+    with torch.device("meta"):
+        return Qwen2ForCausalLM(_config(shape))
+
+
+def _config(shape: str) -> Qwen2Config:
+    ends = {"bos_token_id": None, "eos_token_id": 1, "pad_token_id": 0, "attention_dropout": 0.0}
+    config = Qwen2Config(**SHAPES[shape], **ends)
+    config._attn_implementation = "sdpa"
+    return config
+
+
+def step_flops(model: PreTrainedModel, lengths: Iterable[int], scored: int) -> float:
+    """Floating-point operations that one forward and backward pass cannot do without.
+
+    6·N for each token with the N weights of the layers, 6·H·V for each token whose logits are needed, and for a
+    sequence of s tokens 12·L·d·s²/2 for causal attention. What gradient checkpointing computes again does not count,
+    nor do logits that nobody needs, nor padding.
+
+    Args:
+        model: a dense causal LM; N is its parameters without the embedding and the output layer.
+        lengths: tokens of each sequence, padding left out.
+        scored: tokens whose log-probabilities enter the loss.
+    Source: Kaplan et al. 2020, table 1; Chowdhery et al. 2022 (PaLM), appendix B, with the causal half only.
+    """
+    config = model.config.get_text_config()
+    lengths = list(lengths)
+    head = model.get_output_embeddings().weight
+    ends = {id(head), id(model.get_input_embeddings().weight)}
+    body = sum(weight.numel() for weight in model.parameters() if id(weight) not in ends)
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    attention = 6 * config.num_hidden_layers * config.num_attention_heads * width * sum(size * size for size in lengths)
+    return float(6 * body * sum(lengths) + 6 * head.numel() * scored + attention)

@@ -1,0 +1,83 @@
+"""The benchmark for a bare GPU machine: what it imports, whose peak it takes, and that both players play in full."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import gpu
+
+ROOT = Path(__file__).resolve().parents[2]
+LOADED = """
+import sys
+import bench.gpu, bench.our_worker, bench.plain_worker
+print(sorted({"numba", "django", "celery", "channels", "pyarrow", "bm25s"} & set(sys.modules)))
+"""
+
+
+def settings(**changed: object) -> argparse.Namespace:
+    known = {
+        "shape": "tiny", "device": "cpu", "dtype": "float32", "trajectories": 8, "turns": 2, "read": 6, "seen": 3,
+        "written": 4,
+    }  # fmt: skip
+    return argparse.Namespace(**(known | changed))
+
+
+def test_it_runs_without_the_packages_of_the_site_and_the_worlds() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize(
+    "name, tera",
+    [
+        ("NVIDIA H100 80GB HBM3", 989),
+        ("NVIDIA H100 PCIe", 756),
+        ("NVIDIA A100-SXM4-80GB", 312),
+        ("NVIDIA L4", 121),
+        ("NVIDIA L40S", 362),
+        ("NVIDIA A10G", None),
+        ("NVIDIA GeForce RTX 4090", 165),
+        ("CPU", None),
+    ],
+)
+def test_a_peak_is_taken_from_the_device_s_whole_name(name: str, tera: float | None) -> None:
+    assert gpu.peak_of(name) == (None if tera is None else tera * 1e12)
+
+
+def test_both_players_draw_every_response_to_its_full_length() -> None:
+    lines = gpu.Rollout(settings()).measure(1)
+    assert [line["name"] for line in lines] == ["Echoscope", "transformers generate"]
+    assert all(line["tokens"] == 8 * 2 * 4 and line["seconds"] > 0 for line in lines)
+    assert lines[0]["ratio"] == 1
+
+
+def test_it_says_what_to_do_where_there_is_no_gpu(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench.gpu"])
+    monkeypatch.setattr(gpu.torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit):
+        gpu.main()
+    assert "--device cpu" in capsys.readouterr().err
+
+
+def test_missing_packages_are_named_with_the_line_that_installs_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench.gpu", "--device", "cpu", "--quick"])
+    monkeypatch.setattr(gpu, "missing", lambda: ["peft"])
+    with pytest.raises(SystemExit):
+        gpu.main()
+    assert "pip install peft" in capsys.readouterr().err
+
+
+def test_the_tables_leave_mfu_open_where_the_peak_is_unknown() -> None:
+    line = {"name": "x", "tokens": 100, "seconds": 2.0, "ratio": 1.0, "peak": 2.0**20, "mfu": None}
+    shown = gpu.tables(settings(), [line], [line, line | {"mfu": 0.412}])
+    assert "| 50 | 2.000 s | – |" in shown
+    assert "41.2%" in shown

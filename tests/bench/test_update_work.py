@@ -1,0 +1,81 @@
+"""Contenders in the update's comparison do the same work: the same gradient from the same dialogues."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from bench import plain_worker, recorded
+from bench.our_worker import Ours, batch, settings
+from bench.shapes import SHAPES, build, outline, step_flops
+from trainer import warmup
+
+
+def dialogues(made: str) -> list[recorded.Dialogue]:
+    return getattr(recorded, made)(8, 12, 8, SHAPES["tiny"]["vocab_size"])
+
+
+@pytest.mark.parametrize("made", ["even", "ragged"])
+def test_our_update_and_the_plain_one_have_the_same_gradient(made: str) -> None:
+    ours = Ours(build("tiny"), settings(8))
+    known = ours.record(dialogues(made))
+    metrics = ours.update(batch(known))
+    model = build("tiny")
+    before = [weight.clone() for weight in model.parameters()]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
+    norm = plain_worker.step(model, optimizer, plain_worker.padded(known))
+    assert metrics["policy/grad_norm"] == pytest.approx(norm, rel=1e-3)
+    for own, theirs, old in zip(ours.model.parameters(), model.parameters(), before, strict=True):
+        assert not torch.equal(theirs, old)
+        torch.testing.assert_close(own, theirs, rtol=0, atol=3e-7)
+
+
+def test_plain_micro_batches_add_up_to_the_whole_batch() -> None:
+    known = Ours(build("tiny"), settings(8)).record(dialogues("ragged"))
+    norms = []
+    for micro in (1, 100_000):
+        model = build("tiny")
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
+        norms.append(plain_worker.step(model, optimizer, plain_worker.padded(known), micro))
+    assert norms[0] == pytest.approx(norms[1], rel=1e-4)
+
+
+def test_recorded_log_probabilities_stand_on_sampled_tokens_alone() -> None:
+    known = Ours(build("tiny"), settings(8)).record(dialogues("ragged"))
+    for dialogue in known:
+        assert [number < 0 for number in dialogue.logprobs] == dialogue.sampled
+
+
+def test_dialogues_of_a_group_share_their_prompt_and_come_out_of_their_file_unchanged(tmp_path) -> None:
+    made = recorded.ragged(16, 30, 12, 100)
+    assert len({tuple(dialogue.prompt) for dialogue in made[:8]}) == 1
+    assert made[0].prompt != made[8].prompt
+    assert all(len(dialogue.sampled) == len(dialogue.rest) and dialogue.trained for dialogue in made)
+    recorded.save(made, tmp_path / "work.json")
+    assert recorded.load(tmp_path / "work.json") == made
+
+
+def test_operations_of_a_step_are_what_pytorch_counts() -> None:
+    """PyTorch counts attention whole, of which causal attention needs half."""
+    model, length, rows = build("tiny"), 32, 2
+    model.set_attn_implementation("eager")  # the other kinds are not counted on a CPU
+    ids = torch.zeros(rows, length, dtype=torch.long)
+    with FlopCounterMode(display=False) as counter:
+        model(input_ids=ids).logits.sum().backward()
+    config = model.config
+    attention = 6 * config.num_hidden_layers * config.hidden_size * rows * length**2
+    counted = counter.get_total_flops()
+    expected = step_flops(model, [length] * rows, rows * length) + attention
+    assert expected == pytest.approx(counted, rel=0.01)
+
+
+def test_the_half_billion_shape_has_as_many_weights_as_the_model_it_is_named_after() -> None:
+    assert sum(weight.numel() for weight in outline("qwen2.5-0.5b").parameters()) == 494_032_768
+
+
+def test_the_pocket_shape_is_that_of_the_pocket_policy() -> None:
+    from transformers import AutoConfig
+
+    shipped = AutoConfig.from_pretrained(warmup.SHIPPED)
+    assert {name: getattr(shipped, name) for name in SHAPES["pocket"]} == SHAPES["pocket"]
