@@ -159,7 +159,7 @@ def load_progress(run: Path, iteration: int) -> Progress:
     return Progress(**json.loads((path_of(run, iteration) / _STATE).read_text()))
 
 
-def load_learner(run: Path, iteration: int, learner: Learner) -> None:
-    """Give the learner the critic and optimiser state of a checkpoint."""
+def load_learner(run: Path, iteration: int, learner: Learner) -> list[str]:
+    """Give the learner the critic and optimiser state of a checkpoint. Returns what people should be told about it."""
     state = torch.load(path_of(run, iteration) / _LEARNER, map_location=learner.device, weights_only=True)
-    learner.load_state(state)
+    return learner.load_state(state)

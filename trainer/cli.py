@@ -193,8 +193,10 @@ def _given(arguments: argparse.Namespace) -> RunConfig | None:
 
 def _begin(config: RunConfig, arguments: argparse.Namespace, stop: Stop | None = None) -> Callable[[], int]:
     """A run of any kind in the folder of --out."""
-    _claim(arguments)
     folder: Path = arguments.out
+    if os.environ.get("RANK", "0") != "0":  # another process of the run that this command begins has claimed it
+        return partial(_train, config, folder, stop)
+    _claim(arguments)
     (folder / "config.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
     return partial(_train, config, folder, stop)
 
@@ -277,12 +279,15 @@ def _train(config: RunConfig, folder: Path, stop: Stop | None = None) -> int:
     stop = stop or Stop()  # before the slow imports, so that an early signal is not lost
     from transformers.utils import logging
 
+    from trainer import parallel
     from trainer.evaluation_runs import results, table
     from trainer.kinds import run_class
 
     logging.disable_progress_bar()  # a log is kept of what is printed here
+    if parallel.follows():
+        return _follow(config)
     try:
-        end = run_class(config)(config, folder, default_cache(), stop).train()
+        end = run_class(config)(config, folder, default_cache(), stop, parallel.join(config)).train()
     except _failures() as error:
         return _failed(error)
     print(end.message)
@@ -293,14 +298,29 @@ def _train(config: RunConfig, folder: Path, stop: Stop | None = None) -> int:
     return INTERRUPTED if end.reason == "interrupted" else COMPLETED
 
 
+def _follow(config: RunConfig) -> int:
+    """One of several processes that work on a run, not the main one: that one tells what there is to tell."""
+    from trainer import parallel, parallel_follower
+
+    parallel_follower.leave_signals()
+    try:
+        team = parallel.join(config)
+        assert isinstance(team, parallel.Processes)
+        parallel_follower.follow(team)
+    except _failures() as error:
+        return _failed(error)
+    return COMPLETED
+
+
 def _failures() -> tuple[type[Exception], ...]:
     """What a run raises for reasons that its message explains."""
     from trainer.hosted.errors import HostedError
     from trainer.rollout import WorldsFailedError
     from trainer.samplers.base import DivergedError
     from trainer.starpo import BAD_SETTINGS
+    from trainer.wires import LostError
 
-    return (*BAD_SETTINGS, DivergedError, HostedError, WorldsFailedError, OSError)
+    return (*BAD_SETTINGS, DivergedError, HostedError, LostError, WorldsFailedError, OSError)
 
 
 def _failed(error: Exception) -> int:

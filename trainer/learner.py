@@ -1,23 +1,26 @@
 """Policy and critic updates on a batch of trajectories: scores, losses, optimiser steps. Advantages come from outside.
 
-Sequences are right-padded and attention is causal, so padding needs no mask and changes nothing.
+Sequences are right-padded and attention is causal, so padding needs no mask and changes nothing. With several processes
+each goes through its share of the rows; what is added up over micro-batches is then added up over processes too.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from trainer import gradients, lora, windows
+from trainer import gradients, learner_state, lora, optimizers, packing, recompute, sharding, windows
 from trainer.config import NEEDS_CRITIC, RunConfig
+from trainer.cross_scores import cross_scores
 from trainer.diagnostics import mismatch_metrics
+from trainer.halving import Halving
 from trainer.losses import (
     PolicyLoss,
     Totals,
@@ -28,21 +31,19 @@ from trainer.losses import (
     truncated_weights,
     value_loss,
 )
-from trainer.policies import Critic, ModelError, Policy, output_head
+from trainer.master_weights import Masters, Weights
+from trainer.micro_batches import deal
+from trainer.packing import Packed
+from trainer.policies import Critic, Policy
+from trainer.policy_forward import PolicyForward
 from trainer.rewards import subtract_kl
 from trainer.seeds import Purpose, derive
-from trainer.token_scores import head_scores
+from trainer.team import Alone, Team, together
 from trainer.trajectories import Batch
+from trainer.update_parts import Extra, StepMetrics
+from trainer.update_parts import Scores as Scores
 
 _KL_SAMPLE = 32  # trajectories that are enough to tell how far the policy has moved
-
-
-@dataclass
-class Scores:
-    """(B, T) numbers of the policy (or reference) on the sampled tokens; 0 off the mask."""
-
-    logprobs: Tensor
-    entropies: Tensor
 
 
 class Learner:
@@ -50,76 +51,125 @@ class Learner:
 
     With `lora.rank` above 0 it puts adapters into the policy and trains only those. Then the critic is built on the
     same frozen weights with adapters of its own, and the initial policy is the policy with its adapters switched off.
+
+    With bfloat16 weights the optimisers step on float32 copies of them (master_weights.py).
     """
 
-    def __init__(self, config: RunConfig, policy: Policy, reference: Policy | None = None) -> None:
+    def __init__(
+        self, config: RunConfig, policy: Policy, reference: Policy | None = None, team: Team | None = None
+    ) -> None:
         self.config, self.policy, self.reference = config, policy, reference
+        self.team: Team = team or Alone()
         self.device = policy.model.device
         settings = config.optimizer
-        betas = (settings.beta1, settings.beta2)
         self.adapted = config.lora.rank > 0
         needs_critic = config.algorithm.estimator in NEEDS_CRITIC
+        if settings.packing:
+            for known in (policy, *([reference] if reference else [])):
+                packing.prepare(known.model)
         self.critic = Critic(policy.model, shared=self.adapted) if needs_critic else None
         if self.adapted:
             lora.attach(policy.model, config.lora, derive(config.seed, Purpose.ADAPTER))
             if self.critic is not None:
                 seed = derive(config.seed, Purpose.ADAPTER, Purpose.CRITIC)
                 lora.attach(cast(PreTrainedModel, self.critic.backbone), config.lora, seed)
-        self.policy_optimizer = torch.optim.AdamW(
-            lora.trainable(policy.model), lr=settings.policy_lr, betas=betas, weight_decay=settings.weight_decay
-        )
-        self.critic_optimizer = (
-            torch.optim.AdamW(
-                lora.trainable(self.critic), lr=settings.critic_lr, betas=betas, weight_decay=settings.weight_decay
-            )
-            if self.critic is not None
-            else None
-        )
+        self.network, self.policy_weights = self._network()
+        self.policy_optimizer = self._optimizer(self.network, self.policy_weights, settings.policy_lr)
+        self.critic_weights = self._critic_weights()
+        self.critic_optimizer: optimizers.Optimizer | None = None
+        if self.critic is not None and self.critic_weights is not None:
+            self.critic_optimizer = self._optimizer(self.critic, self.critic_weights, settings.critic_lr)
+        self.room = Halving(settings.micro_batch_tokens, alone=not self.team.sharded)
         self.advantages: Tensor | None = None  # (B, T) of the last update's batch
 
-    def micro_batches(self, batch: Batch) -> Iterator[tuple[Tensor, Batch]]:
-        """The batch in pieces of at most `micro_batch_tokens` padded tokens, rows of like length together.
+    def _network(self) -> tuple[nn.Module, Weights]:
+        """The policy as it learns, and its weights as they are stepped on."""
+        model, settings = self.policy.model, self.config.optimizer
+        if settings.gradient_checkpointing:
+            recompute.layers_of(model)
+        if self.team.sharded:
+            return sharding.policy(model, self.team.size, masters=settings.master_weights)
+        return PolicyForward(model), Masters(lora.trainable(model), wanted=settings.master_weights)
 
-        Yields: (rows of the whole batch, the piece on the device).
+    def _critic_weights(self) -> Weights | None:
+        settings = self.config.optimizer
+        if self.critic is None:
+            return None
+        if settings.gradient_checkpointing:
+            recompute.layers_of(self.critic)
+        if self.team.sharded:
+            return sharding.critic(self.critic, self.team.size, masters=settings.master_weights)
+        return Masters(lora.trainable(self.critic), wanted=settings.master_weights)
+
+    def _optimizer(self, module: nn.Module, weights: Weights, lr: float) -> optimizers.Optimizer:
+        plain = optimizers.is_plain(module)
+        kinds = [plain[own] for own in lora.trainable(module)]
+        return optimizers.make(self.config.optimizer, lr, weights.parameters, kinds)
+
+    def micro_batches(self, batch: Batch, *, shared: bool = True) -> Iterator[tuple[Tensor, Batch]]:
+        """Pieces of at most `micro_batch_tokens` padded tokens, rows of like length together.
+
+        Where processes must compute at the same time, one that runs out of rows is given pieces with nothing on their
+        masks: what they are worth is 0.
+
+        Args:
+            shared: only this process's share of the rows.
+        Yields:
+            (rows of the whole batch, the piece on the device).
         """
-        lengths = batch.attention.sum(1)
-        order = lengths.argsort(descending=True, stable=True).tolist()
-        while order:
-            fit = max(1, self.config.optimizer.micro_batch_tokens // int(lengths[order[0]]))
-            rows, order = torch.tensor(order[:fit]), order[fit:]
-            yield rows, batch.select(rows).to(self.device)
+        lengths, most = batch.attention.sum(1), self.room.tokens
+        team = self.team if shared else Alone()
+        for rows in deal(lengths, most, team.rank, team.size, even=team.sharded):
+            idle = len(rows) == 0
+            rows = lengths.argmin()[None] if idle else rows
+            piece = batch.select(rows).to(self.device)
+            if idle:
+                piece.mask, piece.attention = torch.zeros_like(piece.mask), torch.zeros_like(piece.attention)
+            yield rows, piece
 
-    def _forward(self, policy: Policy, piece: Batch) -> tuple[Tensor, Tensor]:
-        """(M,) log-probabilities and (M,) entropies of the piece's M sampled tokens, at the rollout's temperature."""
-        hidden = policy.model.base_model(input_ids=piece.ids, use_cache=False).last_hidden_state
-        chosen = piece.mask[:, 1:]
-        ids = piece.ids[:, 1:][chosen]
-        return head_scores(output_head(policy.model), hidden[:, :-1][chosen], ids, self.config.rollout.temperature)
+    def _packed(self, piece: Batch) -> Packed | None:
+        """How the piece's padding is left out, if it has any and that is wanted."""
+        wanted = self.config.optimizer.packing and bool(piece.attention.any()) and not bool(piece.attention.all())
+        return Packed(piece.attention) if wanted else None
 
     def _laid_out(self, values: Tensor, piece: Batch) -> Tensor:
         """(M,) numbers of sampled tokens → (B, T)."""
         return values.new_zeros(piece.mask.shape).masked_scatter(piece.mask, values)
 
+    @together
     @torch.no_grad()
     def score(self, batch: Batch, policy: Policy | None = None) -> Scores:
         """Log-probabilities and entropies of a batch's sampled tokens under a policy (default: the one in training)."""
+        scores = self.room.attempt(lambda: self._scored(batch, PolicyForward((policy or self.policy).model)))
+        self.team.add_up(scores.logprobs, scores.entropies)
+        return scores
+
+    def _scored(self, batch: Batch, network: nn.Module) -> Scores:
+        """This process's share of the scores; 0 elsewhere."""
         scores = Scores(torch.zeros(batch.mask.shape), torch.zeros(batch.mask.shape))
         for rows, piece in self.micro_batches(batch):
-            logprobs, entropies = self._forward(policy or self.policy, piece)
+            logprobs, entropies = network(piece.ids, piece.mask, self.config.rollout.temperature, self._packed(piece))
             width = piece.mask.shape[1]
-            scores.logprobs[rows, :width] = self._laid_out(logprobs, piece).cpu()
-            scores.entropies[rows, :width] = self._laid_out(entropies, piece).cpu()
+            scores.logprobs[rows, :width] += self._laid_out(logprobs, piece).cpu()
+            scores.entropies[rows, :width] += self._laid_out(entropies, piece).cpu()
         return scores
 
     @torch.no_grad()
     def values(self, batch: Batch) -> Tensor:
-        """(B, T) the critic's values before each token."""
+        """(B, T) the critic's values before each token; 0 in the padding."""
+        found = self.room.attempt(lambda: self._valued(batch))
+        self.team.add_up(found)
+        return found
+
+    def _valued(self, batch: Batch) -> Tensor:
+        """This process's share of the values; 0 elsewhere."""
         assert self.critic is not None
         found = torch.zeros(batch.mask.shape)
         for rows, piece in self.micro_batches(batch):
-            found[rows, : piece.mask.shape[1]] = self.critic(piece.ids).cpu()
+            found[rows, : piece.mask.shape[1]] += (self.critic(piece.ids, self._packed(piece)) * piece.attention).cpu()
         return found
 
+    @together
     def update(self, batch: Batch, iteration: int) -> dict[str, float]:
         """All optimiser steps of one iteration. Returns the metrics of the update; never NaN or infinite."""
         algorithm, metrics = self.config.algorithm, StepMetrics()
@@ -156,13 +206,14 @@ class Learner:
             order = torch.randperm(int(batch.trajectory.max()) + 1, generator=generator)
             for chosen in torch.split(order, self.config.optimizer.update_batch):
                 rows = torch.cat([(batch.trajectory == number).nonzero()[:, 0] for number in chosen])
-                seed = derive(self.config.seed, Purpose.UPDATE, iteration, reuse, int(chosen[0]))
-                if first and self._split_due(iteration):
+                others = [self.team.rank] if self.team.rank else []  # no two processes drop out the same
+                seed = derive(self.config.seed, Purpose.UPDATE, iteration, reuse, int(chosen[0]), *others)
+                if first and self.team.rank == 0 and self._split_due(iteration):
                     with lora.dropping(seed, self.policy.model):
-                        self._split_gradient(batch, rows, extra, metrics)
-                with lora.dropping(seed, self.policy.model, *([self.critic] if self.critic else [])):
-                    self._step(batch, rows, extra, metrics, iteration=iteration, first=first)
+                        self.room.attempt(partial(self._split_gradient, batch, rows, extra, metrics))
+                self._step(batch, rows, extra, metrics, seed, iteration=iteration, first=first)
                 first = False
+        self.policy_weights.settle()
         return metrics.result()
 
     def _corrected(self, batch: Batch, metrics: StepMetrics) -> tuple[Tensor, Tensor]:
@@ -189,21 +240,46 @@ class Learner:
         metrics.keep("policy/kl_to_initial", float(aggregate(kl, batch.mask, "token-mean")))
 
     def _step(
-        self, batch: Batch, rows: Tensor, extra: Extra, metrics: StepMetrics, *, iteration: int, first: bool
+        self, batch: Batch, rows: Tensor, extra: Extra, metrics: StepMetrics, seed: int, *, iteration: int, first: bool
     ) -> None:
-        """One optimiser step of policy and critic on the given rows."""
-        algorithm, settings = self.config.algorithm, self.config.optimizer
-        chosen = batch.select(rows)
-        totals = Totals.of(chosen.mask, chosen.trajectory)
-        learns_policy = iteration > settings.critic_warmup
+        """One optimiser step of policy and critic on the given rows; the seed is that of the adapters' dropout."""
+        chosen, extra = batch.select(rows), extra.select(rows, batch.mask.shape[1])
+        learns_policy = iteration > self.config.optimizer.critic_warmup
+
+        def gradients() -> tuple[dict[str, float], Tensor]:
+            with lora.dropping(seed, self.policy.model, *([self.critic] if self.critic else [])):
+                return self._gradients(chosen, extra, learns_policy=learns_policy)
+
+        sums, seen = self.room.attempt(gradients, self._forget)
+        added = self.team.total(sums)
+        if first and learns_policy:
+            self.team.add_up(seen)
+            for name, number in mismatch_metrics(seen, chosen.sampler_logprobs, chosen.mask).items():
+                metrics.keep(name, number)
+        if learns_policy:
+            self._apply(self.policy_optimizer, self.policy_weights, "policy/grad_norm", added)
+        if self.critic_weights is not None and self.critic_optimizer is not None:
+            self._apply(self.critic_optimizer, self.critic_weights, "value/grad_norm", added)
+        metrics.add(added)
+
+    def _forget(self) -> None:
+        """Throw away the gradients of a step that is not taken."""
+        for part in (self.network, self.critic, self.policy_optimizer, self.critic_optimizer):
+            if part is not None:
+                part.zero_grad(set_to_none=True)
+
+    def _gradients(self, chosen: Batch, extra: Extra, *, learns_policy: bool) -> tuple[dict[str, float], Tensor]:
+        """Add up the gradients of a step in this process: its sums, and (B, T) log-probabilities of the policy."""
+        algorithm, totals = self.config.algorithm, Totals.of(chosen.mask, chosen.trajectory)
         seen = torch.zeros(chosen.mask.shape)
         sums: defaultdict[str, float] = defaultdict(float)
         for piece_rows, piece in self.micro_batches(chosen):
             width = piece.mask.shape[1]
 
             if learns_policy:
-                logprobs, result, terms = self._policy_terms(piece, extra.select(rows[piece_rows], width), totals)
-                seen[piece_rows, :width] = logprobs.detach().cpu()
+                of_piece = extra.select(piece_rows, width)
+                logprobs, result, terms = self._policy_terms(self.network, piece, of_piece, totals)
+                seen[piece_rows, :width] += logprobs.detach().cpu()
                 sum(terms.values()).backward()  # type: ignore[union-attr]
                 sums["policy/loss"] += float(result.loss.detach())
                 sums["policy/clip_fraction_low"] += float(result.clip_fraction_low)
@@ -212,9 +288,9 @@ class Learner:
                     sums["policy/clip_fraction_dual"] += float(result.clip_fraction_dual)
                 sums["policy/kl_to_rollout"] += float(result.kl_k3)
             if self.critic is not None:
-                of = extra.select(rows[piece_rows], width).to(self.device)
+                of = extra.select(piece_rows, width).to(self.device)
                 value = value_loss(
-                    self.critic(piece.ids),
+                    self.critic(piece.ids, self._packed(piece)),
                     of.old_values,
                     of.returns,
                     piece.mask,
@@ -224,22 +300,15 @@ class Learner:
                 (algorithm.value_coef * value.loss).backward()  # type: ignore[no-untyped-call]
                 sums["value/loss"] += float(value.loss.detach())
                 sums["value/clip_fraction"] += float(value.clip_fraction)
-        if first and learns_policy:
-            for name, number in mismatch_metrics(seen, chosen.sampler_logprobs, chosen.mask).items():
-                metrics.keep(name, number)
-        if learns_policy:
-            self._apply(self.policy_optimizer, self.policy.model, "policy/grad_norm", sums)
-        if self.critic is not None and self.critic_optimizer is not None:
-            self._apply(self.critic_optimizer, self.critic, "value/grad_norm", sums)
-        metrics.add(sums)
+        return sums, seen
 
     def _policy_terms(
-        self, piece: Batch, extra: Extra, totals: Totals
+        self, network: nn.Module, piece: Batch, extra: Extra, totals: Totals
     ) -> tuple[Tensor, PolicyLoss, dict[str, Tensor]]:
         """(B, T) log-probabilities of a piece, its clipped objective, and the terms whose sum is minimised, by name."""
         algorithm = self.config.algorithm
         extra = extra.to(self.device)
-        flat, flat_entropies = self._forward(self.policy, piece)
+        flat, flat_entropies = network(piece.ids, piece.mask, self.config.rollout.temperature, self._packed(piece))
         logprobs, entropies = self._laid_out(flat, piece), self._laid_out(flat_entropies, piece)
         result = policy_loss(
             logprobs,
@@ -266,131 +335,47 @@ class Learner:
         return bool(every) and iteration % every == 0 and iteration > self.config.optimizer.critic_warmup
 
     def _split_gradient(self, batch: Batch, rows: Tensor, extra: Extra, metrics: StepMetrics) -> None:
-        """Norms and directions of the terms' gradients on the given rows; leaves everything as it was."""
+        """Norms and directions of the terms' gradients on the given rows, all of them here; changes nothing."""
         chosen = batch.select(rows)
         totals = Totals.of(chosen.mask, chosen.trajectory)
+        network = PolicyForward(self.policy.model)
         pieces = (
-            self._policy_terms(piece, extra.select(rows[piece_rows], piece.mask.shape[1]), totals)[2]
-            for piece_rows, piece in self.micro_batches(chosen)
+            self._policy_terms(network, piece, extra.select(rows[piece_rows], piece.mask.shape[1]), totals)[2]
+            for piece_rows, piece in self.micro_batches(chosen, shared=False)
         )
-        for name, value in gradients.split(pieces, lora.trainable(self.policy.model)).items():
+        for name, value in gradients.split(pieces, lora.trainable(network)).items():
             metrics.keep(name, value)
 
-    def _apply(
-        self, optimizer: torch.optim.Optimizer, module: nn.Module, name: str, sums: defaultdict[str, float]
-    ) -> None:
+    def _apply(self, optimizer: optimizers.Optimizer, weights: Weights, name: str, sums: dict[str, float]) -> None:
         """Clip and step; a gradient that is not finite is thrown away instead of poisoning the weights."""
-        norm = float(nn.utils.clip_grad_norm_(module.parameters(), self.config.optimizer.max_grad_norm))
+        self.team.sum_gradients(weights.parameters)
+        norm = weights.clip(self.config.optimizer.max_grad_norm)
         if math.isfinite(norm):
             optimizer.step()
+            weights.publish()
             sums[name] = norm
             sums["update/steps"] = 1.0
         else:
-            sums["update/skipped"] += 1.0
+            sums["update/skipped"] = sums.get("update/skipped", 0.0) + 1.0
         optimizer.zero_grad(set_to_none=True)
 
-    @torch.no_grad()
+    @together
     def cross_scores(self, prompts: list[list[int]], thoughts: list[list[int]]) -> Tensor:
         """(N, N) ℓ_j(z_i): each thought scored after each prompt, at temperature 1."""
-        n = len(prompts)
-        scores = torch.zeros(n, n)
-        head = output_head(self.policy.model)
-        for i, thought in enumerate(thoughts):
-            longest = max(map(len, prompts)) + len(thought)
-            rows = torch.full((n, longest), self.policy.pad_id, dtype=torch.long)
-            positions = torch.zeros(n, len(thought), dtype=torch.long)
-            for j, prompt in enumerate(prompts):
-                rows[j, : len(prompt) + len(thought)] = torch.tensor(prompt + thought)
-                positions[j] = torch.arange(len(prompt) - 1, len(prompt) - 1 + len(thought))
-            hidden = self.policy.model.base_model(input_ids=rows.to(self.device), use_cache=False).last_hidden_state
-            picked = hidden[torch.arange(n)[:, None], positions.to(self.device)]
-            ids = torch.tensor(thought, device=picked.device).repeat(n)
-            scores[i] = head_scores(head, picked.flatten(0, 1), ids)[0].view(n, -1).sum(1).cpu()
+        own = range(self.team.rank, len(prompts), self.team.size)
+        scores = cross_scores(self.policy, prompts, thoughts, own)
+        self.team.add_up(scores)
         return scores
 
+    @together
     def state(self) -> dict[str, Any]:
-        """Everything but the policy's weights: critic and optimisers; with adapters these instead of whole weights."""
-        critic = self.critic
-        whole = lora.state if self.adapted else nn.Module.state_dict
-        return {
-            "policy_optimizer": self.policy_optimizer.state_dict(),
-            "adapters": lora.state(self.policy.model) if self.adapted else None,
-            "critic": whole(critic) if critic else None,
-            "critic_optimizer": self.critic_optimizer.state_dict() if self.critic_optimizer else None,
-        }
+        """All that a checkpoint needs besides the policy's folder (learner_state.py)."""
+        return learner_state.state(self)
 
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Take up what `state` gave. Raises ModelError when it was saved with other LoRA settings."""
-        if self.adapted:
-            lora.load_state(self.policy.model, state.get("adapters") or {})
-        elif state.get("adapters"):
-            raise ModelError("the checkpoint was trained with adapters: lora.rank must stay what it was")
-        _take_up(self.policy_optimizer, state["policy_optimizer"])
-        if self.critic is not None and self.critic_optimizer is not None:
-            if self.adapted:
-                lora.load_state(self.critic, state["critic"])
-            else:
-                self.critic.load_state_dict(state["critic"])
-            _take_up(self.critic_optimizer, state["critic_optimizer"])
+    def load_state(self, state: dict[str, Any]) -> list[str]:
+        """Take up what `state` gave. Returns what people should be told about it.
 
-
-def _take_up(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Load the optimiser's moments, but keep its settings: a run may go on with others than it was saved with."""
-    settings = [{name: group[name] for name in ("lr", "betas", "weight_decay")} for group in optimizer.param_groups]
-    optimizer.load_state_dict(state)
-    for group, kept in zip(optimizer.param_groups, settings, strict=True):
-        group |= kept
-
-
-@dataclass
-class Extra:
-    """(B, T) numbers that go with a batch through its update.
-
-    `old_logprobs` is what the ratio is taken to, `initial` are the reference's log-probabilities.
-    """
-
-    advantages: Tensor
-    returns: Tensor
-    old_values: Tensor
-    old_logprobs: Tensor
-    initial: Tensor | None
-
-    def select(self, rows: Tensor, width: int) -> Extra:
-        """The given rows, cut to this many tokens."""
-        return self._each(lambda values: values[rows, :width])
-
-    def to(self, device: torch.device) -> Extra:
-        """The same on a device."""
-        return self._each(lambda values: values.to(device))
-
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Extra:
-        known: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        changed: dict[str, Any] = {name: None if values is None else change(values) for name, values in known.items()}
-        return Extra(**changed)
-
-
-COUNTS = ("update/steps", "update/skipped")
-
-
-class StepMetrics:
-    """Means over optimiser steps, and values that are taken once."""
-
-    def __init__(self) -> None:
-        self._lists: dict[str, list[float]] = defaultdict(list)
-        self._once: dict[str, float] = {}
-
-    def add(self, step: dict[str, float]) -> None:
-        for name, value in step.items():
-            self._lists[name].append(value)
-
-    def keep(self, name: str, value: float | None) -> None:
-        if value is not None:
-            self._once[name] = value
-
-    def result(self) -> dict[str, float]:
-        """Means (sums where a count is meant) of everything finite."""
-        found = {
-            name: sum(values) if name in COUNTS else sum(values) / len(values)
-            for name, values in self._lists.items()
-        }
-        return {name: value for name, value in (found | self._once).items() if abs(value) < float("inf")}
+        Raises:
+            ModelError: it was saved with other LoRA settings.
+        """
+        return learner_state.load(self, state)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from trainer.optimizer_config import OptimizerConfig
 from trainer.policies import ModelError
@@ -95,13 +96,14 @@ def _muon(
 
 def is_plain(module: nn.Module) -> dict[nn.Parameter, bool]:
     """Each parameter of a module: True unless it is the matrix of an inner layer, which is what muon is made for."""
-    found = {parameter: parameter.ndim != 2 for parameter in module.parameters()}
-    outputs = getattr(module, "get_output_embeddings", lambda: None)()
+    plain = {parameter: parameter.ndim != 2 for parameter in module.parameters()}
+    models = [part for part in module.modules() if isinstance(part, PreTrainedModel)]
+    outputs = [found for model in models if (found := cast(Any, model).get_output_embeddings()) is not None]
     for part in module.modules():
         scalar = isinstance(part, nn.Linear) and part.out_features == 1
-        if isinstance(part, nn.Embedding) or part is outputs or scalar:
-            found[cast(nn.Parameter, part.weight)] = True
-    return found
+        if isinstance(part, nn.Embedding) or any(part is output for output in outputs) or scalar:
+            plain[cast(nn.Parameter, part.weight)] = True
+    return plain
 
 
 def _bitsandbytes() -> Any:

@@ -9,7 +9,7 @@ import copy
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from safetensors import SafetensorError
@@ -17,6 +17,9 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from trainer.config import PolicyConfig
+
+if TYPE_CHECKING:
+    from trainer.packing import Packed
 
 
 class ModelError(ValueError):
@@ -158,8 +161,14 @@ class Critic(nn.Module):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """(B, T) ids → (B, T) values; column t is the value *before* token t, read from the tokens up to t − 1."""
-        hidden = self.backbone(input_ids=ids).last_hidden_state
-        values: Tensor = self.head(hidden)[..., 0].float()
+    def forward(self, ids: Tensor, packed: Packed | None = None) -> Tensor:
+        """(B, T) ids → (B, T) values; column t is the value *before* token t, read from the tokens up to t − 1.
+
+        With `packed` the layers see no padding (packing.py), and there the values are 0.
+        """
+        if packed is None:
+            hidden = self.backbone(input_ids=ids).last_hidden_state
+            values: Tensor = self.head(hidden)[..., 0].float()
+        else:
+            values = packed.unpack(self.head(packed.hidden_of(self.backbone, ids))[..., 0].float())
         return torch.nn.functional.pad(values[:, :-1], (1, 0))

@@ -45,6 +45,10 @@ class GroupPlan:
 class WorldsFailedError(RuntimeError):
     """The environment broke down in every single trajectory. The message says what most of them ended with."""
 
+    def __init__(self, message: str, trajectories: Sequence[Trajectory]) -> None:
+        super().__init__(message)
+        self.trajectories = list(trajectories)
+
 
 @dataclass
 class Player:
@@ -109,7 +113,8 @@ class Player:
         if trajectories and all(trajectory.failed for trajectory in trajectories):
             reasons = Counter(trajectory.error for trajectory in trajectories)
             (reason, times), total = reasons.most_common(1)[0], len(trajectories)
-            raise WorldsFailedError(f"no trajectory could be played to its end: {reason} ({times} of {total})")
+            message = f"no trajectory could be played to its end: {reason} ({times} of {total})"
+            raise WorldsFailedError(message, trajectories)
         return trajectories
 
     def _opened(self, plans: Sequence[GroupPlan]) -> Iterator[tuple[GroupPlan, Iterator[TextEnv | Exception]]]:

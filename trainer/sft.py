@@ -5,7 +5,6 @@ How a solver's play is put into words stands in demonstrations.py; the warm-up o
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from itertools import count
 
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainer import checkpoints, lora
+from trainer import lora
 from trainer.config import RunConfig
 from trainer.demonstration_files import NoSolverError
 from trainer.demonstrations import Demonstration, demonstrate
@@ -25,6 +24,8 @@ from trainer.rollout import Interrupted
 from trainer.seeds import Purpose, derive
 from trainer.starpo import Run
 from trainer.tasks import tasks_of
+from trainer.team import Team, together
+from trainer.token_scores import stretch_of
 from trainer.trajectories import Batch, Trajectory, collate
 
 _PATIENCE = 100  # starts without a demonstration worth showing before the first one
@@ -70,38 +71,50 @@ def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterato
 class Imitator(Learner):
     """A learner without critic and advantages: cross-entropy of the responses that a solver's play is told in."""
 
-    def __init__(self, config: RunConfig, policy: Policy) -> None:
-        super().__init__(_for_imitation(config), policy)
+    def __init__(self, config: RunConfig, policy: Policy, team: Team | None = None) -> None:
+        super().__init__(_for_imitation(config), policy, team=team)
 
+    @together
     def imitate(self, batch: Batch, seed: int) -> dict[str, float]:
         """One step of the optimiser on a batch of demonstrations. Returns its metrics."""
-        sums: defaultdict[str, float] = defaultdict(float)
-        tokens = int(batch.mask.sum())
-        with lora.dropping(seed, self.policy.model):
-            for _, piece in self.micro_batches(batch):
-                loss = torch.nn.functional.cross_entropy(*self._predicted(piece), reduction="sum") / tokens
-                loss.backward()  # type: ignore[no-untyped-call]
-                sums["sft/loss"] += float(loss.detach())
-        self._apply(self.policy_optimizer, self.policy.model, "sft/grad_norm", sums)
+        own = self.room.attempt(lambda: self._imitated(batch, seed), self._forget)
+        sums = self.team.total({"sft/loss": own})
+        self._apply(self.policy_optimizer, self.policy_weights, "sft/grad_norm", sums)
+        self.policy_weights.settle()
         sums["sft/learning_rate"] = self.config.optimizer.policy_lr
         return {name: value for name, value in sums.items() if abs(value) < float("inf")}
 
+    def _imitated(self, batch: Batch, seed: int) -> float:
+        """Add up the gradients of this process's share. Returns its share of the loss."""
+        own, tokens = 0.0, int(batch.mask.sum())
+        with lora.dropping(seed + self.team.rank, self.policy.model):
+            for _, piece in self.micro_batches(batch):
+                loss = -self.network(piece.ids, piece.mask, 1.0, self._packed(piece))[0].sum() / tokens
+                loss.backward()
+                own += float(loss.detach())
+        return own
+
+    @together
     @torch.no_grad()
     def measure(self, batch: Batch) -> dict[str, float]:
         """What the policy makes of demonstrations that it does not learn from."""
-        loss = right = 0.0
+        own = {"loss": 0.0, "right": 0.0}
         tokens = int(batch.mask.sum())
         for _, piece in self.micro_batches(batch):
-            logits, targets = self._predicted(piece)
-            loss += float(torch.nn.functional.cross_entropy(logits, targets, reduction="sum"))
-            right += float((logits.argmax(-1) == targets).sum())
-        return {"sft/heldout_loss": loss / tokens, "sft/heldout_accuracy": right / tokens}
+            for logits, targets in self._predicted(piece):
+                own["loss"] += float(torch.nn.functional.cross_entropy(logits, targets, reduction="sum"))
+                own["right"] += float((logits.argmax(-1) == targets).sum())
+        whole = self.team.total(own)
+        return {"sft/heldout_loss": whole["loss"] / tokens, "sft/heldout_accuracy": whole["right"] / tokens}
 
-    def _predicted(self, piece: Batch) -> tuple[Tensor, Tensor]:
-        """(M, vocabulary) logits and (M,) ids of the piece's M response tokens."""
+    def _predicted(self, piece: Batch) -> Iterator[tuple[Tensor, Tensor]]:
+        """(m, vocabulary) logits and (m,) ids of the piece's response tokens, a stretch of them at a time."""
         hidden = self.policy.model.base_model(input_ids=piece.ids, use_cache=False).last_hidden_state
-        chosen = piece.mask[:, 1:]
-        return output_head(self.policy.model)(hidden[:, :-1][chosen]).float(), piece.ids[:, 1:][chosen]
+        chosen, head = piece.mask[:, 1:], output_head(self.policy.model)
+        most = stretch_of(self.policy.model.config.get_text_config().vocab_size)
+        stretches = torch.split(hidden[:, :-1][chosen], most), torch.split(piece.ids[:, 1:][chosen], most)
+        for part, ids in zip(*stretches, strict=True):
+            yield head(part).float(), ids
 
 
 def _for_imitation(config: RunConfig) -> RunConfig:
@@ -125,9 +138,9 @@ class SftRun(Run):
         # The first ones are held out, so that asking for more demonstrations leaves the measure as it is.
         held_out, self.lessons = shown[: settings.held_out], shown[settings.held_out :]
         self.held_out = collate(held_out, self.policy.pad_id) if held_out else None
-        self.learner = Imitator(self.config, self.policy)
+        self.learner = Imitator(self.config, self.policy, self.team)
         if saved:
-            checkpoints.load_learner(self.folder, saved[-1], self.learner)
+            self._take_up(saved[-1])
 
     def _watch_solver(self, number: int) -> list[Trajectory]:
         found: list[Trajectory] = []

@@ -41,6 +41,7 @@ def split(module: nn.Module, size: int, *, masters: bool) -> bool:
     for part in module.modules():
         if isinstance(part, FSDPModule):
             part.set_gradient_divide_factor(1.0)
+            part.set_force_sum_reduction_for_comms(True)
     return raised
 
 

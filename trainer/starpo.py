@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from trainer import checkpoints, evaluation, rewind, sinks, warmup
+from trainer import checkpoints, evaluation, halving, memory_guard, rewind, sinks, warmup
 from trainer.checkpoints import Progress
 from trainer.config import NEEDS_GROUPS, POCKET, RunConfig
 from trainer.demonstration_files import NoSolverError
@@ -36,6 +36,7 @@ from trainer.journal import (
 )
 from trainer.learner import Learner
 from trainer.live import LiveChannel, RowListener
+from trainer.memory import SMALL
 from trainer.policies import ModelError, Policy, describe_device, load, pick_device
 from trainer.reporting import Laps, Reporter, versions
 from trainer.rollout import Interrupted, Player, WorldsFailedError
@@ -43,10 +44,11 @@ from trainer.samplers.base import Actor, DivergedError
 from trainer.samplers.choice import make_sampler
 from trainer.suites import Suite, suites_of
 from trainer.tasks import success_by_environment, tasks_of, train_plans
+from trainer.team import Alone, Recipe, Team
 from trainer.token_record import TokenRecord
 from trainer.trajectories import Trajectory, collate
+from trainer.wires import LostError
 
-_SMALL = 20_000_000
 BAD_SETTINGS = (ModelError, TemplateError, ContextError, NoSolverError, RefusedError, sinks.MissingSinkError)
 """What a run raises when its settings ask for something that cannot be done. The messages are made for people."""
 
@@ -59,10 +61,19 @@ class Run:
         folder: where journal, checkpoints and caches lie; a folder with a checkpoint is continued.
         cache: where warmed-up policies are kept between runs.
         stop: asked between turns and steps; once it says True the run checkpoints and ends.
+        team: the processes that work on it; this is the main one of them.
     """
 
-    def __init__(self, config: RunConfig, folder: Path, cache: Path, stop: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: Path,
+        cache: Path,
+        stop: Callable[[], bool] = lambda: False,
+        team: Team | None = None,
+    ) -> None:
         self.asked, self.folder, self.cache, self.stop = config, folder, cache, stop
+        self.team: Team = team or Alone()
         self.config = config  # what is in force: other than what was asked for after a rewind
         self.journal = Journal(folder)
         self.trap = EchoTrap(config.echo_trap)
@@ -76,15 +87,17 @@ class Run:
         """Play, learn and evaluate until done. Returns the closing event, already in the journal."""
         try:
             try:
+                self.team.guard(lambda reason: self.journal.write(self.reporter.finished("error", reason)))
                 sinks.attach(self.journal, self.config.sinks, self.folder)
-                self._prepare()
-                while (end := self._loop()) is None:
-                    self._rewind()
+                with halving.told():
                     self._prepare()
+                    while (end := self._loop()) is None:
+                        self._rewind()
+                        self._prepare()
             except Interrupted:
                 end = self._interrupted()
         except Exception as error:
-            spoken = isinstance(error, (*BAD_SETTINGS, DivergedError, HostedError, WorldsFailedError))
+            spoken = isinstance(error, (*BAD_SETTINGS, DivergedError, HostedError, LostError, WorldsFailedError))
             message = str(error) if spoken else f"{type(error).__name__}: {error}"
             self.journal.write(self.reporter.finished("error", message))
             raise
@@ -94,6 +107,7 @@ class Run:
         finally:
             if hasattr(self, "player"):
                 self.player.close()
+            self.team.close()
             self.journal.close()
 
     # -- before the first iteration ---------------------------------------------------------------------------------
@@ -113,10 +127,12 @@ class Run:
         self.reporter.phase("load")
         self._prepare_policy(saved)
         self._prepare_learning(saved)
+        if hasattr(self, "learner"):
+            self.learner.room.tell = self._warn
         actor = self._actor()
         self.live = LiveChannel(self.folder)
         self.record = TokenRecord(self.config.journal, self.chat)
-        self.player = Player(
+        player = Player(
             config=self.config,
             chat=self.chat,
             sampler=actor.sampler,
@@ -124,6 +140,7 @@ class Run:
             tell=self.journal.write,
             stop=self.stop,
         )
+        self.player = self.team.player(player)
         self.journal.write(
             RunStarted(
                 attempt=attempt,
@@ -133,7 +150,7 @@ class Run:
                 iterations=self.reporter.iterations,
                 title=self.asked.title(),
                 config=self.config.model_dump(mode="json"),
-                device=actor.device,
+                device=f"{self.team.size} × {actor.device}" if self.team.size > 1 else actor.device,
                 parameters=actor.parameters,
                 versions=versions(),
             )
@@ -148,23 +165,42 @@ class Run:
     def _prepare_policy(self, saved: list[int]) -> None:
         """Load the policy, as the newest checkpoint left it, and learn how its dialogues are framed."""
         self.policy = self._load_policy(saved)
+        self.team.prepare(self._recipe(saved))
         self.chat = ChatFormat(self.policy.tokenizer, think=self.config.rollout.think)
 
     def _actor(self) -> Actor:
         """Who plays, once policy and learner are there."""
         return Actor(
-            sampler=make_sampler(self.config, self.policy, self.chat.eos_id, self.folder),
+            sampler=memory_guard.in_waves(
+                make_sampler(self.config, self.policy, self.chat.eos_id, self.folder), self.plan.rows, self._warn
+            ),
             context=self.policy.context,
             device=describe_device(self.policy.model.device),
             parameters=self.policy.parameters,
         )
 
+    def _recipe(self, saved: list[int]) -> Recipe:
+        """What the other processes make the same policy and learner of."""
+        learns = self.config.kind == "train"
+        return Recipe(
+            config=memory_guard.with_rows(self.config, self.plan),
+            source=self._source(saved),
+            reference=self._base() if learns and self._uses_reference(self.policy) else None,
+            folder=self.folder,
+            saved=saved[-1] if saved else None,
+        )
+
     def _prepare_learning(self, saved: list[int]) -> None:
         """Make the learner, as the newest checkpoint left it."""
         reference = load(self._base(), self.config.policy) if self._uses_reference(self.policy) else None
-        self.learner = Learner(self.config, self.policy, reference)
+        self.learner = Learner(self.config, self.policy, reference, self.team)
         if saved:
-            checkpoints.load_learner(self.folder, saved[-1], self.learner)
+            self._take_up(saved[-1])
+
+    def _take_up(self, iteration: int) -> None:
+        """Give the learner what a checkpoint holds of it, and tell people what they should know about that."""
+        for message in checkpoints.load_learner(self.folder, iteration, self.learner):
+            self.journal.write(Notice(level="warning", message=message))
 
     def _attempts(self) -> int:
         needle = b'"type":"run_started"'
@@ -187,10 +223,19 @@ class Run:
         return warmup.find_or_build(self.config.warmup, self.cache, stoppable)
 
     def _load_policy(self, saved: list[int]) -> Policy:
-        pick_device(self.config.policy.device)
-        adapted = self.config.lora.rank > 0  # then the checkpoint's adapters are put into the base, not its weights
-        source = checkpoints.path_of(self.folder, saved[-1]) if saved and not adapted else self._base()
+        device, source = pick_device(self.config.policy.device), self._source(saved)
+        self.plan = memory_guard.prepare(self.config, str(source), device)
+        if self.plan.warning:
+            self._warn(self.plan.warning)
         return load(source, self.config.policy)
+
+    def _warn(self, message: str) -> None:
+        self.journal.write(Notice(level="warning", message=message))
+
+    def _source(self, saved: list[int]) -> Path | str:
+        """Where the policy comes from now."""
+        adapted = self.config.lora.rank > 0  # then the checkpoint's adapters are put into the base, not its weights
+        return checkpoints.path_of(self.folder, saved[-1]) if saved and not adapted else self._base()
 
     def _uses_reference(self, policy: Policy) -> bool:
         """Whether the initial policy is kept: for the KL penalty, or just to measure it where that costs little.
@@ -199,7 +244,7 @@ class Run:
         """
         if self.config.lora.rank:
             return False
-        return self.config.algorithm.kl_coef > 0 or policy.parameters < _SMALL
+        return self.config.algorithm.kl_coef > 0 or policy.parameters < SMALL
 
     # -- the loop ---------------------------------------------------------------------------------------------------
 
