@@ -168,6 +168,8 @@ async def watch(url: str, cookie: str, sockets: int, shared: Path, events: int) 
             async for message in socket:
                 if watcher.hear(str(message), written):
                     listening.release()
+                if str(message).startswith('{"type": "ping"'):
+                    await socket.send('{"type": "pong"}')
 
     tasks = [asyncio.create_task(follow(watcher)) for watcher in watchers]
     async with asyncio.timeout(UNTIL_ALL_LISTEN):

@@ -58,7 +58,7 @@ def test_a_run_is_cloned_with_one_change_compared_and_its_trajectories_cited(
     expect(page.locator("[data-facts]")).to_contain_text("8 found")
     page.get_by_role("link", name="Reward").click()
     page.wait_for_url("**sort=-reward")
-    page.locator("[data-row] a").first.click()
+    page.locator("[data-row]").first.press("Enter")
     page.wait_for_url(re.compile(r"/t/\w+"))
 
     # to be cited
