@@ -72,6 +72,7 @@ class Cell:
     def row(self) -> str:
         """A line of the table."""
         peer = "–" if self.peer_p99 is None else f"{self.peer_p99:,.0f} ms, {self.peer_missing:,} lost"
+        broken = f", {self.broken} sockets broke" if self.broken else ""
         dom = "–" if self.dom_p50 is None else f"{self.dom_p50:,.0f} / {self.dom_p99:,.0f} ms"
         heap = "–" if self.heap_before is None else f"{self.heap_before:,.0f} → {self.heap_after:,.0f}"
         return (
