@@ -80,10 +80,21 @@ class Actor:
         self.interrupted()
 
 
+def extra() -> None:
+    """Every process of several but the first: it works until it is asked to stop."""
+    asked = []
+    signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    while not asked:
+        time.sleep(0.02)
+    sys.exit(75)
+
+
 def main(scene: str, folder: Path) -> None:
     if scene == "bad configuration":
         sys.stderr.write("error: policy.model: there is no folder /nowhere\n")
         sys.exit(2)
+    if os.environ.get("RANK", "0") != "0":
+        extra()
     actor = Actor(folder)
     match scene:
         case "train":

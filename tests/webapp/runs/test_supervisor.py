@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from django.utils import timezone
 from trainer import journal
 from webapp.runs import actions, leash, watches
 from webapp.runs.actions import do_request
-from webapp.runs.child import Files
+from webapp.runs.child import Files, trainer_command
 from webapp.runs.claims import do_claim_run
 from webapp.runs.live_bus import group_name
 from webapp.runs.models import EventBatch, Run, Worker
@@ -47,9 +48,9 @@ def take(run: Run, worker: Worker | None = None) -> Run | None:
     return do_claim_run(run.pk, worker, timezone.now())
 
 
-def eventually(holds: Callable[[], object]) -> None:
+def eventually(holds: Callable[[], object], seconds: float = PATIENCE) -> None:
     """Wait until it holds; fail the test if it never does."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "this never came true"
         time.sleep(0.02)
@@ -300,3 +301,64 @@ def test_watched_thoughts_reach_the_channel_layer_while_they_are_written(run: Ru
     assert watch.ended() == "stopped"
     assert {message["trajectory"] for message in heard} == {"b"}
     assert len(str(heard[1]["text"])) > len(str(heard[0]["text"])) > 0
+
+
+def several(scene: str) -> Command:
+    """Two of them under torchrun, as for two GPUs."""
+
+    def command(files: Files) -> Sequence[str]:
+        real = trainer_command(files, processes=2)
+        return [*real[: real.index("-m", 2) + 1], "tests.webapp.runs.actor", scene, str(files.folder)]
+
+    return command
+
+
+class Pair(Watch):
+    """A supervisor whose run has two GPUs of its own. Their launcher imports PyTorch, which takes its time."""
+
+    def until(self, holds: Callable[[Run], object]) -> None:
+        eventually(lambda: holds(fresh(self.run)), 5 * PATIENCE)
+
+    def _main(self) -> None:
+        try:
+            claimed = do_claim_run(self.run.pk, None, timezone.now(), ("0", "1"))
+            self.outcome = supervise(claimed, command=several("long"), pace=PACE)
+        finally:
+            connection.close()
+
+
+def test_several_processes_train_together_and_each_is_asked_to_stop(run: Run) -> None:
+    watch = Pair(run, "long")
+    watch.until(lambda now: now.iteration >= 1)
+    do_request(run, "stop")
+    assert watch.ended() == "stopped"
+    assert fresh(run).checkpoints.exists()
+    assert_complete(fresh(run))
+
+
+def test_no_process_of_several_outlives_a_cancelled_run(run: Run) -> None:
+    watch = Pair(run, "long")
+    watch.until(lambda now: now.iteration >= 1)
+    mark = json.loads(Files(run.folder).pid.read_text())["mark"]
+    assert len(leash.marked(mark)) >= 3, "the launcher and two trainers"
+    do_request(run, "cancel")
+    assert watch.ended() == "cancelled"
+    eventually(lambda: not leash.marked(mark))
+
+
+def test_trainers_whose_launcher_was_killed_are_ended_before_another_one_begins(run: Run) -> None:
+    watch = Pair(run, "long")
+    watch.until(lambda now: now.iteration >= 1)
+    noted = json.loads(Files(run.folder).pid.read_text())
+    os.kill(noted["pid"], signal.SIGKILL)
+    assert watch.ended() == "queued"
+    eventually(lambda: not leash.marked(noted["mark"]))
+    assert fresh(run).crashes == 1
+
+
+def test_one_process_is_started_as_ever_and_several_by_their_launcher(tmp_path: Path) -> None:
+    one, two = trainer_command(Files(tmp_path)), trainer_command(Files(tmp_path), processes=2)
+    assert one[1:4] == ["-m", "trainer", "train"]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "trainer", "train"]
+    assert two[1:9] == launcher
+    assert one[4:] == two[9:]
