@@ -61,6 +61,14 @@ def test_the_default_is_the_trainers_own_model(policy, chat, tmp_path):
     assert isinstance(make_sampler(RunConfig(), policy, chat.eos_id, tmp_path), TransformersSampler)
 
 
+def test_several_processes_are_refused_for_engines_that_are_given_weights(policy, chat, monkeypatch):
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
+    monkeypatch.setattr("torch.distributed.get_world_size", lambda: 2)
+    assert make_sampler(RunConfig(), policy, chat.eos_id)
+    with pytest.raises(ModelError, match="several work on this run: start it with one"):
+        make_sampler(RunConfig.model_validate({"engine": {"name": "vllm"}}), policy, chat.eos_id)
+
+
 def test_without_vllm_it_is_said_what_to_install(policy, chat, pocket_folder, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "vllm", None)
     config = tiny.config(pocket_folder, engine={"name": "vllm"})

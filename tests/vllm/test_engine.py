@@ -158,14 +158,18 @@ def test_weights_that_diverged_are_said_to_have(sampler, chat, openings):
     assert [response.ids for response in said(sampler, openings[:2], GREEDY)] == [response.ids for response in fresh]
 
 
-def test_the_engine_leaves_the_processs_random_numbers_alone():
+def test_the_engine_leaves_the_processs_random_numbers_and_threads_alone():
     from trainer.samplers.vllm_engine import Engine
 
     torch.manual_seed(11)
     expected = torch.rand(3)
     torch.manual_seed(11)
+    torch.set_num_threads(2)
     engine = Engine(RunConfig.model_validate({"engine": {"name": "vllm"}}), pocket())
     try:
         assert torch.equal(torch.rand(3), expected)
+        assert torch.get_num_threads() == 2
+        torch.set_num_threads(1)
+        assert torch.get_num_threads() == 1
     finally:
         engine.close()

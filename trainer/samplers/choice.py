@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+
 from trainer.config import RunConfig
-from trainer.policies import Policy
+from trainer.policies import ModelError, Policy
 from trainer.samplers.base import Sampler
 from trainer.samplers.transformers import TransformersSampler
 
@@ -19,8 +21,14 @@ def make_sampler(config: RunConfig, policy: Policy, eos_id: int, folder: Path | 
         eos_id: the token that ends a response.
         folder: the run's folder, through which weights go to servers.
     Raises:
-        ModelError: the engine is not installed, does not start, or cannot take this model or these settings.
+        ModelError: the engine is not installed, does not start, or cannot take this model, these settings or several
+            processes.
     """
+    if config.engine.foreign and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
+        raise ModelError(
+            f"engine.name is {config.engine.name!r}, which takes its weights from one process, but several work on "
+            "this run: start it with one, or choose engine.name=transformers"
+        )
     if config.engine.name == "vllm":
         from trainer.samplers.vllm import VllmSampler
 

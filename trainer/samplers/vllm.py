@@ -128,7 +128,7 @@ class VllmSession:
                         yield row, self._finish(row)
                 self._tell()
         finally:
-            self.engine.core.abort_request(list(self.row_of))
+            self.engine.abort(list(self.row_of))
             self.row_of.clear()
 
     def _take(self, row: int, piece: Any) -> None:

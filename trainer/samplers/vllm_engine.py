@@ -55,9 +55,9 @@ class Engine:
         self.adapted = config.lora.rank > 0
         self.on_gpu = policy.model.device.type == "cuda"
         self.folder = tempfile.TemporaryDirectory(prefix="echoscope-vllm-")
-        self.pushes = 0
+        self.pushes, self.closed = 0, False
         try:
-            with _own_randomness():
+            with _undisturbed(threads=not self.on_gpu):
                 self.core = vllm.LLMEngine.from_engine_args(vllm.EngineArgs(**self._arguments()))
         except (ValueError, RuntimeError, NotImplementedError) as error:
             self.folder.cleanup()
@@ -138,8 +138,14 @@ class Engine:
         with torch.compiler.set_stance("force_eager"):
             return list(self.core.step())
 
+    def abort(self, names: list[str]) -> None:
+        """Forget requests that are under way."""
+        if not self.closed:
+            self.core.abort_request(names)
+
     def close(self) -> None:
         """End the engine and remove what it wrote."""
+        self.closed = True
         self.core.engine_core.shutdown()
         del self.core
         self.folder.cleanup()
@@ -163,10 +169,14 @@ def lora_rank(rank: int) -> int:
 
 
 @contextmanager
-def _own_randomness() -> Iterator[None]:
-    """An engine seeds the process's generators when it starts; others are using them."""
+def _undisturbed(*, threads: bool) -> Iterator[None]:
+    """A starting engine seeds the process's generators and on a CPU takes over torch's threads; both are in use."""
     python, numbers = random.getstate(), np.random.get_state()
+    number, setter = torch.get_num_threads(), torch.set_num_threads
     with torch.random.fork_rng():
         yield
     random.setstate(python)
     np.random.set_state(numbers)
+    if threads:
+        setattr(torch, "set_num_threads", setter)  # noqa: B010 vLLM puts one there that does nothing
+        setter(number)
