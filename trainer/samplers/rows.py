@@ -70,7 +70,8 @@ class RowStore:
         self.layers = [_Layer(self) for _ in range(layers)]
         self.cache = Cache(layers=list(self.layers))
         self.width = 0
-        self.positions = self.slots = torch.zeros(0, 0, dtype=torch.long)
+        self.positions = torch.zeros(0, 0, dtype=torch.long)
+        self.slots = self.numbers = torch.arange(rows)
         self.where: slice | Tensor = slice(0, 0)
 
     def aim(self, slots: Sequence[int], positions: Tensor, width: int) -> None:
@@ -79,9 +80,12 @@ class RowStore:
         Neighbouring slots are read where they lie, others are gathered first.
         """
         self.positions, self.width = positions, width
-        self.slots = torch.tensor(slots, device=positions.device)
         first, last = slots[0], slots[-1] + 1
-        self.where = slice(first, last) if list(slots) == list(range(first, last)) else self.slots
+        if list(slots) == list(range(first, last)):
+            self.numbers = self.numbers.to(positions.device)
+            self.slots, self.where = self.numbers[first:last], slice(first, last)
+        else:
+            self.slots = self.where = torch.tensor(slots, device=positions.device)
 
     def reserve(self, columns: int) -> None:
         if columns > self.capacity:

@@ -156,14 +156,14 @@ class TransformersSession:
         wide = max(sizes)
         ids = torch.tensor([row + [self.sampler.pad_id] * (wide - len(row)) for row in fresh], device=self.device)
         starts = torch.tensor([store.length[slot] for slot in slots])
-        store.reserve(int(starts.max()) + wide)
-        hidden = self._forward(slots, ids, (starts[:, None] + torch.arange(wide)).to(self.device))
+        width = int(starts.max()) + wide
+        store.reserve(width)
+        hidden = self._forward(slots, ids, (starts[:, None] + torch.arange(wide)).to(self.device), width)
         for slot, row in zip(slots, fresh, strict=True):
             store.length[slot] += len(row)
         return hidden[torch.arange(len(sizes)), torch.tensor(sizes) - 1]
 
-    def _forward(self, slots: Sequence[int], ids: Tensor, positions: Tensor) -> Tensor:
-        width = int(positions.max()) + 1
+    def _forward(self, slots: Sequence[int], ids: Tensor, positions: Tensor, width: int) -> Tensor:
         self.store.aim(slots, positions, width)
         # Added to the scores as it is: a mask of booleans would be turned into this one in every layer.
         unread = torch.arange(width, device=self.device) > positions[:, None, :, None]
@@ -225,7 +225,7 @@ class TransformersSession:
                 picked = torch.tensor(keep)
                 tokens, order = tokens[picked], order[picked]
             positions = torch.tensor(store.length[:alive], device=self.device)[:, None]
-            hidden = self._forward(range(alive), tokens[:, None], positions)
+            hidden = self._forward(range(alive), tokens[:, None], positions, max(store.length[:alive]) + 1)
             for slot in range(alive):
                 store.length[slot] += 1
             logits = self._logits(hidden[:, -1])
