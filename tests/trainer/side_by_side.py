@@ -6,6 +6,7 @@ the cases and gets their results.
 
 from __future__ import annotations
 
+import copy
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def learn(config: RunConfig, batch: Any, team: Team | None, state: Any = None, f
     learner = Learner(config, policy, load(config.policy.model, config.policy), team)
     if state is not None:
         policy.model.load_state_dict(state["policy"])
-        learner.load_state(state["learner"])
+        learner.load_state(copy.deepcopy(state["learner"]))  # an optimiser goes on in the tensors it is given
     values = [learner.update(batch, iteration) for iteration in range(first, first + UPDATES)]
     scores = learner.score(batch).logprobs
     return {

@@ -20,6 +20,8 @@ SECTIONS = {
     "muon": {"algorithm": {"estimator": "grpo"}, "optimizer": {"name": "muon"}},
     "recomputed": {"algorithm": {"estimator": "grpo"}, "optimizer": {"gradient_checkpointing": True}},
 }
+NEAR = {"half": 5e-3, "muon": 1e-4}
+"""What sums in another order come to where they are rounded to bfloat16: in every layer, and inside Muon."""
 SPLIT = [name for name in SECTIONS if name != "adapters"]
 CASES = [(name, "none") for name in SECTIONS] + [(name, "full") for name in SPLIT]
 
@@ -69,7 +71,7 @@ def furthest(some, others):
 @pytest.mark.parametrize("name, sharding", CASES)
 def test_two_processes_learn_what_one_learns(one, two, name, sharding):
     single, pair = one[name], two[f"{name}-{sharding}"]
-    near = 5e-3 if name == "half" else 1e-5  # sums in another order round a bfloat16 activation differently
+    near = NEAR.get(name, 1e-5)
     assert furthest(single["policy"], pair["policy"]) < near
     assert torch.allclose(single["scores"], pair["scores"], atol=1e-1 if name == "half" else 1e-4)
     assert torch.allclose(single["thoughts"], pair["thoughts"], atol=1e-1 if name == "half" else 1e-4)
@@ -89,7 +91,7 @@ def test_a_checkpoint_of_two_processes_is_gone_on_from_by_one(llama_folder, one,
         side_by_side.learn(config, batch, None, found, first=side_by_side.UPDATES + 1)
         for found in (one[name], two[f"{name}-{sharding}"])
     )
-    assert furthest(single["policy"], pair["policy"]) < (1e-2 if name == "half" else 2e-5)
+    assert furthest(single["policy"], pair["policy"]) < 2 * NEAR.get(name, 1e-5)
 
 
 def test_the_state_of_two_processes_is_plain_tensors_on_the_cpu(two):
