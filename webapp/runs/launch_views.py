@@ -165,6 +165,7 @@ def _form(
     config = None if errors else RunConfig.model_validate(values)
     given = request.POST if request.method == "POST" else request.GET
     before = Wanted() if asked.source is None else wanted_again(asked.source)
+    wanted, _ = _wanted(given, asked.source)
     context |= {
         "page": "launch",
         "teams": asked.teams,
@@ -176,10 +177,12 @@ def _form(
         "environment_settings": settings,
         "visibilities": Run.Visibility.choices,
         "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
-        "priority": _wanted(given, asked.source)[0].priority.name.lower(),
+        "priority": wanted.priority.name.lower(),
         "may_prefer": any(may_admin(request.user, team.pk) for team in asked.teams),
         "queue": given.get("queue", before.queue),
-        "classes": classes.asked_classes(line.known_classes(timezone.now())),
+        "classes": classes.asked_classes(
+            line.known_classes(timezone.now()) | ({wanted.queue} - {""})  # nobody may serve it at this moment
+        ),
         "gpus": given.get("gpus", "" if before.gpus is None else str(before.gpus)),
     }
     return render(request, "runs/launch.html", context | _facts(request, asked, config, _all(groups, settings), errors))
