@@ -16,8 +16,11 @@ from django.utils import timezone
 from tests.webapp.conftest import People
 from tests.webapp.pages import Visitors, assert_private, who
 from tests.webapp.runs.test_launch_views import fields_of
+from trainer import memory
 from trainer.config import RunConfig
 from trainer.config_files import load_preset
+from trainer.memory_advice import gigabytes
+from trainer.model_shapes import shape_of
 from webapp.runs import estimates, launch_texts
 from webapp.runs.capacity import Capacity
 from webapp.runs.models import MetricPoint, Run, Worker
@@ -170,25 +173,32 @@ def test_recorded_runs_tell_tokens_and_time(people: People, run: Run, who: Visit
 
 def test_a_model_nobody_ran_is_not_known() -> None:
     config = RunConfig.model_validate({"policy": {"model": "someone/Else-13B"}})
-    assert estimates.shape_of("someone/Else-13B") is None
-    assert estimates._memory(config, None).value == "not known"
+    assert estimates.needed_memory(config) is None
+    assert estimates._memory(config, 0).value == "not known"
+    assert estimates._memory(config, 13_000_000_000).value == "more than 52.0 GB"
 
 
-def test_memory_follows_parameters_precision_and_what_is_trained() -> None:
-    shape = estimates.SHAPES["Qwen2.5-0.5B"]
+def test_the_figure_is_the_trainers_own_with_its_largest_parts() -> None:
+    config = load_preset("sokoban-starpo-paper")
+    shape = shape_of(config.policy.model)
+    assert shape is not None
+    figure = estimates._memory(config, 0)
+    assert figure.value == f"about {gigabytes(memory.budget(config, shape, gpu=True).peak)}"
+    assert "keys and values of 256 × " in figure.how
+    assert "fewer trajectories at a time" in figure.how
 
-    def total(**sections: object) -> float:
-        config = RunConfig.model_validate({"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}, **sections})
-        return sum(size for name, size in estimates.memory_parts(config, shape).items() if "activations" not in name)
 
-    grpo = total(algorithm={"estimator": "grpo"})
-    assert grpo == pytest.approx(16 * shape.parameters, rel=0.3)
-    assert total() > 1.6 * grpo, "a critic is a second model"
-    half = {"model": "Qwen/Qwen2.5-0.5B-Instruct", "dtype": "bfloat16"}
-    assert total(policy=half, algorithm={"estimator": "grpo"}) == pytest.approx(grpo / 2)
-    assert total(lora={"rank": 16}, algorithm={"estimator": "grpo"}) < grpo / 2
-    assert total(kind="evaluate") == 4 * shape.parameters
-    assert estimates.shape_of("Qwen/Qwen2.5-0.5B-Instruct") == shape
+def test_the_queue_asks_for_what_a_run_cannot_do_without_on_each_of_its_gpus() -> None:
+    config = load_preset("sokoban-starpo-paper")
+    shape = shape_of(config.policy.model)
+    assert shape is not None
+    needed = estimates.needed_memory(config)
+    assert needed is not None
+    assert needed < 24 * memory.GB < memory.budget(config, shape, gpu=True).peak
+    assert estimates.needed_memory(config, 2) == pytest.approx(2 * needed, rel=0.01)
+    pocket = estimates.needed_memory(load_preset(DEMO))
+    assert pocket is not None
+    assert pocket < 2 * memory.GB
 
 
 @pytest.mark.parametrize(
