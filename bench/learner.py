@@ -52,7 +52,7 @@ def entries(base: dict[str, Any], peers: Path | None, missing: dict[str, str]) -
 
 def table(duel: Duel) -> str:
     """For people."""
-    lines = ["| work | by | a step | trained on | ratio | CPU time | ratio | most memory |"]
+    lines = ["| work | by | a step | speed | ratio | CPU time | ratio | most memory |"]
     lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     lines += [
         f"| {line['work']} | {line['name']} | {line['seconds']:.3f} s | {line['tokens'] / line['seconds']:,.0f} "
