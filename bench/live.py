@@ -77,7 +77,8 @@ class Cell:
         heap = "–" if self.heap_before is None else f"{self.heap_before:,.0f} → {self.heap_after:,.0f}"
         return (
             f"| {self.rate:,} | {self.sockets} | {self.events:,} | {self.p50:,.0f} ms | {self.p99:,.0f} ms | "
-            f"{self.max:,.0f} ms | {self.missing} / {self.twice} | {self.web_before:,.0f} → {self.web_after:,.0f} | "
+            f"{self.max:,.0f} ms | {self.missing} / {self.twice}{broken} | "
+            f"{self.web_before:,.0f} → {self.web_after:,.0f} | "
             f"{self.ingest_before:,.0f} → {self.ingest_after:,.0f} | {self.web_cpu:.0%} / {self.ingest_cpu:.0%} | "
             f"{dom} | {heap} | {peer} |"
         )
