@@ -23,11 +23,21 @@ def settings(model, **sections):
     return tiny.config(model, **(parts | sections))
 
 
-def begin(config, folder, *more):
-    folder.mkdir(parents=True, exist_ok=True)
-    given = folder.with_suffix(".yaml")
-    given.write_text(yaml.safe_dump(config.model_dump(mode="json")))
-    return torchrun("-m", "trainer", "train", "--config", str(given), "--out", str(folder), *more)
+@pytest.fixture
+def begin():
+    """Starts a run of two processes; whatever becomes of the test, none stays behind: they die with their launcher."""
+    launchers = []
+
+    def begin(config, folder):
+        given = folder.with_suffix(".yaml")
+        given.write_text(yaml.safe_dump(config.model_dump(mode="json")))
+        launchers.append(torchrun("-m", "trainer", "train", "--config", str(given), "--out", str(folder)))
+        return launchers[-1]
+
+    yield begin
+    for launcher in launchers:
+        launcher.kill()
+        launcher.communicate()
 
 
 def children(launcher):
@@ -72,7 +82,7 @@ def near(some, others):
 
 
 @pytest.mark.parametrize("estimator, sharding", [("reinforce_plus_plus", "none"), ("gae", "full")])
-def test_two_processes_play_and_learn_as_one_does(llama_folder, tmp_path, estimator, sharding):
+def test_two_processes_play_and_learn_as_one_does(begin, llama_folder, tmp_path, estimator, sharding):
     algorithm = {"estimator": estimator, "drop_zero_std": False, "gamma": 0.9}  # so that equal rewards teach something
     config = settings(llama_folder, algorithm=algorithm, parallel={"sharding": sharding})
     launcher = begin(config, tmp_path / "two")
@@ -107,7 +117,7 @@ def test_two_processes_play_and_learn_as_one_does(llama_folder, tmp_path, estima
         assert pair[when][1] == pytest.approx(values, rel=1e-3, abs=1e-5), when
 
 
-def test_a_request_to_stop_reaches_all_and_one_process_goes_on_from_there(llama_folder, tmp_path):
+def test_a_request_to_stop_reaches_all_and_one_process_goes_on_from_there(begin, llama_folder, tmp_path):
     config = settings(llama_folder, algorithm={"estimator": "gae"}, parallel={"sharding": "full"}, iterations=4)
     folder = tmp_path / "run"
     launcher = begin(config, folder)
@@ -128,7 +138,7 @@ def test_a_request_to_stop_reaches_all_and_one_process_goes_on_from_there(llama_
     assert near(weights(folder), weights(tmp_path / "unbroken")) < 1e-4
 
 
-def test_a_process_that_dies_ends_the_run_with_the_reason(llama_folder, tmp_path):
+def test_a_process_that_dies_ends_the_run_with_the_reason(begin, llama_folder, tmp_path):
     config = settings(llama_folder, iterations=1000)
     folder = tmp_path / "run"
     launcher = begin(config, folder)
