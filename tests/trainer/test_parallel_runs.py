@@ -139,7 +139,7 @@ def test_a_request_to_stop_reaches_all_and_one_process_goes_on_from_there(begin,
 
 
 def test_a_process_that_dies_ends_the_run_with_the_reason(begin, llama_folder, tmp_path):
-    config = settings(llama_folder, iterations=1000)
+    config = settings(llama_folder, iterations=1000, algorithm={"estimator": "gae", "drop_zero_std": False})
     folder = tmp_path / "run"
     launcher = begin(config, folder)
     trainers = children(launcher)
