@@ -15,6 +15,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from safetensors.torch import save_file
+from torch import Tensor
+
 from trainer import lora
 from trainer.config import RunConfig
 from trainer.policies import Policy
@@ -58,8 +61,7 @@ class ServerSampler:
         old = self.folder / str(self.version)
         self.version += 1
         new = self.folder / str(self.version)
-        model = self.policy.model
-        model.save_pretrained(new, state_dict=lora.merged(model) if lora.layers(model) else None)
+        _write(lora.merged(self.policy.model), new)
         with ThreadPoolExecutor(len(self.servers)) as pool:
             list(pool.map(lambda server: server.give(str(new), f"{self.folder.name}-{self.version}"), self.servers))
         shutil.rmtree(old, ignore_errors=True)
@@ -70,6 +72,17 @@ class ServerSampler:
         for server in self.servers:
             server.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _write(weights: dict[str, Tensor], folder: Path) -> None:
+    """Every tensor under every name it has: vLLM goes on with an old output layer that shares one but is not named."""
+    folder.mkdir(parents=True)
+    seen: set[int] = set()
+    found = {}
+    for name, tensor in weights.items():
+        found[name] = tensor.detach().clone() if tensor.data_ptr() in seen else tensor.detach().contiguous()
+        seen.add(tensor.data_ptr())
+    save_file(found, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 class ServerSession:
