@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -22,6 +23,11 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
+def _end_with_the_tests() -> None:
+    """Should the tests be killed, their servers are told to end: PR_SET_PDEATHSIG, which Linux alone has."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
 class Serving:
     """`python -m trainer serve-vllm pocket` on a port of its own."""
 
@@ -35,7 +41,12 @@ class Serving:
         words = [sys.executable, "-m", "trainer", "serve-vllm", "pocket", "--cpu", "--port", str(self.port)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*words, *self.options], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                [*words, *self.options],
+                cwd=ROOT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_end_with_the_tests,
             )
 
     def wait(self) -> None:
