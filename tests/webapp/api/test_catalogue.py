@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 from django.utils import timezone
@@ -118,6 +120,6 @@ def test_the_reference_shows_every_operation_without_an_account_or_anything_from
         assert f"<code>{path}</code>" in text
         for told in operations.values():
             assert f'id="{told["operationId"]}"' in text
-    assert "://" not in text.replace("http://testserver", "").replace("http://www.w3.org", "")
+    assert not re.findall(r"""(?:src|srcset|href|action|url)\s*[=(]\s*["']?(?!http://testserver)\w*:?//""", text)
     assert "<style" not in text
     assert " style=" not in text
