@@ -13,10 +13,10 @@ from trainer.journal import Metrics
 from trainer.reporting import Laps
 
 WITH_A_CRITIC = ["value/loss", "value/explained_variance"]
-LATER = ("eval/", "echo_trap/")
-"""With an evaluation, and once the watch has something to compare with."""
+ELSEWHERE = ("eval/", "echo_trap/", "hosted/")
+"""With an evaluation, once the watch has something to compare with, of a model that somebody else hosts."""
 ALWAYS = [
-    *(name for name in STABLE if not name.startswith(LATER) and name not in (*WITH_A_CRITIC, "time/evaluate")),
+    *(name for name in STABLE if not name.startswith(ELSEWHERE) and name not in (*WITH_A_CRITIC, "time/evaluate")),
     "time/rest",
 ]
 OF_AN_EXAM = ["success", "success_low", "success_high", "pass@1", "pass@2"]

@@ -20,7 +20,7 @@ Priority = Literal["low", "normal", "high"]
 Queue = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=100, description="A device class; “training” = any worker.")
 ]
-Gpus = Annotated[int, Field(ge=0, le=64, description="GPUs of one worker, its own while it is trained.")]
+Gpus = Annotated[int, Field(strict=True, ge=0, le=64, description="GPUs of one worker, its own while it is trained.")]
 Tag = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=40)]
 Tags = Annotated[list[Tag], Field(max_length=20)]
 

@@ -19,6 +19,7 @@ from PIL import Image
 from tests.webapp.pages import Visitors, assert_private
 from tests.webapp.trajectories.shared import PERSON, link, share, trajectory, who
 from trainer.journal import FILE_NAME
+from webapp.runs import archive
 from webapp.runs.models import MetricPoint, Run
 from webapp.trajectories import exports_run, exports_views, pictures_animation
 from webapp.trajectories.models import ShareLink, Trajectory
@@ -241,7 +242,7 @@ def test_the_journal_goes_out_as_it_was_written_up_to_its_last_whole_line(
     path: Path = run.folder / FILE_NAME
     written = path.read_bytes()
     path.write_bytes(written + b'{"type":"half')
-    monkeypatch.setattr(exports_run, "BLOCK", 1000)
+    monkeypatch.setattr(archive, "BLOCK", 1000)
     assert download(who.viewer, f"/runs/{run.slug}/export/journal") == written
     path.unlink()
     gone = who.viewer.get(f"/runs/{run.slug}/export/journal")
