@@ -358,6 +358,11 @@ class RunConfig(Section):
             raise ValueError(f"algorithm.filter_keep is below 1 but algorithm.filter is {a.filter!r}: choose a filter")
         if a.reward_position == "outcome" and a.estimator in ("bi_level_gae", "gigpo"):
             raise ValueError(f"{a.estimator} gives credit turn by turn: algorithm.reward_position must be 'turn'")
+        if self.engine.foreign and max(self.rollout.temperature, self.evaluation.temperature) > 2:
+            raise ValueError(
+                "vLLM draws at temperatures up to 2: lower rollout.temperature and evaluation.temperature, or choose "
+                "engine.name 'transformers'"
+            )
         if self.engine.foreign and self.rollout.biased and self.rollout.temperature != 1:
             raise ValueError(
                 f"vLLM tells no log-probabilities of a distribution that is tempered but not filtered: with "

@@ -51,6 +51,13 @@ def test_vllm_is_told_what_our_log_probabilities_are_or_the_settings_are_refused
         RunConfig.model_validate(both | {"engine": {"name": "vllm"}})
 
 
+def test_vllm_draws_at_no_temperature_above_two():
+    for hot in ({"rollout": {"temperature": 2.5}}, {"evaluation": {"temperature": 3.0}}):
+        RunConfig.model_validate(hot)
+        with pytest.raises(ValidationError, match="vLLM draws at temperatures up to 2"):
+            RunConfig.model_validate(hot | {"engine": {"name": "vllm"}})
+
+
 def test_adapters_have_a_rank_that_vllm_knows():
     assert [lora_rank(rank) for rank in (1, 8, 9, 64, 400)] == [8, 8, 16, 64, 512]
     with pytest.raises(ModelError, match="rank 512 at most"):

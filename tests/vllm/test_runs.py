@@ -48,7 +48,7 @@ def test_sampler_and_trainer_agree_after_every_update(runs):
 
 @pytest.mark.parametrize(
     "name, tolerance",
-    [("format/valid_rate", 0.15), ("length/response", 6.0), ("rollout/success_rate", 0.3), ("entropy/mean", 0.1)],
+    [("format/valid_rate", 0.15), ("length/response", 6.0), ("success/rate", 0.3), ("entropy/mean", 0.1)],
 )
 def test_the_metrics_are_those_of_transformers_within_noise(runs, name, tolerance):
     own, theirs = (values(runs[engine], name) for engine in ("transformers", "vllm"))

@@ -1,0 +1,128 @@
+"""Hosted evaluations against vLLM's own OpenAI-compatible server: the same play as in this process, and refusals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trainer import tiny
+from tests.trainer.test_starpo import events
+from tests.vllm.servers import Serving
+from trainer import token_arrays
+from trainer.config import RunConfig
+from trainer.hosted.endpoint import Endpoint
+from trainer.hosted.errors import RefusedError
+from trainer.hosted_config import HostedConfig
+from trainer.journal import Evaluation, Metrics, RunFinished, TrajectoryFinished, TrajectoryTokens, Turn
+from trainer.kinds import run_class
+
+KEY, VARIABLE, MODEL = "sk-only-for-this-test", "ECHOSCOPE_TEST_KEY", "pocket"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The root of a vLLM server that has the shipped pocket policy and wants a key."""
+    further = f"--further=--api-key {KEY} --served-model-name {MODEL}"
+    started = Serving(tmp_path_factory.mktemp("server"), further)
+    try:
+        started.wait()
+        yield f"{started.url}/v1"
+    finally:
+        if started.process.poll() is None:
+            started.kill()
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, KEY)
+
+
+def settings(server: str, hosted: dict[str, Any] | None = None, **sections: Any) -> RunConfig:
+    own = {"url": server, "model": MODEL, "key_variable": VARIABLE, "prefill": True, "price_in": 1.0, "price_out": 2.0}
+    exam = {"prompts": 12, "temperature": 0.0, "suites": ["Bandit"]}
+    data: dict[str, Any] = {"kind": "evaluate", "evaluation": exam, "rollout": {"max_response_tokens": 96}}
+    return tiny.config("pocket", **data | sections, hosted=own | (hosted or {}))
+
+
+def play(config: RunConfig, folder: Path) -> RunFinished:
+    return run_class(config)(config, folder, folder / "cache").train()
+
+
+def turns(folder: Path) -> dict[tuple[str, int], Turn]:
+    return {(turn.trajectory, turn.turn): turn for turn in events(folder, Turn)}
+
+
+def test_a_policy_plays_behind_an_endpoint_as_it_does_in_this_process(server: str, tmp_path: Path) -> None:
+    here = settings(server, {"url": ""})
+    there = settings(server)
+    assert play(here, tmp_path / "here").reason == play(there, tmp_path / "there").reason == "completed"
+    own, theirs = turns(tmp_path / "here"), turns(tmp_path / "there")
+    assert len({turn.response for turn in own.values()}) > 5
+    assert {key: turn.response for key, turn in theirs.items()} == {key: turn.response for key, turn in own.items()}
+    assert {key: turn.tokens for key, turn in theirs.items()} == {key: turn.tokens for key, turn in own.items()}
+    assert any(key[1] == 1 for key in own), "no dialogue had a second turn"
+    scores = [{e.suite: (e.success, e.mean_reward) for e in events(tmp_path / name, Evaluation)} for name in
+              ("here", "there")]  # fmt: skip
+    assert scores[0] == scores[1]
+
+
+def test_tokens_log_probabilities_and_usage_are_told(server: str, tmp_path: Path) -> None:
+    config = settings(server, evaluation={"prompts": 3, "temperature": 1.0, "suites": []})
+    play(config, tmp_path)
+    played = turns(tmp_path).values()
+    kept = [token_arrays.unpack(event.data) for event in events(tmp_path, TrajectoryTokens)]
+    assert len(kept) == len(events(tmp_path, TrajectoryFinished)) == 3
+    for arrays in kept:
+        assert arrays.entropies is None
+        assert (arrays.logprobs <= 0).all()
+        assert (arrays.logprobs < 0).any()
+    values = events(tmp_path, Metrics)[-1].values
+    assert values["hosted/requests"] == len(played)
+    assert values["hosted/completion_tokens"] == sum(turn.tokens for turn in played)
+    assert values["hosted/prompt_tokens"] > 100 * len(played)
+    assert values["hosted/cost"] > 0
+
+
+def test_the_seed_decides_what_is_drawn(server: str, tmp_path: Path) -> None:
+    exam = {"prompts": 4, "temperature": 1.0, "suites": []}
+    play(settings(server, evaluation=exam), tmp_path / "one")
+    play(settings(server, evaluation=exam), tmp_path / "two")
+    play(settings(server, evaluation=exam | {"seed": 7}), tmp_path / "other")
+    said = [[turn.response for _, turn in sorted(turns(tmp_path / name).items())] for name in ("one", "two", "other")]
+    assert said[0] == said[1] != said[2]
+
+
+def test_a_model_that_writes_its_own_tags_is_asked_without_a_beginning(server: str, tmp_path: Path) -> None:
+    config = settings(server, {"prefill": False}, evaluation={"prompts": 2, "suites": []})
+    assert play(config, tmp_path).reason == "completed"
+    assert turns(tmp_path)
+
+
+def ask(server: str, text: str, **changes: Any) -> Any:
+    async def work() -> Any:
+        config = HostedConfig(**{"url": server, "model": MODEL, "key_variable": VARIABLE} | changes)
+        endpoint = Endpoint(config)
+        try:
+            body = {"model": config.model, "messages": [{"role": "user", "content": text}], "max_tokens": 8}
+            return (await endpoint.ask(body)).answer
+        finally:
+            await endpoint.close()
+
+    return asyncio.run(work())
+
+
+def test_a_dialogue_beyond_the_context_is_recognised(server: str) -> None:
+    assert not ask(server, "Turn 1").full
+    assert ask(server, "Turn 1 " * 2000).full
+
+
+def test_a_wrong_key_and_a_wrong_name_are_told(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RefusedError, match="knows no model 'other'"):
+        ask(server, "x", model="other")
+    monkeypatch.setenv(VARIABLE, "sk-wrong")
+    with pytest.raises(RefusedError, match=f"does not accept the key in {VARIABLE}"):
+        ask(server, "x")
