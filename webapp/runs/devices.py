@@ -6,12 +6,12 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TypedDict
+
+from trainer import free_memory
 
 ASK_SECONDS = 10
 MIB = 2**20
-_CGROUP = Path("/sys/fs/cgroup")
 
 
 class Memory(TypedDict):
@@ -38,8 +38,10 @@ def describe_device(gpus: Sequence[Gpu]) -> str:
 
 def describe_memory(gpus: Sequence[Gpu]) -> list[Memory]:
     """The machine's memory where it can be told, then that of each GPU."""
-    machine = _machine()
-    return ([machine] if machine else []) + [
+    machine: list[Memory] = []
+    if known := free_memory.machine():
+        machine = [{"name": "Machine", "total": known[1], "free": known[0]}]
+    return machine + [
         {"name": gpu["name"], "total": gpu["total"], "free": gpu["free"]}
         for gpu in gpus
         if gpu["total"] is not None and gpu["free"] is not None
@@ -83,27 +85,3 @@ def _gpu(line: str) -> tuple[str, Gpu] | None:
         return None
     total, free = (int(part) * MIB if part.isdecimal() else None for part in parts[1:])
     return uuid.strip(), {"id": first.strip(), "name": parts[0], "total": total, "free": free}
-
-
-def _machine() -> Memory | None:
-    """Of the machine, or of the container where it has a limit of its own."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    facts = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines) if rest}
-    if not {"MemTotal", "MemAvailable"} <= facts.keys():
-        return None
-    total, free = facts["MemTotal"], facts["MemAvailable"]
-    limit, current = _number(_CGROUP / "memory.max"), _number(_CGROUP / "memory.current")
-    if limit is not None and current is not None and limit < total:
-        total, free = limit, min(free, max(0, limit - current))
-    return {"name": "Machine", "total": total, "free": free}
-
-
-def _number(path: Path) -> int | None:
-    try:
-        text = path.read_text(encoding="ascii").strip()
-    except OSError:
-        return None
-    return int(text) if text.isdecimal() else None
