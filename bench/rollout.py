@@ -167,9 +167,11 @@ def main() -> int:
         except NotInstallable as reason:
             missing = str(reason)
         contests = [Contest(name, rollouts, contenders) for name, rollouts in work.items()]
-        for _ in range(options.rounds + 1):
+        for number in range(options.rounds + 1):
             for contest in contests:
                 contest.play()
+                words_of_round = ", ".join(f"{name} {seconds[-1]:.1f} s" for name, seconds in contest.clock.items())
+                print(f"round {number} of {options.rounds}: {contest.name}: {words_of_round}", file=sys.stderr, flush=True)
     model_words = options.shape or options.model.name
     print(words, ", ".join(versions), sep="\n")
     print(f"{model_words}, {options.dtype} on {options.device}, {options.threads} threads.")
