@@ -34,6 +34,7 @@ function take(board, slug, event) {
       for (const name of Object.keys(event.values)) if (!known(board, name)) need(document, "[data-more]").hidden = false;
       break;
     case "alarm": {
+      if (open && open.state === event.state && open.from === event.iteration) break; // the page was made after it was told
       const closed = bands.map((band) => (band === open ? { ...band, to: Math.max(band.from, event.iteration - 1), open: false } : band));
       const opened = event.state === "healthy" ? [] : [{ state: event.state, from: event.iteration, to: event.iteration, open: true }];
       board.marks = { checkpoints, bands: [...closed, ...opened] };

@@ -51,26 +51,42 @@ def one_moment() -> Iterator[None]:
         yield
 
 
+def heading(run: Run) -> dict[str, Any]:
+    """What the tabs beside the live one start from: the run and its phase, as of the event it was read at. No query.
+
+    In the snapshot's shape, so that the same script goes on from it. What only the live page draws is left out.
+    """
+    rollout = run.config.get("rollout", {})
+    return {
+        "seq": run.seq,
+        "attempt": run.attempt,
+        "state": run.shown_state,
+        "run": {
+            "slug": run.slug,
+            "title": run.title,
+            "iterations": run.iterations,
+            "group_size": rollout.get("group_size", 0),
+            "groups": rollout.get("groups", 0),
+            "environment": run.environment,
+            "device": run.device,
+            "started_at": run.started_at.isoformat() if run.started_at else None,
+        },
+        "phase": run.phase_facts,
+        **_NOT_DRAWN,
+    }
+
+
+_NOT_DRAWN: dict[str, Any] = {
+    "wall": None, "finished": [], "curves": {}, "evaluations": [], "alarm": None, "alarms": [], "rewinds": [],
+    "evidence": {}, "stage": None, "notices": [],
+}  # fmt: skip
+
+
 def snapshot(run: Run) -> dict[str, Any]:
     """The page of the run, as of now."""
     with one_moment():
         run = Run.objects.get(pk=run.pk)
-        rollout = run.config.get("rollout", {})
-        return {
-            "seq": run.seq,
-            "attempt": run.attempt,
-            "state": run.shown_state,
-            "run": {
-                "slug": run.slug,
-                "title": run.title,
-                "iterations": run.iterations,
-                "group_size": rollout.get("group_size", 0),
-                "groups": rollout.get("groups", 0),
-                "environment": run.environment,
-                "device": run.device,
-                "started_at": run.started_at.isoformat() if run.started_at else None,
-            },
-            "phase": run.phase_facts,
+        return heading(run) | {
             "wall": _wall(run),
             "finished": [_finished(trajectory) for trajectory in _newest_finished(run)],
             "curves": curves.by_iteration(run.pk, CURVES, run.iteration),

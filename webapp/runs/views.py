@@ -21,7 +21,7 @@ from webapp.runs.actions import RequestRefused, do_request
 from webapp.runs.line import standings
 from webapp.runs.log import log_tail
 from webapp.runs.models import Alarm, Run
-from webapp.runs.snapshot import snapshot
+from webapp.runs.snapshot import heading, snapshot
 from webapp.teams.access import require_writer, role_in
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
@@ -46,8 +46,8 @@ WISHES = {
 
 
 def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context: Any) -> HttpResponse:
-    """A page of one run: the header with the state as it is now, the tabs, and what is the tab's own."""
-    now = snapshot(run)
+    """A page of one run: the header with its state, the tabs, and what is the tab's own."""
+    now = snapshot(run) if tab == "run" else heading(run)
     phase = now["phase"]
     role = role_in(request.user, run.team_id)
     return render(

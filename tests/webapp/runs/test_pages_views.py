@@ -58,6 +58,18 @@ def test_the_live_page_carries_the_snapshot(run: Run, who: Visitors) -> None:
     assert data["stage"]["turns"]
 
 
+@pytest.mark.parametrize("tab", ["trajectories", "curves", "evaluation", "configuration"])
+def test_other_tabs_carry_what_their_header_goes_on_from(tab: str, run: Run, who: Visitors) -> None:
+    play(run, finished=1, playing_rounds=2)
+    page = who.owner.get(f"/runs/{run.slug}/{tab}").content.decode()
+    embedded = re.search(r'<script id="snapshot" type="application/json">(.*?)</script>', page, re.S)
+    assert embedded is not None
+    data, whole = json.loads(embedded[1]), json.loads(json.dumps(snapshot(run)))
+    assert data.keys() == whole.keys()
+    assert all(data[name] == whole[name] for name in ("seq", "attempt", "state", "run", "phase"))
+    assert not data["wall"] and not data["curves"], "what only the live page draws is fetched by it alone"
+
+
 def test_the_live_page_says_where_the_run_stands(run: Run, who: Visitors) -> None:
     play(run, finished=1, playing_rounds=1)
     page = who.owner.get(f"/runs/{run.slug}/").content.decode()

@@ -20,7 +20,7 @@ from trainer.journal import Journal
 from webapp.runs.ingest import Ingest
 from webapp.runs.models import Run
 from webapp.runs.snapshot import played as played_data
-from webapp.runs.snapshot import snapshot
+from webapp.runs.snapshot import heading, snapshot
 from webapp.trajectories.models import Trajectory
 
 
@@ -73,6 +73,37 @@ def test_the_snapshot_plus_the_events_since_is_the_snapshot_reloaded(
     assert reduced == reloaded
     if stage is not None:  # a page stays with the trajectory on its stage while the snapshot takes the newest
         assert stage == as_json(played_data(Trajectory.objects.get(run=run, key=stage["id"])))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
+def test_the_header_of_other_tabs_goes_on_by_events_as_well(
+    share: float, run: Run, tmp_path: Path, settings: Settings
+) -> None:
+    settings.ECHOSCOPE_VAR = tmp_path
+    config = RunConfig.model_validate(run.config)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title())
+    events = everything(config)
+    cut = max(1, int(len(events) * share))
+    log = Journal(run.folder)
+    log.write(*events[:cut])
+    run.refresh_from_db()
+    ingest = Ingest(run)
+    ingest.drain()
+    run.refresh_from_db()
+    early = as_json(heading(run))
+    log.write(*events[cut:])
+    ingest.drain()
+    frames = [
+        json.loads(frame) for frame in run.batches.filter(last_seq__gt=early["seq"]).values_list("frame", flat=True)
+    ]
+    later = [event for frame in frames for event in frame["events"]]
+
+    reduced = evaluate("reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": later})
+
+    reloaded = as_json(snapshot(run))
+    shown = ("seq", "attempt", "state", "run", "phase")
+    assert [reduced[name] for name in shown] == [reloaded[name] for name in shown]
+    assert reduced.keys() == reloaded.keys()
 
 
 def test_events_told_twice_change_nothing(run: Run, tmp_path: Path, settings: Settings) -> None:
