@@ -170,8 +170,8 @@ def main() -> int:
         for number in range(options.rounds + 1):
             for contest in contests:
                 contest.play()
-                words_of_round = ", ".join(f"{name} {seconds[-1]:.1f} s" for name, seconds in contest.clock.items())
-                print(f"round {number} of {options.rounds}: {contest.name}: {words_of_round}", file=sys.stderr, flush=True)
+                took = ", ".join(f"{name} {seconds[-1]:.1f} s" for name, seconds in contest.clock.items())
+                print(f"round {number} of {options.rounds}: {contest.name}: {took}", file=sys.stderr, flush=True)
     model_words = options.shape or options.model.name
     print(words, ", ".join(versions), sep="\n")
     print(f"{model_words}, {options.dtype} on {options.device}, {options.threads} threads.")

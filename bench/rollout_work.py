@@ -61,9 +61,9 @@ def make(rows: int, turns: int, group: int, vocabulary: int, lengths: tuple[int,
 class _Session(TransformersSession):
     """Our session, with the ends of responses where the work wants them."""
 
-    def __init__(self, sampler: OurSampler, seeds: Sequence[int], params: SamplingParams, lengths: list[list[int]]):
-        super().__init__(sampler, seeds, params, None)
-        self.lengths, self.said = lengths, [0] * len(seeds)
+    def __init__(self, sampler: OurSampler, seeds: Sequence[int], params: SamplingParams, turns: Sequence[int]) -> None:
+        super().__init__(sampler, seeds, params, None, turns)
+        self.lengths, self.said = [sampler.lengths[row] for row in seeds], [0] * len(seeds)
 
     def _draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         tokens, logprobs, entropies = super()._draw(logits, uniform)
@@ -84,8 +84,10 @@ class OurSampler(TransformersSampler):
         super().__init__(model, ENDS, PADDING)
         self.lengths: list[list[int]] = []
 
-    def session(self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None = None) -> _Session:
-        return _Session(self, seeds, params, self.lengths)
+    def lane(
+        self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None, turns: Sequence[int]
+    ) -> _Session:
+        return _Session(self, seeds, params, turns)  # a row's seed is its number
 
     def play(self, work: Work) -> int:
         """Play all trajectories to their end; how many tokens were sampled."""

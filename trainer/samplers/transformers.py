@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from transformers import PreTrainedModel
 from trainer.policies import output_head
 from trainer.samplers.base import DivergedError, Listener, Sampled, SamplingParams
 from trainer.samplers.drawing import draw
+from trainer.samplers.lanes import LaneListener, Lanes, shares, wanted
 from trainer.samplers.prefixes import beginnings
 from trainer.samplers.rows import RowStore
 
@@ -28,19 +30,52 @@ _WORTH_A_PASS = 128
 
 
 class TransformersSampler:
-    """A `Sampler` over a causal LM; reads the model's weights as they are at each call."""
+    """A `Sampler` over a causal LM; reads the model's weights as they are at each call.
 
-    def __init__(self, model: PreTrainedModel, eos_id: int, pad_id: int | None = None) -> None:
+    Args:
+        model: what plays.
+        eos_id: the token that ends a response.
+        pad_id: what gaps are filled with; it is never read.
+        lanes: threads that play rows of their own (lanes.py); 0: none; None: as many as suit model, rows and cores.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, eos_id: int, pad_id: int | None = None, lanes: int | None = None
+    ) -> None:
         self.model = model
+        self.lanes = lanes
         self.eos_id = eos_id
         self.pad_id = eos_id if pad_id is None else pad_id
         self.head = output_head(model)
         self.layers = model.config.get_text_config().num_hidden_layers
 
     def session(
-        self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None = None
+        self,
+        seeds: Sequence[int],
+        params: SamplingParams,
+        listener: Listener | None = None,
+        turns: Sequence[int] | None = None,
+    ) -> TransformersSession | Lanes:
+        """See `trainer.samplers.base.Sampler`. `turns`: each row's responses so far; none if not given."""
+        turns = turns or [0] * len(seeds)
+        lanes = wanted(len(seeds), self.model) if self.lanes is None else min(self.lanes, len(seeds))
+        if not lanes:
+            return self.lane(seeds, params, listener, turns)
+        rows, lock, alive = shares(len(seeds), lanes), Lock(), dict[int, list[int]]()
+        heard = [listener and LaneListener(listener, lock, alive, lane, own) for lane, own in enumerate(rows)]
+        return Lanes(
+            [
+                self.lane(seeds[own.start : own.stop], params, ear, turns[own.start : own.stop])
+                for own, ear in zip(rows, heard, strict=True)
+            ],
+            rows,
+        )
+
+    def lane(
+        self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None, turns: Sequence[int]
     ) -> TransformersSession:
-        return TransformersSession(self, seeds, params, listener)
+        """A session that is played in one thread."""
+        return TransformersSession(self, seeds, params, listener, turns)
 
     def refresh(self) -> None:
         """Nothing to do: the weights are the learner's own."""
@@ -58,12 +93,18 @@ class TransformersSampler:
 class TransformersSession:
     """Dialogues whose keys and values stay in this process. See `trainer.samplers.base.Session`."""
 
+    halted = False
+
     def __init__(
-        self, sampler: TransformersSampler, seeds: Sequence[int], params: SamplingParams, listener: Listener | None
+        self,
+        sampler: TransformersSampler,
+        seeds: Sequence[int],
+        params: SamplingParams,
+        listener: Listener | None,
+        turns: Sequence[int],
     ) -> None:
         self.sampler, self.params, self.listener = sampler, params, listener
-        self.seeds = list(seeds)
-        self.turn = [0] * len(seeds)
+        self.seeds, self.turn = list(seeds), list(turns)
         self.store = RowStore(len(seeds), sampler.layers)
         self.pending: list[list[int]] = [[] for _ in seeds]  # by row: sampled last, not yet in the cache
         self.held: list[list[int]] = [[] for _ in seeds]  # by row: everything in the cache, in order
@@ -219,7 +260,7 @@ class TransformersSession:
             del keep[alive:]
             for row in reversed(finished):
                 yield row, drawn[row]
-            if not alive:
+            if not alive or self.halted:
                 return
             if finished:
                 picked = torch.tensor(keep)

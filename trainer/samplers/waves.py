@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 
 from trainer.halving import NoRoomError, give_back
-from trainer.samplers.base import Listener, Sampled, SamplingParams
-from trainer.samplers.transformers import TransformersSampler, TransformersSession
+from trainer.samplers.base import Listener, Sampled, SamplingParams, Session
+from trainer.samplers.transformers import TransformersSampler
 
 
 class InWaves:
@@ -71,7 +71,7 @@ class Waves:
         self.turn = [0] * len(seeds)
         self.asked: dict[int, list[int]] = {}  # row → what it is to read before it answers
         self.wave: list[int] = []
-        self.inner: TransformersSession | None = None
+        self.inner: Session | None = None
 
     def restart(self, row: int) -> None:
         self.held[row] = []
@@ -102,8 +102,9 @@ class Waves:
         """The present wave, until nobody in it is asked any more."""
         wave = self.wave
         listener = _Renamed(self.listener, wave) if self.listener is not None else None
-        self.inner = self.sampler.sampler.session([self.seeds[row] for row in wave], self.params, listener)
-        self.inner.turn = [self.turn[row] for row in wave]
+        self.inner = self.sampler.sampler.session(
+            [self.seeds[row] for row in wave], self.params, listener, [self.turn[row] for row in wave]
+        )
         for place, sampled in self.inner.generate({i: self.held[row] + self.asked[row] for i, row in enumerate(wave)}):
             row = wave[place]
             self.held[row] += self.asked.pop(row) + sampled.ids
