@@ -1,0 +1,28 @@
+// @ts-check
+/**
+ * The evaluation tab while the run is live: a new result has the server draw the results again, in their place. What was
+ * focused keeps the focus, by its id.
+ */
+
+import { need, setText } from "./svg.js";
+import { percent } from "./words.js";
+
+/** The suites of an examination arrive one after the other: they are drawn together. */
+const TOGETHER = 400;
+const said = need(document, "[data-exams-said]");
+let timer = 0;
+
+function drawSoon() {
+  window.clearTimeout(timer);
+  timer = window.setTimeout(() => need(document, "#exams").dispatchEvent(new CustomEvent("examined")), TOGETHER);
+}
+
+document.addEventListener("runevents", (message) => {
+  const events = /** @type {CustomEvent<import("./types.js").Event[]>} */ (message).detail;
+  const results = events.filter((event) => event.type === "evaluation");
+  if (results.length === 0) return;
+  setText(said, results.map((result) => `${result.suite}: ${percent(result.success)} after iteration ${result.iteration}.`).join(" "));
+  drawSoon();
+});
+document.addEventListener("runreloaded", drawSoon);
+document.documentElement.classList.add("exams-ready");

@@ -1,0 +1,50 @@
+"""The evaluation tab in a browser: a result that comes while it is open is drawn and told, and the focus stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.live import LiveStack
+
+pytestmark = pytest.mark.browser
+
+SET_UP = """
+from tests.webapp.trajectories.scripted import story, tell
+from trainer.config import RunConfig
+from webapp.runs.models import Run
+from webapp.teams.models import Team
+config = RunConfig(iterations=8).model_dump(mode="json")
+run = Run.objects.create(team=Team.objects.first(), title="Examined", config=config, environment="Sokoban")
+tell(run, story())
+print("slug=" + run.slug)
+"""
+GO_ON = """
+from tests.webapp.played import evaluated
+from tests.webapp.trajectories.scripted import tell
+from webapp.runs.models import Run
+tell(Run.objects.get(slug="{slug}"), [evaluated({iteration}, {success})])
+"""
+
+
+def test_a_new_result_is_drawn_and_told_while_the_tab_is_open(
+    live_stack: LiveStack, signed_in: Callable[..., Page]
+) -> None:
+    slug = live_stack.manage("shell", input=SET_UP).split("slug=")[1].split()[0]
+    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=2, success=0.5))
+    page = signed_in()
+    page.goto(f"/runs/{slug}/evaluation")
+    page.wait_for_selector("html.ready.exams-ready")
+    rows = page.locator("#exams tbody tr")
+    before = rows.count()
+    link = page.get_by_role("link", name="after iteration 2")
+    link.focus()
+    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=4, success=0.75))
+    expect(rows).to_have_count(before + 1, timeout=60_000)
+    expect(rows.last).to_contain_text("75.0 %")
+    expect(page.locator("[data-exams-said]")).to_have_text("Sokoban: 75.0 % after iteration 4.")
+    expect(link).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/trajectories?split=eval&suite=Sokoban&iteration=2")
