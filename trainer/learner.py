@@ -32,12 +32,13 @@ from trainer.losses import (
     value_loss,
 )
 from trainer.master_weights import Masters, Weights
-from trainer.micro_batches import deal
-from trainer.packing import Packed
+from trainer.micro_batches import deal, deal_families
+from trainer.packed import Packed
 from trainer.policies import Critic, Policy
 from trainer.policy_forward import PolicyForward
 from trainer.rewards import subtract_kl
 from trainer.seeds import Purpose, derive
+from trainer.shared_prompts import shared_prompts, within
 from trainer.team import Alone, Team, together
 from trainer.trajectories import Batch
 from trainer.update_parts import Extra, StepMetrics
@@ -64,9 +65,11 @@ class Learner:
         settings = config.optimizer
         self.adapted = config.lora.rank > 0
         needs_critic = config.algorithm.estimator in NEEDS_CRITIC
+        models = [known.model for known in (policy, reference) if known is not None]
         if settings.packing:
-            for known in (policy, *([reference] if reference else [])):
-                packing.prepare(known.model)
+            for model in models:
+                packing.prepare(model)
+        self.shares_prompts = settings.shared_prompts and all(packing.prepared(model) for model in models)
         self.critic = Critic(policy.model, shared=self.adapted) if needs_critic else None
         if self.adapted:
             lora.attach(policy.model, config.lora, derive(config.seed, Purpose.ADAPTER))
@@ -106,8 +109,10 @@ class Learner:
         kinds = [plain[own] for own in lora.trainable(module)]
         return optimizers.make(self.config.optimizer, lr, weights.parameters, kinds)
 
-    def micro_batches(self, batch: Batch, *, shared: bool = True) -> Iterator[tuple[Tensor, Batch]]:
-        """Pieces of at most `micro_batch_tokens` padded tokens, rows of like length together.
+    def micro_batches(
+        self, batch: Batch, *, shared: bool = True
+    ) -> Iterator[tuple[Tensor, Batch, Packed | None]]:
+        """Pieces of at most `micro_batch_tokens` tokens: rows that begin alike together, else rows of like length.
 
         Where processes must compute at the same time, one that runs out of rows is given pieces with nothing on their
         masks: what they are worth is 0.
@@ -115,22 +120,24 @@ class Learner:
         Args:
             shared: only this process's share of the rows.
         Yields:
-            (rows of the whole batch, the piece on the device).
+            (rows of the whole batch, the piece on the device, its layout; None: it is computed with its padding).
         """
         lengths, most = batch.attention.sum(1), self.room.tokens
         team = self.team if shared else Alone()
-        for rows in deal(lengths, most, team.rank, team.size, even=team.sharded):
+        common = shared_prompts(batch) if self.shares_prompts else []
+        if common:
+            pieces = deal_families(lengths, common, most, team.rank, team.size, even=team.sharded)
+        else:
+            pieces = deal(lengths, most, team.rank, team.size, even=team.sharded)
+        for rows in pieces:
             idle = len(rows) == 0
             rows = lengths.argmin()[None] if idle else rows
-            piece = batch.select(rows).to(self.device)
+            piece, packed = batch.select(rows), None
             if idle:
                 piece.mask, piece.attention = torch.zeros_like(piece.mask), torch.zeros_like(piece.attention)
-            yield rows, piece
-
-    def _packed(self, piece: Batch) -> Packed | None:
-        """How the piece's padding is left out, if it has any and that is wanted."""
-        wanted = self.config.optimizer.packing and bool(piece.attention.any()) and not bool(piece.attention.all())
-        return Packed(piece.attention) if wanted else None
+            elif common or (self.config.optimizer.packing and not bool(piece.attention.all())):
+                packed = Packed.of(piece.attention, within(common, rows)).to(self.device)
+            yield rows, piece.to(self.device), packed
 
     def _laid_out(self, values: Tensor, piece: Batch) -> Tensor:
         """(M,) numbers of sampled tokens → (B, T)."""
@@ -147,8 +154,8 @@ class Learner:
     def _scored(self, batch: Batch, network: nn.Module) -> Scores:
         """This process's share of the scores; 0 elsewhere."""
         scores = Scores(torch.zeros(batch.mask.shape), torch.zeros(batch.mask.shape))
-        for rows, piece in self.micro_batches(batch):
-            logprobs, entropies = network(piece.ids, piece.mask, self.config.rollout.temperature, self._packed(piece))
+        for rows, piece, packed in self.micro_batches(batch):
+            logprobs, entropies = network(piece.ids, piece.mask, self.config.rollout.temperature, packed)
             width = piece.mask.shape[1]
             scores.logprobs[rows, :width] += self._laid_out(logprobs, piece).cpu()
             scores.entropies[rows, :width] += self._laid_out(entropies, piece).cpu()
@@ -165,8 +172,8 @@ class Learner:
         """This process's share of the values; 0 elsewhere."""
         assert self.critic is not None
         found = torch.zeros(batch.mask.shape)
-        for rows, piece in self.micro_batches(batch):
-            found[rows, : piece.mask.shape[1]] += (self.critic(piece.ids, self._packed(piece)) * piece.attention).cpu()
+        for rows, piece, packed in self.micro_batches(batch):
+            found[rows, : piece.mask.shape[1]] += (self.critic(piece.ids, packed) * piece.attention).cpu()
         return found
 
     @together
@@ -273,12 +280,12 @@ class Learner:
         algorithm, totals = self.config.algorithm, Totals.of(chosen.mask, chosen.trajectory)
         seen = torch.zeros(chosen.mask.shape)
         sums: defaultdict[str, float] = defaultdict(float)
-        for piece_rows, piece in self.micro_batches(chosen):
+        for piece_rows, piece, packed in self.micro_batches(chosen):
             width = piece.mask.shape[1]
 
             if learns_policy:
                 of_piece = extra.select(piece_rows, width)
-                logprobs, result, terms = self._policy_terms(self.network, piece, of_piece, totals)
+                logprobs, result, terms = self._policy_terms(self.network, piece, packed, of_piece, totals)
                 seen[piece_rows, :width] += logprobs.detach().cpu()
                 sum(terms.values()).backward()  # type: ignore[union-attr]
                 sums["policy/loss"] += float(result.loss.detach())
@@ -290,7 +297,7 @@ class Learner:
             if self.critic is not None:
                 of = extra.select(piece_rows, width).to(self.device)
                 value = value_loss(
-                    self.critic(piece.ids, self._packed(piece)),
+                    self.critic(piece.ids, packed),
                     of.old_values,
                     of.returns,
                     piece.mask,
@@ -303,12 +310,12 @@ class Learner:
         return sums, seen
 
     def _policy_terms(
-        self, network: nn.Module, piece: Batch, extra: Extra, totals: Totals
+        self, network: nn.Module, piece: Batch, packed: Packed | None, extra: Extra, totals: Totals
     ) -> tuple[Tensor, PolicyLoss, dict[str, Tensor]]:
         """(B, T) log-probabilities of a piece, its clipped objective, and the terms whose sum is minimised, by name."""
         algorithm = self.config.algorithm
         extra = extra.to(self.device)
-        flat, flat_entropies = network(piece.ids, piece.mask, self.config.rollout.temperature, self._packed(piece))
+        flat, flat_entropies = network(piece.ids, piece.mask, self.config.rollout.temperature, packed)
         logprobs, entropies = self._laid_out(flat, piece), self._laid_out(flat_entropies, piece)
         result = policy_loss(
             logprobs,
@@ -340,8 +347,8 @@ class Learner:
         totals = Totals.of(chosen.mask, chosen.trajectory)
         network = PolicyForward(self.policy.model)
         pieces = (
-            self._policy_terms(network, piece, extra.select(rows[piece_rows], piece.mask.shape[1]), totals)[2]
-            for piece_rows, piece in self.micro_batches(chosen, shared=False)
+            self._policy_terms(network, piece, packed, extra.select(rows[piece_rows], piece.mask.shape[1]), totals)[2]
+            for piece_rows, piece, packed in self.micro_batches(chosen, shared=False)
         )
         for name, value in gradients.split(pieces, lora.trainable(network)).items():
             metrics.keep(name, value)

@@ -30,7 +30,7 @@ class OptimizerConfig(Section):
     )
     micro_batch_tokens: int = setting(
         16_384,
-        "Most tokens (padding included) in one forward pass, of each process.",
+        "Most tokens in one forward pass, of each process: padding included, or what rows share counted once.",
         unit="tokens",
         ge=64,
         le=10_000_000,
@@ -39,6 +39,12 @@ class OptimizerConfig(Section):
         False,
         "Put the rows of a micro-batch end to end, so that only attention sees padding: the same numbers, but for the "
         "last bits, with less work where lengths differ much.",
+    )
+    shared_prompts: bool = setting(
+        True,
+        "Compute what the rows of a micro-batch begin with in common (a group's prompt, an environment's instruction) "
+        "once for all of them: the same numbers, but for the last bits, with less work. Padding is left out, too. "
+        "Architectures whose attention cannot be taken apart row by row go without.",
     )
     critic_warmup: int = setting(0, "First iterations that train only the critic.", unit="iterations", ge=0)
     master_weights: bool = setting(

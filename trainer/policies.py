@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from trainer.config import PolicyConfig
 
 if TYPE_CHECKING:
-    from trainer.packing import Packed
+    from trainer.packed import Packed
 
 
 class ModelError(ValueError):
@@ -164,7 +164,7 @@ class Critic(nn.Module):
     def forward(self, ids: Tensor, packed: Packed | None = None) -> Tensor:
         """(B, T) ids → (B, T) values; column t is the value *before* token t, read from the tokens up to t − 1.
 
-        With `packed` the layers see no padding (packing.py), and there the values are 0.
+        With `packed` the layers see no padding (packed.py), and there the values are 0.
         """
         if packed is None:
             hidden = self.backbone(input_ids=ids).last_hidden_state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from trainer.packing import Packed
+from trainer.packed import Packed
 from trainer.policies import output_head
 from trainer.token_scores import head_scores
 
@@ -26,13 +26,15 @@ class PolicyForward(nn.Module):
             ids: (B, T) right-padded; attention is causal, so that padding needs no mask.
             mask: (B, T) the tokens to score, never the first of a row.
             temperature: of the rollout.
-            packed: leave the padding out of the layers (packing.py); None: compute it too.
+            packed: the rows' layout without padding and with beginnings in common once (packed.py); None: compute all.
         """
-        backbone, head = self.model.base_model, output_head(self.model)
-        if packed is not None:
-            hidden, chosen = packed.hidden_of(backbone, ids)[0], packed.pack(mask)[0]
-            before = chosen.nonzero()[:, 0] - 1
-            return head_scores(head, hidden[before], packed.pack(ids)[0][chosen], temperature)
-        hidden = backbone(input_ids=ids, use_cache=False).last_hidden_state
-        chosen = mask[:, 1:]
-        return head_scores(head, hidden[:, :-1][chosen], ids[:, 1:][chosen], temperature)
+        head = output_head(self.model)
+        return head_scores(head, hidden_before(self.model, ids, mask, packed), ids[mask], temperature)
+
+
+def hidden_before(model: PreTrainedModel, ids: Tensor, mask: Tensor, packed: Packed | None = None) -> Tensor:
+    """(M, H) the last hidden states that the M tokens on the mask are predicted from. See PolicyForward."""
+    if packed is not None:
+        return packed.before(packed.hidden_of(model.base_model, ids), mask)
+    hidden: Tensor = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+    return hidden[:, :-1][mask[:, 1:]]

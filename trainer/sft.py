@@ -19,7 +19,9 @@ from trainer.demonstrations import Demonstration, demonstrate
 from trainer.dialogue import ChatFormat
 from trainer.journal import RunFinished
 from trainer.learner import Learner
+from trainer.packed import Packed
 from trainer.policies import Policy, output_head
+from trainer.policy_forward import hidden_before
 from trainer.rollout import Interrupted
 from trainer.seeds import Purpose, derive
 from trainer.starpo import Run
@@ -88,8 +90,8 @@ class Imitator(Learner):
         """Add up the gradients of this process's share. Returns its share of the loss."""
         own, tokens = 0.0, int(batch.mask.sum())
         with lora.dropping(seed + self.team.rank, self.policy.model):
-            for _, piece in self.micro_batches(batch):
-                loss = -self.network(piece.ids, piece.mask, 1.0, self._packed(piece))[0].sum() / tokens
+            for _, piece, packed in self.micro_batches(batch):
+                loss = -self.network(piece.ids, piece.mask, 1.0, packed)[0].sum() / tokens
                 loss.backward()
                 own += float(loss.detach())
         return own
@@ -100,19 +102,18 @@ class Imitator(Learner):
         """What the policy makes of demonstrations that it does not learn from."""
         own = {"loss": 0.0, "right": 0.0}
         tokens = int(batch.mask.sum())
-        for _, piece in self.micro_batches(batch):
-            for logits, targets in self._predicted(piece):
+        for _, piece, packed in self.micro_batches(batch):
+            for logits, targets in self._predicted(piece, packed):
                 own["loss"] += float(torch.nn.functional.cross_entropy(logits, targets, reduction="sum"))
                 own["right"] += float((logits.argmax(-1) == targets).sum())
         whole = self.team.total(own)
         return {"sft/heldout_loss": whole["loss"] / tokens, "sft/heldout_accuracy": whole["right"] / tokens}
 
-    def _predicted(self, piece: Batch) -> Iterator[tuple[Tensor, Tensor]]:
+    def _predicted(self, piece: Batch, packed: Packed | None) -> Iterator[tuple[Tensor, Tensor]]:
         """(m, vocabulary) logits and (m,) ids of the piece's response tokens, a stretch of them at a time."""
-        hidden = self.policy.model.base_model(input_ids=piece.ids, use_cache=False).last_hidden_state
-        chosen, head = piece.mask[:, 1:], output_head(self.policy.model)
+        hidden, head = hidden_before(self.policy.model, piece.ids, piece.mask, packed), output_head(self.policy.model)
         most = stretch_of(self.policy.model.config.get_text_config().vocab_size)
-        stretches = torch.split(hidden[:, :-1][chosen], most), torch.split(piece.ids[:, 1:][chosen], most)
+        stretches = torch.split(hidden, most), torch.split(piece.ids[piece.mask], most)
         for part, ids in zip(*stretches, strict=True):
             yield head(part).float(), ids
 

@@ -2,20 +2,17 @@
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.trainer.test_learner import batch_of, learner_for, weights
 from trainer import packing
-from trainer.packing import Packed
-from trainer.policies import ModelError
+from trainer.config import PolicyConfig
+from trainer.policies import ModelError, load
 
 
 def learner_with(folder, on, **optimizer):
+    optimizer = {"update_batch": 6, "packing": on, "shared_prompts": False, "name": "sgd"} | optimizer
     return learner_for(
-        folder,
-        algorithm={"estimator": "gae"},
-        optimizer={"update_batch": 6, "packing": on, "name": "sgd", "policy_lr": 0.1, "critic_lr": 0.1} | optimizer,
+        folder, algorithm={"estimator": "gae"}, optimizer={"policy_lr": 0.1, "critic_lr": 0.1} | optimizer
     )
 
 
@@ -50,18 +47,47 @@ def test_no_layer_but_attention_sees_padding(pocket_folder):
     assert sum(seen) == int(batch.attention.sum()) < batch.attention.numel()
 
 
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=6))
-def test_packing_and_unpacking_gives_every_token_its_place(lengths):
-    attention = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    packed = Packed(attention)
-    values = torch.arange(1.0, attention.numel() + 1).view(attention.shape)
-    assert packed.pack(values).shape == (1, sum(lengths))
-    assert torch.equal(packed.unpack(packed.pack(values)), values * attention)
-    assert packed.positions.tolist() == [[place for length in lengths for place in range(length)]]
-
-
 def test_an_architecture_that_cannot_be_packed_is_refused_with_what_to_do(policy):
     policy.model.config.sliding_window = 4
     policy.model.config.use_sliding_window = True
     with pytest.raises(ModelError, match=r"optimizer\.packing: .* switch it off"):
         packing.prepare(policy.model)
+    assert not packing.prepared(policy.model)
+    assert policy.model.config._attn_implementation == "sdpa"
+
+
+def test_layers_that_mix_tokens_outside_attention_are_found_out(policy):
+    class Mixing(torch.nn.Module):
+        """As a convolution over the row would."""
+
+        def forward(self, hidden):
+            return hidden + hidden.cumsum(1)
+
+    policy.model.base_model.layers[0].mlp = Mixing()
+    assert not packing.prepared(policy.model)
+    assert policy.model.config._attn_implementation == "sdpa"
+
+
+def test_a_prepared_model_computes_all_else_to_the_bit_as_before(policy):
+    model = policy.model
+    ids = torch.randint(5, 300, (3, 20), generator=torch.Generator().manual_seed(0))
+    padded = torch.ones_like(ids)
+    padded[0, :6] = 0
+
+    @torch.no_grad()
+    def found():
+        drawn = model.generate(input_ids=ids, attention_mask=padded, max_new_tokens=8, do_sample=False)
+        return model(input_ids=ids).logits, model(input_ids=ids, attention_mask=padded).logits, drawn
+
+    before = found()
+    assert packing.prepared(model)
+    assert all(torch.equal(one, other) for one, other in zip(before, found(), strict=True))
+
+
+def test_a_saved_model_tells_nobody_that_it_took_packed_rows(policy, tmp_path):
+    assert packing.prepared(policy.model)
+    policy.model.save_pretrained(tmp_path)
+    policy.tokenizer.save_pretrained(tmp_path)
+    name = policy.model.config._attn_implementation
+    assert all(name not in file.read_text() for file in tmp_path.glob("*.json"))
+    assert load(tmp_path, PolicyConfig()).model.config._attn_implementation == "sdpa"

@@ -7,10 +7,12 @@ import sys
 import pytest
 import torch
 
-from tests.trainer import side_by_side, tiny
+from tests.trainer import beginnings, side_by_side, tiny
+from tests.trainer.beginnings import Family
 from tests.trainer.test_learner import batch_of
 from trainer.learner import Learner
 from trainer.policies import load
+from trainer.shared_prompts import shared_prompts
 
 SECTIONS = {
     "grpo": {"algorithm": {"estimator": "grpo", "kl_coef": 0.01, "kl_placement": "loss"}},
@@ -18,8 +20,10 @@ SECTIONS = {
     "half": {"algorithm": {"estimator": "gae"}, "policy": {"dtype": "bfloat16"}},
     "adapters": {"algorithm": {"estimator": "gae"}, "lora": {"rank": 4, "alpha": 4}},
     "muon": {"algorithm": {"estimator": "grpo"}, "optimizer": {"name": "muon"}},
+    "beginnings": {"algorithm": {"estimator": "gae"}, "optimizer": {"micro_batch_tokens": 256}},
     "recomputed": {"algorithm": {"estimator": "grpo"}, "optimizer": {"gradient_checkpointing": True}},
 }
+ALONE = Family(9, 5, [[4, 4]])
 NEAR = {"half": 5e-3, "muon": 1e-4}
 """What sums in another order come to where they are rounded to bfloat16: in every layer, and inside Muon."""
 SPLIT = [name for name in SECTIONS if name != "adapters"]
@@ -34,6 +38,11 @@ def case(folder, name, sharding="none"):
         folder, **{**sections, "optimizer": optimizer | sections.get("optimizer", {})}, parallel={"sharding": sharding}
     )
     learner = Learner(config.model_copy(update={"parallel": type(config.parallel)()}), load(folder, config.policy))
+    if name == "beginnings":
+        batch = beginnings.batch_of([Family(70, 40, [[4, 3], [6], [2]]), Family(70, 55, [[5, 5], [3]]), ALONE, ALONE])
+        assert len(shared_prompts(batch)) == 2
+        batch.sampler_logprobs = learner.score(batch).logprobs
+        return config, batch
     return config, batch_of(learner, [1, 0, 0.5, 0, 2, 1, 0.3])
 
 
