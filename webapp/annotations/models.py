@@ -8,6 +8,7 @@ from django.db import models
 from django.urls import reverse
 
 from webapp import slugs
+from webapp.runs.models import Run
 from webapp.teams.models import Team, User
 from webapp.trajectories.models import Trajectory
 
@@ -101,8 +102,8 @@ class MentionQuerySet(models.QuerySet["Mention"]):
         """The user's, of trajectories they may still see; newest first."""
         if not user.is_authenticated:
             return self.none()
-        visible = Trajectory.objects.visible_to(user).filter(run__team__memberships__user_id=user.pk)
-        return self.filter(user_id=user.pk, comment__trajectory__in=visible.values("pk")).order_by("-pk")
+        runs = Run.objects.of_teams_of(user)
+        return self.filter(user_id=user.pk, comment__trajectory__run__in=runs.values("pk")).order_by("-pk")
 
     def unread(self) -> MentionQuerySet:
         return self.filter(read_at__isnull=True)

@@ -22,7 +22,7 @@ from webapp.runs.line import standings
 from webapp.runs.log import log_tail
 from webapp.runs.models import Alarm, Run
 from webapp.runs.snapshot import heading, snapshot
-from webapp.teams.access import require_writer, role_in
+from webapp.teams.access import require_writer, role_here
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
 from webapp.trajectories.models import Trajectory
@@ -49,7 +49,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
     """A page of one run: the header with its state, the tabs, and what is the tab's own."""
     now = snapshot(run) if tab == "run" else heading(run)
     phase = now["phase"]
-    role = role_in(request.user, run.team_id)
+    role = role_here(request.user, run.team_id)
     return render(
         request,
         template,

@@ -30,6 +30,11 @@ def role_in(user: User | AnonymousUser, team_id: int) -> Membership.Role | None:
     return None if role is None else Membership.Role(role)
 
 
+def role_here(user: User | AnonymousUser, team_id: int) -> Membership.Role | None:
+    """As role_in, from what the request has read of its user's places. Not for sockets, whose user stays for hours."""
+    return next((Membership.Role(place.role) for place in places(user) if place.team_id == team_id), None)
+
+
 def may_write(user: User | AnonymousUser, team_id: int) -> bool:
     """Whether the user may launch, steer and share in the team."""
     return role_in(user, team_id) in Membership.WRITERS
@@ -66,7 +71,8 @@ def places(user: User | AnonymousUser) -> list[Membership]:
         return []
     known: list[Membership] | None = user.__dict__.get("_places")
     if known is None:
-        known = list(Membership.objects.filter(user_id=user.pk).select_related("team").order_by("team__name", "pk"))
+        mine = Membership.objects.filter(user_id=user.pk).select_related("team")
+        known = list(mine.order_by("team__name", "team_id"))
         user.__dict__["_places"] = known
     return known
 
@@ -78,5 +84,5 @@ def may_create_team(user: User | AnonymousUser) -> bool:
 
 
 def writable_teams(user: User | AnonymousUser) -> list[Team]:
-    """Where the user may launch runs, by name."""
-    return list(Team.objects.writable_by(user).order_by("name", "pk"))
+    """Where the user may launch runs, by name. For pages: as of the beginning of the request."""
+    return [place.team for place in places(user) if place.role in Membership.WRITERS]

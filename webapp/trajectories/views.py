@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 from webapp import words
 from webapp.annotations.panel import panel
 from webapp.runs.snapshot import played
-from webapp.teams.access import role_in
+from webapp.teams.access import role_here
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
 from webapp.trajectories.access import get_trajectory
@@ -46,7 +46,7 @@ def player_context(found: Trajectory, data: dict[str, Any]) -> dict[str, Any]:
 def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
     """Board, turns and scrubber; `?turn=2&action=3` opens at that action."""
     found = get_trajectory(request.user, slug)
-    role = role_in(request.user, found.run.team_id)
+    role = role_here(request.user, found.run.team_id)
     members = list(found.group.trajectories.order_by("member").only("slug", "member", "status", "group_id"))
     at = next(index for index, member in enumerate(members) if member.pk == found.pk)
     context = player_context(found, played(found)) | {

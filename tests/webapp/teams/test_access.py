@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
+from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp.conftest import People
 from webapp.teams import access
@@ -36,3 +37,16 @@ def test_runs_can_be_launched_where_one_may_write(people: People) -> None:
     assert access.writable_teams(people.viewer) == []
     assert people.team not in access.writable_teams(people.outsider)
     assert access.writable_teams(AnonymousUser()) == []
+
+
+def test_a_page_asks_for_places_once_and_a_socket_each_time(
+    people: People, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    team = people.team.pk
+    with django_assert_num_queries(1):
+        assert access.role_here(people.viewer, team) == Membership.Role.VIEWER
+        assert access.writable_teams(people.viewer) == []
+        assert access.role_here(people.viewer, team + 1) is None
+    assert access.role_here(AnonymousUser(), team) is None
+    do_set_role(people.team, people.viewer, Membership.Role.MEMBER)
+    assert access.role_in(people.viewer, team) == Membership.Role.MEMBER
