@@ -6,11 +6,14 @@ n plus the events n+1 … m are the counts at m.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from django.db.models import Aggregate, Count, Max, Q, Sum
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
+from django.db.models import BooleanField, ExpressionWrapper, Q, Subquery
+from django.db.models.functions import Coalesce
 
 from webapp.runs.models import Run
 from webapp.trajectories.explorer import Filters, alarms_of, found, windows
@@ -50,25 +53,54 @@ class Facts:
 ENDED = Q(status__in=Trajectory.ENDED)
 
 
-def _aggregates(within: Q) -> dict[str, Aggregate]:
-    return {
-        "found": Count("pk", filter=within),
-        "ended": Count("pk", filter=within & ENDED),
-        "success": Count("pk", filter=within & Q(status=Trajectory.Status.SUCCESS)),
-        "reward": Sum("total_reward", filter=within & ENDED, default=0.0),
-    }
-
-
 def facts(run: Run, filters: Filters) -> Facts:
     """One statement, which looks at no more than the limit."""
     limit = LIMIT if filters.text is None else LIMIT_OF_TEXT
-    looked_at = found(run, filters).values("pk", "status", "total_reward")[: limit + 1]
-    counted = Facts(**looked_at.aggregate(**_aggregates(Q(pk__isnull=False))))
-    return counted if counted.found <= limit else Facts(limit, 0, 0, 0.0, more=True)
+    return _summed(_tallies(found(run, filters), Q(pk__isnull=True), limit), limit)
 
 
-def live_counts(run: Run, filters: Filters, now: Facts) -> dict[str, Any]:
-    """What a page goes on counting from. To be called in the same `one_moment` as `facts`.
+@dataclass(frozen=True)
+class _Tally:
+    """So many trajectories of one status, those that may still change apart from the others."""
+
+    status: str
+    number: int
+    reward: float
+    still_open: bool
+
+
+def _tallies(queryset: TrajectoryQuerySet, still_open: Q, limit: int) -> list[_Tally]:
+    """In a statement of its own around the query: one look at the rows, in less time than the ORM aggregates."""
+    marked = queryset.annotate(still_open=ExpressionWrapper(still_open, BooleanField()))
+    try:
+        sql, params = marked.values_list("status", "total_reward", "still_open")[: limit + 1].query.sql_with_params()
+    except EmptyResultSet:  # the filters contradict each other
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(_TALLIES.format(sql), params)
+        return [_Tally(*row) for row in cursor.fetchall()]
+
+
+_TALLIES = """
+SELECT status, count(*), sum(total_reward), still_open
+FROM ({}) AS looked_at (status, total_reward, still_open) GROUP BY status, still_open ORDER BY status, still_open
+"""
+
+
+def _summed(tallies: Iterable[_Tally], limit: int) -> Facts:
+    counted = list(tallies)
+    ended = [one for one in counted if one.status in Trajectory.ENDED]
+    facts = Facts(
+        found=sum(one.number for one in counted),
+        ended=sum(one.number for one in ended),
+        success=sum(one.number for one in ended if one.status == Trajectory.Status.SUCCESS),
+        reward=sum((one.reward for one in ended), 0.0),
+    )
+    return facts if facts.found <= limit else Facts(limit, 0, 0, 0.0, more=True)
+
+
+def live_counts(run: Run, filters: Filters) -> dict[str, Any]:
+    """What a page goes on counting from. To be called in one `one_moment`.
 
     seq, attempt      of the run
     now               the facts at that event
@@ -80,20 +112,21 @@ def live_counts(run: Run, filters: Filters, now: Facts) -> dict[str, Any]:
                       status turns actions tokens reward broken end lost error
     windows           iterations inside alarms: [from, up to but without, or null]
     """
-    seq, attempt = Run.objects.values_list("seq", "attempt").get(pk=run.pk)
-    known: dict[str, Any] = {"seq": seq, "attempt": attempt, "now": asdict(now), "by_itself": False}
-    asked = filters.asked()
-    if now.more or ASK_THE_SERVER & asked.keys():
-        return known
     current = Trajectory.objects.current().filter(run=run)
-    newest = current.aggregate(newest=Max("iteration"))["newest"] or 0
+    highest = Subquery(current.order_by("-iteration").values("iteration")[:1])
+    seq, attempt, newest = Run.objects.values_list("seq", "attempt", Coalesce(highest, 0)).get(pk=run.pk)
+    known: dict[str, Any] = {"seq": seq, "attempt": attempt, "by_itself": False}
+    asked = filters.asked()
+    if ASK_THE_SERVER & asked.keys():
+        return known | {"now": asdict(facts(run, filters))}
     still_open = Q(iteration__gte=newest) | ~ENDED | Q(split="train", group__kept__isnull=True)
-    opened = list(_open(current.filter(still_open)))
-    if len(opened) > MOST_OPEN:
+    tallies = _tallies(found(run, filters), still_open, LIMIT)
+    now, base = _summed(tallies, LIMIT), _summed((one for one in tallies if not one.still_open), LIMIT)
+    known["now"] = asdict(now)
+    opened = [] if now.more else list(_open(current.filter(still_open)))
+    if now.more or len(opened) > MOST_OPEN:
         return known
-    known |= {"by_itself": True, "filters": asked, "newest": newest, "open": opened}
-    settled = found(run, filters).exclude(still_open) if opened else found(run, filters)
-    known["base"] = settled.aggregate(**_aggregates(Q(pk__isnull=False)))
+    known |= {"by_itself": True, "filters": asked, "newest": newest, "open": opened, "base": asdict(base)}
     known["windows"] = windows(alarms_of(run))
     return known
 

@@ -13,6 +13,7 @@ from django.contrib.postgres.search import SearchHeadline
 from django.db.models import Value
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, Concat, Left
+from django.urls import reverse
 
 from webapp import words
 from webapp.trajectories.explorer import DEFAULT_SORT, OUTCOMES, Filters, search
@@ -68,6 +69,7 @@ class Row:
     """A line of the table. The bar lies between −100 and 100; `said` are pieces of text and whether they were found."""
 
     trajectory: Trajectory
+    address: str
     outcome: Outcome
     bar_start: float
     bar_length: float
@@ -78,10 +80,12 @@ def rows(items: Sequence[Trajectory], filters: Filters) -> list[Row]:
     """The page's trajectories (with their groups) as the table shows them: one more query for what they said."""
     said = _found_words(items, filters.text) if filters.text else _first_words(items)
     largest = max((abs(item.total_reward) for item in items), default=0.0) or 1.0
+    address = reverse("trajectory", args=["_"]).removesuffix("_")  # once: a look-up for each row takes a query's time
     result = []
     for item in items:
         length = round(100 * item.total_reward / largest, 1)
-        result.append(Row(item, outcome(item), min(0.0, length), abs(length), said.get(item.pk, [])))
+        shown = said.get(item.pk, [])
+        result.append(Row(item, address + item.slug, outcome(item), min(0.0, length), abs(length), shown))
     return result
 
 

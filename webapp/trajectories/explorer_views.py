@@ -16,11 +16,11 @@ from webapp.runs.access import get_run
 from webapp.runs.models import Run
 from webapp.runs.snapshot import one_moment
 from webapp.runs.views import run_page
-from webapp.teams.access import role_in
+from webapp.teams.access import role_here
 from webapp.teams.decorators import account_optional
 from webapp.trajectories import explorer_rows
 from webapp.trajectories.explorer import FORMATS, OUTCOMES, BadCursor, Filters, Page, found, page
-from webapp.trajectories.explorer_counts import facts, live_counts
+from webapp.trajectories.explorer_counts import Facts, facts, live_counts
 from webapp.trajectories.models import Group
 
 ROWS = 50
@@ -35,7 +35,7 @@ MORE = ("reward", "turns", "actions", "tokens", "format", "kept", "alarm", "grou
 def explorer(request: HttpRequest, slug: str) -> HttpResponse:
     """Every trajectory of the run, filtered, sorted and in pages."""
     run = get_run(request.user, slug)
-    inside = role_in(request.user, run.team_id) is not None
+    inside = role_here(request.user, run.team_id) is not None
     part = bool(request.headers.get("HX-Request")) and not request.headers.get("HX-History-Restore-Request")
     with one_moment():
         context = _context(request, run, inside)
@@ -60,9 +60,9 @@ def explorer(request: HttpRequest, slug: str) -> HttpResponse:
 def explorer_counts(request: HttpRequest, slug: str) -> JsonResponse:
     """How many the filters find by now, for pages that cannot count by themselves."""
     run = get_run(request.user, slug)
-    filters = _filters(request, role_in(request.user, run.team_id) is not None)[0]
+    filters = _filters(request, role_here(request.user, run.team_id) is not None)[0]
     with one_moment():
-        return JsonResponse(live_counts(run, filters, facts(run, filters)))
+        return JsonResponse(live_counts(run, filters))
 
 
 def _filters(request: HttpRequest, inside: bool) -> tuple[Filters, dict[str, str]]:
@@ -73,12 +73,12 @@ def _filters(request: HttpRequest, inside: bool) -> tuple[Filters, dict[str, str
 def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
     filters, errors = _filters(request, inside)
     shown, stale = _page(request, run, filters)
-    now = facts(run, filters)
     groups = Group.objects.filter(run=run, superseded=False).order_by("environment", "suite")
     kinds = list(groups.values_list("environment", "suite").distinct())
     environments = sorted({environment for environment, _ in kinds})
     form = explorer_rows.form(request.GET, errors)
-    changing = run.state in CHANGING
+    counts = live_counts(run, filters) if run.state in CHANGING else None
+    now = Facts(**counts["now"]) if counts else facts(run, filters)
     return {
         "inside": inside,
         "rows": explorer_rows.rows(shown.items, filters),
@@ -93,8 +93,8 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
         "facts": explorer_rows.facts_words(now.found, now.share, now.mean, now.more),
         "sort": filters.sort,
         "stale": stale,
-        "changing": changing,
-        "counts": live_counts(run, filters, now) if changing else None,
+        "changing": counts is not None,
+        "counts": counts,
         "first_query": filters.query(),
         "next_query": shown.next and filters.query(at=shown.next),
         "previous_query": shown.previous and filters.query(at=shown.previous),

@@ -69,7 +69,7 @@ def new_run(people: People) -> Run:
 
 def counts(run: Run, query: str) -> dict[str, Any]:
     filters = parsed(query)
-    data: dict[str, Any] = json.loads(json.dumps(live_counts(run, filters, facts(run, filters))))
+    data: dict[str, Any] = json.loads(json.dumps(live_counts(run, filters)))
     return data
 
 

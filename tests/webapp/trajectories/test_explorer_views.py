@@ -187,7 +187,7 @@ def test_the_explorer_takes_few_queries_however_many_rows(
     query: str, played: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     Run.objects.filter(pk=played.pk).update(state=Run.State.FINISHED)
-    with django_assert_max_num_queries(32):
+    with django_assert_max_num_queries(12):
         get(who.viewer, played, query)
     with django_assert_max_num_queries(10):
         get(who.viewer, played, query, **{"HX-Request": "true"})
