@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,12 @@ def load_preset(name: str) -> RunConfig:
     found = find_preset(name)
     if found is None:
         raise ValueError(f"unknown preset {name!r}; choose one of {', '.join(preset_names())}")
-    text = (PRESETS / f"{found}.yaml").read_text(encoding="utf-8")
+    return _shipped(found).model_copy(deep=True)  # callers change theirs
+
+
+@cache
+def _shipped(name: str) -> RunConfig:
+    text = (PRESETS / f"{name}.yaml").read_text(encoding="utf-8")
     return RunConfig.model_validate(yaml.safe_load(text) or {})
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -39,10 +39,13 @@ class Asked:
     gpus: int | None = None
     priority: Run.Priority = Run.Priority.NORMAL
 
-    def resolved(self, config: RunConfig, now: datetime) -> tuple[str, int]:
-        """(device class, GPUs) with what the configuration suggests in place of what was left open."""
+    def resolved(self, config: RunConfig, known: Collection[str]) -> tuple[str, int]:
+        """(device class, GPUs) with what the configuration suggests in place of what was left open.
+
+        `known` are the classes that living workers serve.
+        """
         several = self.gpus is not None and self.gpus > 1
-        queue = self.queue or (classes.GPU if several else classes.wanted_class(config, line.known_classes(now)))
+        queue = self.queue or (classes.GPU if several else classes.wanted_class(config, known))
         return queue, classes.wanted_gpus(config, queue) if self.gpus is None else self.gpus
 
 
@@ -63,7 +66,7 @@ def do_create_run(
 ) -> Run:  # fmt: skip
     """A run in the queue; workers are told once it is committed."""
     now, asked = timezone.now(), asked or Asked()
-    queue, gpus = asked.resolved(config, now)
+    queue, gpus = asked.resolved(config, line.known_classes(now))
     run = Run.objects.create(
         team=team,
         author=author,

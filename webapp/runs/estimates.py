@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import F, OuterRef, Subquery
 
 from trainer import memory
 from trainer.config import POCKET, RunConfig
@@ -79,7 +79,8 @@ def _recorded(user: Any, model: str) -> Any:
             seconds=Subquery(newest.values("seconds")[:1]),
             measured=Subquery(newest.values("iteration")[:1]),
         )
-        .only("device", "parameters", "config")
+        .annotate(waves=F("config__rollout__groups"), size=F("config__rollout__group_size"))
+        .only("device", "parameters")
         .order_by("-created_at")[:LOOKED_AT]
     )
 
@@ -94,15 +95,10 @@ def _paces(recorded: list[Any]) -> list[Pace]:
             device,
             len(runs),
             median(run.seconds / run.tokens for run in runs),
-            median(run.tokens / (run.measured * _trajectories(run.config)) for run in runs),
+            median(run.tokens / (run.measured * max(1, (run.waves or 1) * (run.size or 1))) for run in runs),
         )
         for device, runs in by_device.items()
     ]
-
-
-def _trajectories(config: dict[str, Any]) -> int:
-    rollout = config.get("rollout", {})
-    return max(1, rollout.get("groups", 1) * rollout.get("group_size", 1))
 
 
 def exams(config: RunConfig) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -41,7 +42,13 @@ def _changes(
 
 def as_yaml(config: RunConfig) -> str:
     """The whole configuration, as the trainer's command line takes it."""
-    return yaml.safe_dump(in_order(config.model_dump(mode="json")), sort_keys=False, allow_unicode=True)
+    return _yaml_of(json.dumps(config.model_dump(mode="json")))
+
+
+@lru_cache(maxsize=32)
+def _yaml_of(told: str) -> str:
+    """Of a configuration in JSON. Most of those that are looked at are presets, and YAML takes its time to write."""
+    return yaml.safe_dump(in_order(json.loads(told)), sort_keys=False, allow_unicode=True)
 
 
 def as_curl(

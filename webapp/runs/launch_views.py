@@ -17,14 +17,14 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 import envs
 from trainer.config import RunConfig
 from trainer.config_files import find_preset, load_preset, preset_names
-from webapp.runs import cards, classes, estimates, forms, launch_texts, line
+from webapp.runs import cards, classes, estimates, forms, launch_texts
 from webapp.runs.access import get_run, require_may_prefer
 from webapp.runs.actions import Asked as Wanted
 from webapp.runs.actions import do_create_run, wanted_again
-from webapp.runs.capacity import capacity_now, outlook
+from webapp.runs.capacity import Capacity, capacity_now, outlook
 from webapp.runs.models import Run
-from webapp.teams.access import READ_ONLY, may_admin, writable_teams
-from webapp.teams.models import Team
+from webapp.teams.access import READ_ONLY, role_here, writable_teams
+from webapp.teams.models import Membership, Team
 
 DEFAULT_PRESET = "sokoban-starpo_s-pocket"
 LONGEST_YAML = 200_000
@@ -166,6 +166,7 @@ def _form(
     given = request.POST if request.method == "POST" else request.GET
     before = Wanted() if asked.source is None else wanted_again(asked.source)
     wanted, _ = _wanted(given, asked.source)
+    known = capacity_now(timezone.now())
     context |= {
         "page": "launch",
         "teams": asked.teams,
@@ -178,28 +179,27 @@ def _form(
         "visibilities": Run.Visibility.choices,
         "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
         "priority": wanted.priority.name.lower(),
-        "may_prefer": any(may_admin(request.user, team.pk) for team in asked.teams),
+        "may_prefer": any(role_here(request.user, team.pk) == Membership.Role.ADMIN for team in asked.teams),
         "queue": given.get("queue", before.queue),
-        "classes": classes.asked_classes(
-            line.known_classes(timezone.now()) | ({wanted.queue} - {""})  # nobody may serve it at this moment
-        ),
+        "classes": classes.asked_classes(known.workers.keys() | ({wanted.queue} - {""})),  # perhaps served by nobody
         "gpus": given.get("gpus", "" if before.gpus is None else str(before.gpus)),
     }
-    return render(request, "runs/launch.html", context | _facts(request, asked, config, _all(groups, settings), errors))
+    facts = _facts(request, asked, config, _all(groups, settings), errors, known)
+    return render(request, "runs/launch.html", context | facts)
 
 
 def _facts(
-    request: HttpRequest, asked: Asked, config: RunConfig | None, settings: list[forms.Setting], errors: dict[str, str]
-) -> dict[str, Any]:
+    request: HttpRequest, asked: Asked, config: RunConfig | None, settings: list[forms.Setting],
+    errors: dict[str, str], known: Capacity,
+) -> dict[str, Any]:  # fmt: skip
     """What the page says about the form as it stands: problems, differences, figures, warnings, other forms of it."""
     given = request.POST if request.method == "POST" else request.GET
     visibility = _visibility(given, asked.source)
     now = timezone.now()
-    known = capacity_now(now)
     wanted, wrong = _wanted(given, asked.source)
     queue, capacity = classes.ANY, known.sentence(classes.ANY, 0)
     if config is not None:
-        queue, gpus = wanted.resolved(config, now)
+        queue, gpus = wanted.resolved(config, known.workers.keys())
         newcomer = Run(
             team_id=asked.team_of(given.get("team", "")).pk, queue=queue, gpus=gpus, queued_at=now,
             priority=wanted.priority, memory=estimates.needed_memory(config, gpus),
@@ -244,7 +244,8 @@ def launch_check(request: HttpRequest) -> HttpResponse:
     asked = _asked(request, request.POST)
     checked = forms.check(request.POST.dict())
     slots = _all(*_settings(checked.data, asked.base, checked.errors))
-    context = {"swap": True, "slots": slots} | _facts(request, asked, checked.config, slots, checked.errors)
+    known = capacity_now(timezone.now())
+    context = {"swap": True, "slots": slots} | _facts(request, asked, checked.config, slots, checked.errors, known)
     return render(request, "runs/_check.html", context)
 
 
