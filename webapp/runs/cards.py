@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from itertools import groupby
 from typing import Any
 
@@ -79,11 +79,11 @@ class RunCard:
     def iteration_words(self) -> str:
         return f"{self.run.iteration} of {words.plural(self.run.iterations, 'iteration')}"
 
-    @property
+    @cached_property
     def success_spark(self) -> str:
         return spark(self.success, 0.0, 1.0)
 
-    @property
+    @cached_property
     def reward_spark(self) -> str:
         return spark(self.reward, min(self.reward, default=0), max(self.reward, default=1))
 
@@ -115,13 +115,12 @@ class PresetWorld:
 def cards(runs: Sequence[Run]) -> list[RunCard]:
     """The runs with their sparklines, their newest results and why they wait, in few queries for all."""
     keys = [run.pk for run in runs]
-    curves: dict[tuple[int, str], list[float]] = defaultdict(list)
+    curves: dict[tuple[int, str], list[float]] = {}
     last: dict[tuple[int, str], float] = {}
     with connection.cursor() as cursor:
         cursor.execute(_CURVES, [SPARK_POINTS, keys, [SUCCESS, REWARD]])
-        for run_id, name, _, mean, newest in cursor.fetchall():
-            curves[run_id, name].append(mean)
-            last[run_id, name] = newest
+        for run_id, name, means, newest in cursor.fetchall():
+            curves[run_id, name], last[run_id, name] = means, newest
     results: dict[int, Evaluation] = {}
     newest_of_suites = Evaluation.objects.filter(run__in=keys).order_by("run_id", "suite", "-iteration")
     environments = {run.pk: run.environment for run in runs}
@@ -131,8 +130,8 @@ def cards(runs: Sequence[Run]) -> list[RunCard]:
             results[result.run_id] = result
     return [
         RunCard(
-            run, curves[run.pk, SUCCESS], curves[run.pk, REWARD], last.get((run.pk, SUCCESS), 0.0),
-            last.get((run.pk, REWARD), 0.0), results.get(run.pk),
+            run, curves.get((run.pk, SUCCESS), []), curves.get((run.pk, REWARD), []),
+            last.get((run.pk, SUCCESS), 0.0), last.get((run.pk, REWARD), 0.0), results.get(run.pk),
             standing.words if (standing := places.get(run.pk)) else "",
         )
         for run in runs
@@ -140,14 +139,17 @@ def cards(runs: Sequence[Run]) -> list[RunCard]:
 
 
 _CURVES = """
-SELECT m.run_id, m.name, m.iteration * %s / greatest(r.iterations, 1) AS bucket,
-    avg(m.value), (array_agg(m.value ORDER BY m.iteration DESC))[1]
-FROM runs_metricpoint m JOIN runs_run r ON r.id = m.run_id
-WHERE m.run_id = ANY(%s) AND m.name = ANY(%s)
-GROUP BY m.run_id, m.name, bucket
-ORDER BY m.run_id, m.name, bucket
+SELECT run_id, name, array_agg(mean ORDER BY bucket), (array_agg(newest ORDER BY bucket DESC))[1]
+FROM (
+    SELECT m.run_id, m.name, m.iteration * %s / greatest(r.iterations, 1) AS bucket,
+        avg(m.value) AS mean, (array_agg(m.value ORDER BY m.iteration DESC))[1] AS newest
+    FROM runs_metricpoint m JOIN runs_run r ON r.id = m.run_id
+    WHERE m.run_id = ANY(%s) AND m.name = ANY(%s)
+    GROUP BY m.run_id, m.name, bucket
+) AS buckets
+GROUP BY run_id, name
 """
-"""Curves in buckets: their means, and the newest value of each. The database averages, however long the run."""
+"""Curves in buckets: their means, and the newest value. The database averages, however long the run."""
 
 
 def spark(values: Sequence[float], low: float, high: float) -> str:

@@ -23,7 +23,7 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,10 +85,11 @@ _NOT_DRAWN: dict[str, Any] = {
 def snapshot(run: Run) -> dict[str, Any]:
     """The page of the run, as of now."""
     with one_moment():
-        run = Run.objects.get(pk=run.pk)
+        run = Run.objects.defer("log_tail", "summary").get(pk=run.pk)
+        finished = _newest_finished(run)
         return heading(run) | {
             "wall": _wall(run),
-            "finished": [_finished(trajectory) for trajectory in _newest_finished(run)],
+            "finished": [_finished(trajectory) for trajectory in finished],
             "curves": curves.by_iteration(run.pk, CURVES, run.iteration),
             "evaluations": list(
                 run.evaluations.order_by("time", "iteration").values(
@@ -97,17 +98,18 @@ def snapshot(run: Run) -> dict[str, Any]:
             ),
             **trap.history(run),
             "evidence": trap.evidence(run),
-            "stage": _stage(run),
+            "stage": _stage(run, finished),
             "notices": list(run.notices.order_by("-seq").values("level", "message")[:NOTICES])[::-1],
         }
 
 
 def _wall(run: Run) -> dict[str, Any] | None:
-    newest = Group.objects.filter(run=run, superseded=False).order_by("-pk").first()
+    newest = Group.objects.filter(run=run, superseded=False).only("iteration", "split", "suite").order_by("-pk").first()
     if newest is None:
         return None
     wave = {"run": run, "iteration": newest.iteration, "split": newest.split}
     groups = Group.objects.filter(**wave, suite=newest.suite, superseded=False).order_by("number")
+    groups = groups.only("number", "mean", "std", "kept")
     members = defaultdict(list)
     for group, key, slug, turns, status, broken in (
         Trajectory.objects.current()
@@ -127,9 +129,9 @@ def _wall(run: Run) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _newest_finished(run: Run) -> Iterable[Trajectory]:
+def _newest_finished(run: Run) -> list[Trajectory]:
     ended = run.trajectories.filter(superseded=False, finished_seq__isnull=False)
-    return ended.select_related("group").order_by("-finished_seq")[:FINISHED]
+    return list(ended.select_related("group").defer("group__prompt").order_by("-finished_seq")[:FINISHED])
 
 
 def _finished(trajectory: Trajectory) -> dict[str, Any]:
@@ -155,12 +157,10 @@ def outcome(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def _stage(run: Run) -> dict[str, Any] | None:
-    current = run.trajectories.filter(superseded=False).select_related("group")
-    newest = (
-        current.filter(status=Trajectory.Status.PLAYING).order_by("-last_seq").first()
-        or current.filter(finished_seq__isnull=False).order_by("-finished_seq").first()
-    )
+def _stage(run: Run, finished: Sequence[Trajectory]) -> dict[str, Any] | None:
+    """What is played now, or else what ended last; `finished` are the newest that ended."""
+    current = run.trajectories.filter(superseded=False, status=Trajectory.Status.PLAYING).select_related("group")
+    newest = current.order_by("-last_seq").first() or next(iter(finished), None)
     return None if newest is None else played(newest)
 
 
