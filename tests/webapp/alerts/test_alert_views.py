@@ -187,5 +187,5 @@ def test_pages_take_as_many_queries_for_many_rules_and_deliveries_as_for_few(
         Alarm.objects.create(run=run, seq=number, iteration=1, state="watch", message="", time=timezone.now())
     do_notice(timezone.now())
     for address in ("/alerts", f"/alerts/{rules[0].slug}"):
-        with django_assert_max_num_queries(10):
+        with django_assert_max_num_queries(8):
             assert who.owner.get(address).status_code == 200

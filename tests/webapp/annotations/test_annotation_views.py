@@ -185,7 +185,7 @@ def test_the_panel_takes_as_many_queries_for_many_comments_as_for_one(
         do_comment(trajectory, people.owner, f"@grace @linus look {number}", number % 2)
         do_tag(trajectory, people.owner, f"tag {number}")
     do_star(trajectory, member.user)
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(9):
         page = who.owner.get(f"/t/{trajectory.slug}/annotations", headers={"HX-Request": "true"}).content.decode()
     assert page.count('class="comment"') == 12
 

@@ -249,7 +249,7 @@ def test_the_page_takes_few_queries(
 ) -> None:
     play(run, finished=3)
     who.owner.get("/environments/Sokoban")
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(5):
         who.owner.get("/environments/Sokoban")
 
 

@@ -130,6 +130,6 @@ def test_the_page_takes_the_same_number_of_queries_for_many_runs(
 ) -> None:
     runs = [run, *(another(people, run, f"Run {number}") for number in range(count - 1))]
     examined(*runs)
-    with django_assert_max_num_queries(18):
+    with django_assert_max_num_queries(15):
         response = who.viewer.get("/compare?suite=fixed&runs=" + ",".join(one.slug for one in runs))
     assert response.content.decode().count('data-play="') == count

@@ -108,7 +108,7 @@ def test_the_tab_and_its_data_take_the_same_number_of_queries_however_long_the_r
 ) -> None:
     for name in ("reward/mean", "entropy/mean", "policy/loss"):
         fill(run, [0.5] * (25 * count), name)
-    with django_assert_max_num_queries(26):
+    with django_assert_max_num_queries(11):
         assert who.owner.get(f"/runs/{run.slug}/curves").status_code == 200
     with django_assert_max_num_queries(6):
         assert who.owner.get(f"/runs/{run.slug}/curves.json").json()["runs"][run.slug].keys() == {

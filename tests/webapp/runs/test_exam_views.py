@@ -82,5 +82,5 @@ def test_the_tab_takes_few_queries(
     config = RunConfig.model_validate(run.config)
     script.write(run.folder, played.started(config), matrix(), *(large(at, 0.5) for at in range(20)))
     Ingest(run).drain()
-    with django_assert_max_num_queries(26):
+    with django_assert_max_num_queries(10):
         who.viewer.get(f"/runs/{run.slug}/evaluation")

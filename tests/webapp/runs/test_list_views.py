@@ -55,9 +55,9 @@ def test_the_list_takes_the_same_number_of_queries_however_long(
         made = make(people, f"Run {number}", config={"tags": [f"tag{number}"]})
         MetricPoint.objects.create(run=made, name="success/rate", iteration=1, value=0.5, tokens=1, seconds=1)
         examined(made, 1, 0.5)
-    with django_assert_max_num_queries(15):  # four of them for the line of those that wait
+    with django_assert_max_num_queries(13):  # four of them for the line of those that wait
         who.owner.get("/")
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(9):
         who.owner.get("/", headers={"HX-Request": "true"})
 
 

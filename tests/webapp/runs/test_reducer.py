@@ -19,8 +19,8 @@ from trainer.config import RunConfig
 from trainer.journal import Journal
 from webapp.runs.ingest import Ingest
 from webapp.runs.models import Run
-from webapp.runs.snapshot import played as played_data
 from webapp.runs.snapshot import heading, snapshot
+from webapp.runs.snapshot import played as played_data
 from webapp.trajectories.models import Trajectory
 
 

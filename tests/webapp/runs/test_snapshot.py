@@ -77,5 +77,5 @@ def test_a_page_costs_few_queries_however_much_was_played(
 ) -> None:
     script.write(tmp_path, *script.whole_run(3))
     Ingest(run, tmp_path).drain()
-    with django_assert_max_num_queries(18):
+    with django_assert_max_num_queries(16):
         snapshot(run)

@@ -93,7 +93,7 @@ def test_the_page_takes_the_same_number_of_queries(
             Run.objects.create(
                 team=people.team, title=f"{state} {number}", config={}, environment="Sokoban", state=state, worker=one
             )
-    with django_assert_max_num_queries(13):  # the line asks for shares and room
+    with django_assert_max_num_queries(11):  # the line asks for shares and room
         who.owner.get("/workers")
 
 

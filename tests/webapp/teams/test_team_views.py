@@ -189,7 +189,7 @@ def test_the_page_takes_the_same_number_of_queries_however_much_there_is(
     for number in range(count):
         add_member(people, f"member{number}")
         do_invite(people.team, people.owner, MEMBER)
-    with django_assert_max_num_queries(11):
+    with django_assert_max_num_queries(10):
         assert who.owner.get(f"/team/{people.team.slug}").status_code == 200
 
 

@@ -61,5 +61,5 @@ def test_the_same_group_is_one_key_away(trajectory: Trajectory, who: Visitors) -
 def test_the_page_takes_few_queries(
     trajectory: Trajectory, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(13):
         who.owner.get(f"/t/{trajectory.slug}")
