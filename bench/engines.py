@@ -1,0 +1,132 @@
+"""Does a run learn the same through vLLM as through transformers? A preset's first iterations with both, seed by seed.
+
+    python -m bench.engines --keep DIR                       # five iterations, three seeds: about ten minutes
+    python -m bench.engines --keep DIR --vllm-python PYTHON  # that has vLLM, if not .venv-vllm of the project
+
+Draws differ between the engines, so runs do, too: what can be compared are means over iterations and seeds, and how far
+they lie apart in standard errors. The last lines tell how far sampler and trainer are apart (k3, an estimate of the KL
+divergence in nats) with the weights of before the training and with those of after it. Runs that DIR holds are not
+trained again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench import machine
+from bench.rollout_peer import OURS as VLLM_FOLDER
+from trainer.journal import FILE_NAME, Evaluation, Metrics, read
+
+ENGINES = ("transformers", "vllm")
+SHOWN = {
+    "reward/mean": "Mean reward",
+    "reward/in_group_std": "Spread within groups",
+    "success/rate": "Success while training",
+    "eval/Sokoban/success": "Success on the fixed prompts",
+    "entropy/mean": "Entropy, nats",
+    "policy/grad_norm": "Gradient norm",
+    "policy/kl_to_rollout": "KL to the policy that played, nats",
+    "policy/kl_to_initial": "KL to the initial policy, nats",
+    "policy/clip_fraction_low": "Clipped below",
+    "policy/clip_fraction_high": "Clipped above",
+    "format/valid_rate": "Valid answers",
+    "length/response": "Tokens of a response",
+    "turns/mean": "Turns",
+    "mismatch/k3": "k3 between sampler and trainer, nats",
+}
+
+
+def train(python: Path, options: argparse.Namespace, engine: str, seed: int) -> Path:
+    """One run, if it is not there yet. Returns its folder."""
+    folder: Path = options.keep / f"{engine}-{seed}"
+    if not (folder / FILE_NAME).is_file():
+        print(f"training {folder.name}", file=sys.stderr, flush=True)
+        asked = {"iterations": options.iterations, "seed": seed, "engine.name": engine, "algorithm.tis_cap": 2}
+        sets = [word for name, value in asked.items() for word in ("--set", f"{name}={value}")]
+        command = [str(python), "-m", "trainer", "train", "--preset", options.preset, *sets, "--out", str(folder)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[1])
+    return folder
+
+
+def means(folder: Path) -> dict[str, float]:
+    """Every metric of a run, the mean over its iterations; the last evaluation's success apart."""
+    values: dict[str, list[float]] = {}
+    for event in read(folder / FILE_NAME):
+        if isinstance(event, Metrics):
+            for name, value in event.values.items():
+                values.setdefault(name, []).append(value)
+        elif isinstance(event, Evaluation) and event.iteration:
+            values[f"eval/{event.suite}/success"] = [event.success]
+    return {name: statistics.mean(numbers) for name, numbers in values.items()}
+
+
+def compare(found: dict[str, list[dict[str, float]]]) -> list[dict[str, Any]]:
+    """By shown metric: both means over the seeds, their difference, and its standard error (None for a single seed)."""
+    lines = []
+    for name in SHOWN:
+        one, other = ([run[name] for run in found[engine] if name in run] for engine in ENGINES)
+        if not one or not other:
+            continue
+        error = None
+        if min(len(one), len(other)) > 1:
+            error = math.sqrt(statistics.variance(one) / len(one) + statistics.variance(other) / len(other))
+        lines.append(
+            {"metric": name, "error": error} | dict(zip(ENGINES, map(statistics.mean, (one, other)), strict=True))
+        )
+    return lines
+
+
+def row(line: dict[str, Any]) -> str:
+    one, other = (line[engine] for engine in ENGINES)
+    error = line["error"]
+    apart = f"{(other - one) / error:+.1f}" if error else "–"
+    return f"| {SHOWN[line['metric']]} | {one:.4g} | {other:.4g} | {other - one:+.2g} | {apart} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", type=Path, required=True, metavar="DIR", help="where the runs are kept")
+    parser.add_argument("--preset", default="sokoban-starpo_s-pocket")
+    parser.add_argument("--iterations", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--vllm-python", type=Path, default=VLLM_FOLDER / "bin" / "python", metavar="PYTHON")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
+    given = parser.parse_args()
+    if not given.vllm_python.is_file():
+        parser.error(f"no Python with vLLM at {given.vllm_python}: `make test-vllm` makes one, or give --vllm-python")
+    given.keep.mkdir(parents=True, exist_ok=True)
+    given.keep = given.keep.resolve()
+    pythons = {"transformers": Path(sys.executable), "vllm": given.vllm_python}
+    found: dict[str, list[dict[str, float]]] = {engine: [] for engine in ENGINES}
+    for seed in range(1, given.seeds + 1):
+        for engine in ENGINES:
+            found[engine].append(means(train(pythons[engine], given, engine, seed)))
+    lines = compare(found)
+    trained = sorted((given.keep / "vllm-1" / "checkpoints").iterdir())[-1]
+    asked = [str(given.vllm_python), "-m", "bench.engines_sync", str(trained)]
+    quiet = os.environ | {"VLLM_LOGGING_LEVEL": "ERROR"}
+    answer = subprocess.run(asked, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1], env=quiet)
+    synced = json.loads(answer.stdout.splitlines()[-1])
+    print(f"{machine.describe()}\n{given.preset}, {given.iterations} iterations, {given.seeds} seeds\n")
+    print("| mean over iterations and seeds | transformers | vLLM | difference | in standard errors |")
+    print("| --- | ---: | ---: | ---: | ---: |", *map(row, lines), sep="\n")
+    print(
+        f"\nk3 of vLLM's draws: {synced['same']:.2g} nats with the weights that it began with; {synced['before']:.2g} once "
+        f"the policy is trained and before the sync; {synced['after']:.2g} after it. Greedy output equals that of "
+        f"transformers for {synced['equal']} of {synced['prompts']} prompts."
+    )
+    if given.json:
+        given.json.write_text(json.dumps({"metrics": lines, "sync": synced}, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
