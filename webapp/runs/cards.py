@@ -157,7 +157,8 @@ def spark(values: Sequence[float], low: float, high: float) -> str:
     if len(values) < 2:
         return ""
     size = -(-len(values) // SPARK_POINTS)
-    means = [sum(part) / len(part) for part in (values[at : at + size] for at in range(0, len(values), size))]
+    parts = (values[at : at + size] for at in range(0, len(values), size))
+    means = values if size == 1 else [sum(part) / len(part) for part in parts]
     width, height = max(1, len(means) - 1), high - low or 1.0
     return " ".join(f"{100 * at / width:.1f},{28 - 26 * (mean - low) / height:.1f}" for at, mean in enumerate(means))
 
