@@ -223,7 +223,11 @@ def explained_variance(returns: Tensor, values: Tensor, mask: Tensor) -> float |
 
 def entropy_from_logits(logits: Tensor) -> Tensor:
     """(…, V) logits → (…) entropy of the softmax in nats. Logits of −∞ (tokens ruled out) add nothing."""
-    log_probabilities = torch.log_softmax(precise(logits), dim=-1)
+    return entropy_from_logprobs(torch.log_softmax(precise(logits), dim=-1))
+
+
+def entropy_from_logprobs(log_probabilities: Tensor) -> Tensor:
+    """(…, V) log-probabilities of a distribution → (…) its entropy in nats. Those of −∞ add nothing."""
     probabilities = log_probabilities.exp()
     return -(probabilities * log_probabilities.masked_fill(probabilities == 0, 0.0)).sum(dim=-1)
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trainer.losses import entropy_from_logits
+from trainer.losses import entropy_from_logprobs
 
 LARGEST = 2**25
 """Numbers of a stretch: 128 MiB in fp32."""
@@ -102,5 +102,6 @@ def head_scores(head: nn.Module, hidden: Tensor, ids: Tensor, temperature: float
         and len(hidden) * head.out_features > LARGEST
     ):
         return token_scores(hidden, head.weight, ids, temperature)
-    logits = head(hidden).float() / temperature
-    return torch.log_softmax(logits, dim=-1).gather(-1, ids[:, None])[:, 0], entropy_from_logits(logits)
+    logits = head(hidden).float()
+    logprobs = torch.log_softmax(logits if temperature == 1 else logits / temperature, dim=-1)
+    return logprobs.gather(-1, ids[:, None])[:, 0], entropy_from_logprobs(logprobs)
