@@ -119,8 +119,8 @@ def main() -> int:
     print("| mean over iterations and seeds | transformers | vLLM | difference | in standard errors |")
     print("| --- | ---: | ---: | ---: | ---: |", *map(row, lines), sep="\n")
     print(
-        f"\nk3 of vLLM's draws: {synced['same']:.2g} nats with the weights that it began with; {synced['before']:.2g} once "
-        f"the policy is trained and before the sync; {synced['after']:.2g} after it. Greedy output equals that of "
+        f"\nk3 of vLLM's draws: {synced['same']:.2g} nats with the weights that it began with; {synced['before']:.2g} "
+        f"once the policy is trained and before the sync; {synced['after']:.2g} after it. Greedy output equals that of "
         f"transformers for {synced['equal']} of {synced['prompts']} prompts."
     )
     if given.json:
