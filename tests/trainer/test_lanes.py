@@ -193,7 +193,7 @@ def test_shares_are_neighbours_and_even(rows, number):
 
 
 @pytest.mark.parametrize(
-    ("threads", "rows", "expected"), [(1, 128, 0), (2, 16, 1), (2, 63, 1), (2, 64, 2), (2, 128, 2), (8, 300, 4)]
+    ("threads", "rows", "expected"), [(1, 128, 0), (2, 8, 1), (2, 23, 1), (2, 24, 2), (2, 128, 2), (8, 300, 4)]
 )
 def test_as_many_lanes_as_cores_and_rows_allow(policy, monkeypatch, threads, rows, expected):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)

@@ -21,8 +21,8 @@ from trainer.samplers.base import Listener, Sampled, Session
 
 SMALL = 32 * 2**20
 """Bytes of weights up to which cores are better used side by side than on one layer together."""
-ENOUGH = 32
-"""Rows below which a lane's own cost in Python is no longer small beside what it computes."""
+ENOUGH = 12
+"""Rows below which a lane's own cost, most of it Python's, is as large as what it computes."""
 MOST = 4
 """More lanes than that wait for each other in Python."""
 
