@@ -104,10 +104,13 @@ def prepared(model: PreTrainedModel) -> bool:
         return False
     before = model.config._attn_implementation
     model.config._attn_implementation = _NAME
-    if not _agrees(model):
+    try:
+        agrees = _agrees(model)
+    except RuntimeError:  # a device whose kernels do not take these masks or shapes
+        agrees = False
+    if not agrees:
         model.config._attn_implementation = before
-        return False
-    return True
+    return agrees
 
 
 @torch.no_grad()

@@ -68,6 +68,16 @@ def test_layers_that_mix_tokens_outside_attention_are_found_out(policy):
     assert policy.model.config._attn_implementation == "sdpa"
 
 
+def test_a_device_that_refuses_these_shapes_leaves_the_model_as_it_was(policy, monkeypatch):
+    def refused(*arguments, **named):
+        raise RuntimeError("no kernel for these inputs")
+
+    before = policy.model.config._attn_implementation
+    monkeypatch.setattr(packing, "scaled_dot_product_attention", refused)
+    assert not packing.prepared(policy.model)
+    assert policy.model.config._attn_implementation == before
+
+
 def test_a_prepared_model_computes_all_else_to_the_bit_as_before(policy):
     model = policy.model
     ids = torch.randint(5, 300, (3, 20), generator=torch.Generator().manual_seed(0))
