@@ -13,10 +13,9 @@ from pathlib import Path
 
 import torch
 
-import envs
-from tests.vllm.shapes import GREEDY, k3, said
-from trainer.config import PolicyConfig, RolloutConfig, RunConfig
-from trainer.dialogue import ChatFormat, opening_message, state_message
+from tests.vllm.shapes import GREEDY, k3, openings_of, said
+from trainer.config import PolicyConfig, RunConfig
+from trainer.dialogue import ChatFormat
 from trainer.policies import load
 from trainer.samplers.base import SamplingParams
 from trainer.samplers.transformers import TransformersSampler
@@ -27,20 +26,10 @@ PROMPTS = 64
 DRAWN = SamplingParams(max_tokens=48)
 
 
-def openings(chat: ChatFormat) -> list[list[int]]:
-    """First prompts of different Sokoban rooms."""
-    env, found = envs.make("Sokoban", {}), []
-    for seed in range(PROMPTS):
-        env.reset(seed=seed)
-        state = state_message(env.render(), turn=0, actions_left=10, last_reward=None)
-        found.append(chat.opening(opening_message(env.world, RolloutConfig()) + state))
-    return found
-
-
 def main() -> int:
     policy, trained = (load(source, PolicyConfig(device="cpu")) for source in (SHIPPED, Path(sys.argv[1])))
     chat = ChatFormat(policy.tokenizer, think=True)
-    prompts = openings(chat)
+    prompts = openings_of(chat, PROMPTS)
     sampler = VllmSampler(RunConfig.model_validate({"engine": {"name": "vllm"}}), policy, chat.eos_id)
     try:
         same = k3(policy, prompts, said(sampler, prompts, DRAWN))

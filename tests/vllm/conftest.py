@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-import envs
-from trainer.config import PolicyConfig, RolloutConfig, RunConfig
-from trainer.dialogue import ChatFormat, opening_message, state_message
+from tests.vllm.shapes import openings_of
+from trainer.config import PolicyConfig, RunConfig
+from trainer.dialogue import ChatFormat
 from trainer.policies import Policy, load
 from trainer.samplers.vllm import VllmSampler
 from trainer.warmup import SHIPPED
@@ -28,13 +28,7 @@ def chat() -> ChatFormat:
 @pytest.fixture(scope="session")
 def openings(chat: ChatFormat) -> list[list[int]]:
     """64 different first prompts."""
-    found = []
-    env = envs.make("Sokoban", {})
-    for seed in range(64):
-        env.reset(seed=seed)
-        state = state_message(env.render(), turn=0, actions_left=10, last_reward=None)
-        found.append(chat.opening(opening_message(env.world, RolloutConfig()) + state))
-    return found
+    return openings_of(chat, 64)
 
 
 @pytest.fixture(scope="module")

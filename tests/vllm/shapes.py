@@ -1,4 +1,4 @@
-"""What the tests with vLLM share: playing with a sampler, and what the trainer's own model says of it."""
+"""What the tests with vLLM share: prompts, playing with a sampler, and what the trainer's own model says of it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,23 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+import envs
+from trainer.config import RolloutConfig
+from trainer.dialogue import ChatFormat, opening_message, state_message
 from trainer.policies import Policy
 from trainer.samplers.base import Sampled, Sampler, SamplingParams
 
 GREEDY = SamplingParams(temperature=0, max_tokens=48)
+
+
+def openings_of(chat: ChatFormat, number: int) -> list[list[int]]:
+    """Different first prompts that the shipped policy knows: first states of Sokoban rooms."""
+    env, found = envs.make("Sokoban", {}), []
+    for seed in range(number):
+        env.reset(seed=seed)
+        state = state_message(env.render(), turn=0, actions_left=10, last_reward=None)
+        found.append(chat.opening(opening_message(env.world, RolloutConfig()) + state))
+    return found
 
 
 def said(sampler: Sampler, prompts: Sequence[list[int]], params: SamplingParams, seed: int = 0) -> list[Sampled]:
