@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,11 @@ def everything(config: RunConfig) -> list[journal.Event]:
     ]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.03, 0.2, 0.45, 0.7, 0.93])
-def test_the_snapshot_plus_the_events_since_is_the_snapshot_reloaded(
-    share: float, run: Run, tmp_path: Path, settings: Settings
-) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
+def reduced_from(
+    start: Callable[[Run], dict[str, Any]], share: float, run: Run, folder: Path, settings: Settings
+) -> dict[str, Any]:
+    """What a page has that started after that share of everything and took the rest as events."""
+    settings.ECHOSCOPE_VAR = folder
     config = RunConfig.model_validate(run.config)
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title())
     events = everything(config)
@@ -57,16 +58,25 @@ def test_the_snapshot_plus_the_events_since_is_the_snapshot_reloaded(
     run.refresh_from_db()
     ingest = Ingest(run)
     ingest.drain()
-    early = snapshot(run)
+    run.refresh_from_db()
+    early = as_json(start(run))
     log.write(*events[cut:])
     ingest.drain()
     frames = [
         json.loads(frame) for frame in run.batches.filter(last_seq__gt=early["seq"]).values_list("frame", flat=True)
     ]
     later = [event for frame in frames for event in frame["events"]]
+    reduced: dict[str, Any] = evaluate(
+        "reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": later}
+    )
+    return reduced
 
-    reduced = evaluate("reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": later})
 
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.2, 0.45, 0.7, 0.93])
+def test_the_snapshot_plus_the_events_since_is_the_snapshot_reloaded(
+    share: float, run: Run, tmp_path: Path, settings: Settings
+) -> None:
+    reduced = reduced_from(snapshot, share, run, tmp_path, settings)
     reloaded = as_json(snapshot(run))
     stage = reduced.pop("stage")
     reloaded.pop("stage")
@@ -79,27 +89,7 @@ def test_the_snapshot_plus_the_events_since_is_the_snapshot_reloaded(
 def test_the_header_of_other_tabs_goes_on_by_events_as_well(
     share: float, run: Run, tmp_path: Path, settings: Settings
 ) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
-    config = RunConfig.model_validate(run.config)
-    Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title())
-    events = everything(config)
-    cut = max(1, int(len(events) * share))
-    log = Journal(run.folder)
-    log.write(*events[:cut])
-    run.refresh_from_db()
-    ingest = Ingest(run)
-    ingest.drain()
-    run.refresh_from_db()
-    early = as_json(heading(run))
-    log.write(*events[cut:])
-    ingest.drain()
-    frames = [
-        json.loads(frame) for frame in run.batches.filter(last_seq__gt=early["seq"]).values_list("frame", flat=True)
-    ]
-    later = [event for frame in frames for event in frame["events"]]
-
-    reduced = evaluate("reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": later})
-
+    reduced = reduced_from(heading, share, run, tmp_path, settings)
     reloaded = as_json(snapshot(run))
     shown = ("seq", "attempt", "state", "run", "phase")
     assert [reduced[name] for name in shown] == [reloaded[name] for name in shown]
