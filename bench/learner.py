@@ -43,11 +43,13 @@ def entries(base: dict[str, Any], peers: Path | None, missing: dict[str, str]) -
         known[TRL] = (trl_peer.interpreter(peers), "bench.trl_worker")
     except NotInstallable as reason:
         missing[TRL] = str(reason)
-    return {
+    found = {
         name + (", checkpointing" if again else ""): Entry(python, module, base | {"checkpointing": again})
         for again in (False, True)
         for name, (python, module) in known.items()
     }
+    apart = Entry(here, "bench.our_worker", base | {"checkpointing": False, "shared": False})
+    return found | {f"{OURS}, every prompt anew": apart}
 
 
 def table(duel: Duel) -> str:

@@ -33,7 +33,9 @@ NEVER = -1
 """An end token that no model draws: every response has its full length."""
 
 
-def settings(rows: int, dtype: str = "float32", *, checkpointing: bool = False, micro: int = 16_384) -> RunConfig:
+def settings(
+    rows: int, dtype: str = "float32", *, checkpointing: bool = False, micro: int = 16_384, shared: bool = True
+) -> RunConfig:
     """GRPO with an entropy bonus, one optimiser step on all rows, so slow that no step differs from another."""
     return RunConfig.model_validate(
         {
@@ -45,6 +47,7 @@ def settings(rows: int, dtype: str = "float32", *, checkpointing: bool = False, 
                 "update_batch": rows,
                 "micro_batch_tokens": micro,
                 "gradient_checkpointing": checkpointing,
+                "shared_prompts": shared,
             },
         }
     )
@@ -134,7 +137,8 @@ def main() -> None:
     device, peak = job["device"], Peak(job["device"])
     master = torch.bfloat16 if job["dtype"] == "bfloat16" else torch.float32
     model = build(job["shape"], job["seed"], device, master)
-    ours = Ours(model, settings(job["rows"], job["dtype"], checkpointing=job["checkpointing"]))
+    asked = {"checkpointing": job["checkpointing"], "shared": job.get("shared", True)}
+    ours = Ours(model, settings(job["rows"], job["dtype"], **asked))
     tokenizer = None
     if job.get("tokenizer"):
         from transformers import AutoTokenizer
