@@ -69,7 +69,7 @@ class Learner:
         if settings.packing:
             for model in models:
                 packing.prepare(model)
-        self.shares_prompts = settings.shared_prompts and all(packing.prepared(model) for model in models)
+        self.shares_prompts = settings.shared_prompts and (settings.packing or all(map(packing.prepared, models)))
         self.critic = Critic(policy.model, shared=self.adapted) if needs_critic else None
         if self.adapted:
             lora.attach(policy.model, config.lora, derive(config.seed, Purpose.ADAPTER))

@@ -1,7 +1,6 @@
 """Playing in threads: the same dialogues as in one, in an order that no thread's pace decides."""
 
 import threading
-import time
 
 import pytest
 import torch
@@ -61,24 +60,32 @@ def test_any_number_of_lanes_says_what_one_session_says(policy, number, restarte
 
 
 def test_no_lane_decides_by_its_pace_who_comes_first(policy, monkeypatch):
-    draw = TransformersSampler.lane
-    orders, numbers = [], []
-    for slow in (0, 4):  # the first row of the lane that is held up
+    """Both lanes play three rounds at least: either of them is held up in each until the other has ended it."""
+    lane, turns = TransformersSampler.lane, 3
+    monkeypatch.setattr(lanes, "shares", lambda rows, number: [range(4), range(4, 7)])
+    found = []
+    for last in (11, 15):  # the first seed of the lane that is held up
+        ended = [threading.Event() for _ in range(turns)]
 
-        def held_up(self, seeds, *rest, slow=slow):
-            session = draw(self, seeds, *rest)
-            if seeds[0] == 11 + slow:
-                drawing = session._draw
-                session._draw = lambda *arguments: time.sleep(0.01) or drawing(*arguments)
+        def arranged(self, seeds, *rest, last=last, ended=ended):
+            session, rounds = lane(self, seeds, *rest), iter(ended)
+            generate = session.generate
+
+            def playing(asked):
+                now = next(rounds, None)
+                if now is not None and seeds[0] == last:
+                    assert now.wait(60)
+                yield from generate(asked)
+                if now is not None and seeds[0] != last:
+                    now.set()
+
+            session.generate = playing
             return session
 
-        monkeypatch.setattr(TransformersSampler, "lane", held_up)
-        monkeypatch.setattr(lanes, "shares", lambda rows, number: [range(4), range(4, 7)])
-        said, order = play(sampler_of(policy, 2))
-        orders.append(order)
-        numbers.append(said)
-    assert orders[0] == orders[1]
-    assert numbers[0] == numbers[1]
+        monkeypatch.setattr(TransformersSampler, "lane", arranged)
+        found.append(play(sampler_of(policy, 2), turns))
+        assert all(event.is_set() for event in ended)
+    assert found[0] == found[1]
 
 
 def test_lanes_work_at_the_same_time(policy, monkeypatch):
@@ -183,6 +190,14 @@ def test_who_picks_one_row_among_all_hears_one_lane(policy):
     play(sampler_of(policy, 2), turns=1, listener=listener)
     together = [rows for rows in listener.offered if min(rows) < 3 and max(rows) > 3]
     assert together, "a listener is offered the rows of all lanes that are being continued"
+
+
+def test_a_lane_that_has_ended_does_not_keep_who_picks_one_row_from_the_others(policy):
+    """Row 0 plays longest: while it is played alone, nobody else is offered; all that are offered are played."""
+    listener = Listener(lambda rows: [max(rows)] if rows else [])
+    play(sampler_of(policy, 2), turns=1, listener=listener)
+    assert listener.offered[-1] == [0], "the other lane's rows have ended"
+    assert 0 in listener.heard
 
 
 @given(st.integers(1, 300), st.integers(1, 8))

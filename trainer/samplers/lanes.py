@@ -8,7 +8,7 @@ Python's lock while they compute. What a session does is transformers.py's busin
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from queue import SimpleQueue
@@ -58,14 +58,20 @@ class Lanes:
     that their order, and with it a run's journal, does not depend on which lane is quicker.
 
     Args:
-        lanes: the sessions, each with the rows 0 … n−1 for its share.
-        rows: the rows of each, as they are known outside.
+        open_lane: makes the session of some rows, which it numbers from 0, and of who listens to it.
+        rows: the rows of each lane, as they are known outside.
+        listener: hears all lanes, one thread at a time.
     """
 
-    def __init__(self, lanes: Sequence[Lane], rows: Sequence[range]) -> None:
-        self.lanes, self.rows = list(lanes), list(rows)
+    def __init__(
+        self, open_lane: Callable[[range, Listener | None], Lane], rows: Sequence[range], listener: Listener | None
+    ) -> None:
+        self.rows = list(rows)
+        everybody = None if listener is None else _Everybody(listener)
+        self.ears = [None if everybody is None else _Ear(everybody, share) for share in rows]
+        self.lanes = [open_lane(share, ear) for share, ear in zip(rows, self.ears, strict=True)]
         self.place = {row: (lane, row - share.start) for lane, share in enumerate(rows) for row in share}
-        self.asked: list[dict[int, list[int]]] = [{} for _ in lanes]
+        self.asked: list[dict[int, list[int]]] = [{} for _ in rows]
 
     def restart(self, row: int) -> None:
         lane, place = self.place[row]
@@ -101,24 +107,24 @@ class Lanes:
     def _begin(self, pool: ThreadPoolExecutor, lane: int) -> _Round | None:
         """The lane's next round, if anybody is to answer in it."""
         asked, self.asked[lane] = dict(sorted(self.asked[lane].items())), {}
-        return _Round(pool, self.lanes[lane], lane, self.rows[lane], asked) if asked else None
+        return _Round(pool, self, lane, asked) if asked else None
 
 
 class _Round:
     """One response for each of some rows of a lane, sampled in a thread of the pool."""
 
-    def __init__(
-        self, pool: ThreadPoolExecutor, session: Lane, lane: int, rows: range, asked: Mapping[int, list[int]]
-    ) -> None:
-        self.lane, self.rows = lane, rows
+    def __init__(self, pool: ThreadPoolExecutor, lanes: Lanes, lane: int, asked: Mapping[int, list[int]]) -> None:
+        self.lane = lane
         self.said: SimpleQueue[tuple[int, Sampled] | None] = SimpleQueue()
-        self.end: Future[None] = pool.submit(self._play, session, asked)
+        self.end: Future[None] = pool.submit(self._play, lanes.lanes[lane], lanes.rows[lane], lanes.ears[lane], asked)
 
-    def _play(self, session: Lane, asked: Mapping[int, list[int]]) -> None:
+    def _play(self, session: Lane, rows: range, ear: _Ear | None, asked: Mapping[int, list[int]]) -> None:
         try:
             for place, sampled in session.generate(asked):
-                self.said.put((self.rows[place], sampled))
+                self.said.put((rows[place], sampled))
         finally:
+            if ear is not None:
+                ear.rests()
             self.said.put(None)
 
     def results(self) -> Iterator[tuple[int, Sampled]]:
@@ -128,26 +134,31 @@ class _Round:
         self.end.result()
 
 
-class LaneListener:
-    """What a listener hears of one lane, whose rows it knows by their numbers outside. Heard by one thread at a time.
+class _Everybody:
+    """Who listens to all lanes, and the rows that are being continued in them: some pick one among all."""
 
-    Args:
-        listener: who listens to all lanes.
-        lock: the lanes' own.
-        alive: by lane, the rows being continued; shared by the lanes, for somebody who picks one among all.
-        lane: which one this is for.
-        rows: its rows.
-    """
+    def __init__(self, listener: Listener) -> None:
+        self.listener, self.lock = listener, Lock()
+        self.alive: dict[range, list[int]] = {}
 
-    def __init__(self, listener: Listener, lock: Lock, alive: dict[int, list[int]], lane: int, rows: range) -> None:
-        self.listener, self.lock, self.alive, self.lane, self.rows = listener, lock, alive, lane, rows
+
+class _Ear:
+    """What a listener hears of one lane, whose rows it knows by their numbers outside."""
+
+    def __init__(self, everybody: _Everybody, rows: range) -> None:
+        self.everybody, self.rows = everybody, rows
 
     def wanted(self, rows: Sequence[int]) -> Sequence[int]:
-        with self.lock:
-            self.alive[self.lane] = [self.rows[place] for place in rows]
-            everybody = [row for lane in sorted(self.alive) for row in self.alive[lane]]
-            return [row - self.rows.start for row in self.listener.wanted(everybody) if row in self.rows]
+        with self.everybody.lock:
+            self.everybody.alive[self.rows] = [self.rows[place] for place in rows]
+            alive = sorted(row for known in self.everybody.alive.values() for row in known)
+            return [row - self.rows.start for row in self.everybody.listener.wanted(alive) if row in self.rows]
 
     def wrote(self, row: int, ids: list[int]) -> None:
-        with self.lock:
-            self.listener.wrote(self.rows[row], ids)
+        with self.everybody.lock:
+            self.everybody.listener.wrote(self.rows[row], ids)
+
+    def rests(self) -> None:
+        """Nobody in the lane is being continued until its next round."""
+        with self.everybody.lock:
+            self.everybody.alive.pop(self.rows, None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from transformers import PreTrainedModel
 from trainer.policies import output_head
 from trainer.samplers.base import DivergedError, Listener, Sampled, SamplingParams
 from trainer.samplers.drawing import draw
-from trainer.samplers.lanes import LaneListener, Lanes, shares, wanted
+from trainer.samplers.lanes import Lanes, shares, wanted
 from trainer.samplers.prefixes import beginnings
 from trainer.samplers.rows import RowStore
 
@@ -61,15 +60,12 @@ class TransformersSampler:
         lanes = wanted(len(seeds), self.model) if self.lanes is None else min(self.lanes, len(seeds))
         if not lanes:
             return self.lane(seeds, params, listener, turns)
-        rows, lock, alive = shares(len(seeds), lanes), Lock(), dict[int, list[int]]()
-        heard = [listener and LaneListener(listener, lock, alive, lane, own) for lane, own in enumerate(rows)]
-        return Lanes(
-            [
-                self.lane(seeds[own.start : own.stop], params, ear, turns[own.start : own.stop])
-                for own, ear in zip(rows, heard, strict=True)
-            ],
-            rows,
-        )
+
+        def open_lane(rows: range, ear: Listener | None) -> TransformersSession:
+            share = slice(rows.start, rows.stop)
+            return self.lane(seeds[share], params, ear, turns[share])
+
+        return Lanes(open_lane, shares(len(seeds), lanes), listener)
 
     def lane(
         self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None, turns: Sequence[int]
