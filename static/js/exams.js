@@ -9,12 +9,14 @@ import { percent } from "./words.js";
 
 /** The suites of an examination arrive one after the other: they are drawn together. */
 const TOGETHER = 400;
+const ASK_AGAIN = 4000;
 const said = need(document, "[data-exams-said]");
 let timer = 0;
 
-function drawSoon() {
+/** @param {number} wait milliseconds */
+function draw(wait) {
   window.clearTimeout(timer);
-  timer = window.setTimeout(() => need(document, "#exams").dispatchEvent(new CustomEvent("examined")), TOGETHER);
+  timer = window.setTimeout(() => need(document, "#exams").dispatchEvent(new CustomEvent("examined")), wait);
 }
 
 document.addEventListener("runevents", (message) => {
@@ -22,7 +24,14 @@ document.addEventListener("runevents", (message) => {
   const results = events.filter((event) => event.type === "evaluation");
   if (results.length === 0) return;
   setText(said, results.map((result) => `${result.suite}: ${percent(result.success)} after iteration ${result.iteration}.`).join(" "));
-  drawSoon();
+  draw(TOGETHER);
 });
-document.addEventListener("runreloaded", drawSoon);
+document.addEventListener("runreloaded", () => draw(TOGETHER));
+for (const failed of ["htmx:sendError", "htmx:responseError"]) document.addEventListener(failed, () => draw(ASK_AGAIN));
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const swap = /** @type {CustomEvent<{shouldSwap: boolean, serverResponse: string}>} */ (event).detail;
+  if (!swap.shouldSwap || swap.serverResponse.includes('id="exams"')) return;
+  swap.shouldSwap = false; // the page to log in, instead of the results
+  location.reload();
+});
 document.documentElement.classList.add("exams-ready");

@@ -48,3 +48,9 @@ def test_a_new_result_is_drawn_and_told_while_the_tab_is_open(
     expect(link).to_be_focused()
     page.keyboard.press("Enter")
     page.wait_for_url("**/trajectories?split=eval&suite=Sokoban&iteration=2")
+
+    page.goto(f"/runs/{slug}/evaluation")
+    page.wait_for_selector("html.ready.exams-ready")
+    page.context.clear_cookies()
+    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=8, success=1.0))
+    page.wait_for_url("**/login?next=**", timeout=60_000)
