@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import os
 import threading
@@ -19,6 +20,7 @@ POKE = "run.poke"
 TOKENS = "run.tokens"
 MOST_PENDING = 64
 QUIET = 30.0
+FAREWELL = 1.0
 
 
 def group_name(slug: str) -> str:
@@ -32,6 +34,7 @@ class Bus:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread()
         self._pending = 0
         self._complained = -QUIET
 
@@ -50,16 +53,36 @@ class Bus:
         while self._pending and time.monotonic() < deadline:
             time.sleep(0.005)
 
+    def close(self) -> None:
+        """Send what waits (for a second at most) and end the thread. What is sent afterwards starts another."""
+        self.flush(FAREWELL)
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join(FAREWELL)
+
     def send(self, group: str, message: dict[str, Any]) -> None:
         """A message for everybody in that group of the channel layer. Dropped when too many wait already."""
         if self._pending >= MOST_PENDING:
             return
         with self._lock:
             self._pending += 1
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="live-bus", daemon=True).start()
-        asyncio.run_coroutine_threadsafe(self._publish(group, message), self._loop).add_done_callback(self._sent)
+            loop = self._loop = self._loop or self._begin()
+            sending = asyncio.run_coroutine_threadsafe(self._publish(group, message), loop)
+        sending.add_done_callback(self._sent)
+
+    def _begin(self) -> asyncio.AbstractEventLoop:
+        runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+
+        def live() -> None:
+            with runner:
+                runner.get_loop().run_forever()
+
+        self._thread = threading.Thread(target=live, name="live-bus", daemon=True)
+        loop = runner.get_loop()
+        self._thread.start()
+        return loop
 
     async def _publish(self, group: str, message: dict[str, Any]) -> None:
         layer = get_channel_layer()
@@ -70,6 +93,8 @@ class Bus:
     def _sent(self, future: Future[None]) -> None:
         with self._lock:
             self._pending -= 1
+        if future.cancelled():
+            return
         error = future.exception()
         if error is None or time.monotonic() - self._complained < QUIET:
             return
@@ -86,3 +111,11 @@ _buses: dict[int, Bus] = {}
 def bus() -> Bus:
     """This process's bus. A forked worker gets its own: threads do not survive a fork."""
     return _buses.setdefault(os.getpid(), Bus())
+
+
+@atexit.register
+def _say_goodbye() -> None:
+    """A command that ends at once still wakes the readers; the interpreter aborts on a thread amidst a C++ module."""
+    mine = _buses.get(os.getpid())
+    if mine is not None:
+        mine.close()
