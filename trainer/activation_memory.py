@@ -6,6 +6,7 @@ the tensors that autograd really saves.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from trainer.model_shapes import ModelShape
@@ -22,12 +23,18 @@ class Passing:
         rank: of LoRA's adapters; 0 = none.
         scores: length of the rows whose attention scores are kept as a matrix; 0 = a kernel that keeps none.
         checkpointed: whether only what enters each layer is kept.
+        packed: whether tokens lie in one long row, which attention takes apart and puts together again.
+        read: keys that are kept for each token: above 1 where a common beginning is laid out for all that continue it.
+        repeated: whether keys that heads share are written down for each of them.
     """
 
     width: int
     rank: int = 0
     scores: int = 0
     checkpointed: bool = False
+    packed: bool = False
+    read: float = 1.0
+    repeated: bool = False
 
 
 def layer(shape: ModelShape, passing: Passing) -> int:
@@ -35,15 +42,17 @@ def layer(shape: ModelShape, passing: Passing) -> int:
 
     Kept are, in float32 (norms compute in it): what enters a norm; in the width of the weights: what a norm gives, what
     every linear layer reads, queries, keys, values, attention's output, and the MLP's gate, its activation, the other
-    branch and their product. Frozen weights keep nothing of their input, but adapters do, in float32.
+    branch and their product. Packed rows keep attention's output twice: as attention gives it, and as the output layer
+    reads it. Frozen weights keep nothing of their input, but adapters do, in float32.
     """
     h, q, k, f, r, w = shape.hidden, shape.query, shape.key, shape.intermediate, passing.rank, passing.width
+    attention, again = 2 * q + 2 * math.ceil(passing.read * (q if passing.repeated else k)), q * passing.packed
     if not r:
-        wide, own = 2 * h, 4 * h + 2 * q + 2 * k + 4 * f
+        wide, own = 2 * h, 4 * h + attention + again + 4 * f
     elif w == _WIDE:
-        wide, own = 2 * h + 7 * r, 2 * h + 2 * q + 2 * k + 4 * f
+        wide, own = 2 * h + 7 * r, 2 * h + attention + again + 4 * f
     else:
-        wide, own = 7 * h + q + 7 * r + f, 2 * q + 2 * k + 3 * f
+        wide, own = 7 * h + q + 7 * r + f, attention + 3 * f
     if shape.head_norms:
         wide, own = wide + q + k, own + q + k
     if passing.scores:

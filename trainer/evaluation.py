@@ -17,6 +17,14 @@ from trainer.suites import Suite
 from trainer.trajectories import Trajectory
 
 
+def due(config: RunConfig, iteration: int) -> bool:
+    """Whether the run is examined after that iteration: before the first, after the last, and every so often."""
+    exam = config.evaluation
+    if exam.prompts == 0:
+        return False
+    return iteration in (0, config.iterations) or bool(exam.every and iteration % exam.every == 0)
+
+
 def plans(config: RunConfig, iteration: int, suite: int = 0) -> list[GroupPlan]:
     """The fixed prompts, `evaluation.samples` trajectories from each, for the suite of that number.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainer.attempts import attempts
 from trainer.checkpoints import Progress
 from trainer.config import RunConfig
 from trainer.config_files import load_yaml
@@ -99,12 +100,11 @@ class Matrix:
 
     def play(self) -> tuple[RunFinished, Generalization | None]:
         """Play what is missing. Returns the closing event and, unless it was asked to stop, the result."""
-        before = self.folder / FILE_NAME
-        attempts = before.read_bytes().count(b'"type":"run_started"') if before.exists() else 0
+        attempt = 1 + attempts(self.folder)
         journal = Journal(self.folder)
         reporter = Reporter(journal, Progress(), 0)
         try:
-            journal.write(self._started(attempts + 1))
+            journal.write(self._started(attempt))
             for number, row in enumerate(self.policies):
                 reporter.phase("evaluate", number, len(self.policies), unit="policies")
                 if not self._play_row(row):

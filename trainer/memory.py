@@ -27,6 +27,8 @@ STRETCH = 2**25
 """Logits that exist at once, as token_scores.LARGEST has it."""
 READ_AT_ONCE = 8192
 """Tokens that the transformers sampler reads in one forward pass."""
+READ = 2
+"""Keys that attention reads for each token of a micro-batch with shared prompts, at most (micro_batches.py)."""
 SMALL = 20_000_000
 """Parameters below which the initial policy is kept in any case, to measure how far the policy has moved."""
 NEAR = 0.92
@@ -282,16 +284,23 @@ def _step_bytes(config: RunConfig, sizes: list[tuple[int, ...]], *, gpu: bool) -
 
 
 def passing(config: RunConfig, shape: ModelShape, *, gpu: bool) -> Passing:
-    """How the update's tokens go through the model."""
-    scores = 0
+    """How the update's tokens go through the model.
+
+    A dialogue longer than a micro-batch goes through on its own, and reads no token twice.
+    """
+    scores, longest = 0, dialogue_tokens(config, shape)
     if gpu and width_of(config) == 4 and shape.kv_heads < shape.heads:
         # PyTorch has no kernel for grouped heads in float32 on a GPU but the one that writes the scores down.
-        scores = dialogue_tokens(config, shape)
+        scores = longest
+    shares, most = config.optimizer.shared_prompts, config.optimizer.micro_batch_tokens
     return Passing(
         width=width_of(config),
         rank=config.lora.rank,
         scores=scores,
         checkpointed=config.optimizer.gradient_checkpointing,
+        packed=shares or config.optimizer.packing,
+        read=max(READ * most, longest) / max(most, longest) if shares else 1,
+        repeated=gpu and shares and shape.kv_heads < shape.heads,
     )
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from trainer.samplers.prefixes import Beginning
 from trainer.shared_prompts import chains
 
-_KEYS = 2
+KEYS = 2
 """Rows of a piece may have so many times the tokens that it computes: attention keeps keys of all that each reads."""
 
 
@@ -91,7 +91,7 @@ def _cut(line: list[int], known: list[list[Beginning]], lengths: list[int], most
     tokens = rows = 0
     for row in line:
         more = _adds(row, pieces[-1][-1] if pieces else None, known, lengths)
-        if not pieces or tokens + more > most or rows + lengths[row] > _KEYS * most:
+        if not pieces or tokens + more > most or rows + lengths[row] > KEYS * most:
             pieces.append([])
             tokens, rows, more = 0, 0, lengths[row]
         pieces[-1].append(row)

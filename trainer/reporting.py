@@ -12,8 +12,10 @@ import torch
 import transformers
 
 from trainer.checkpoints import Progress
+from trainer.config import RunConfig
 from trainer.diagnostics import mean
-from trainer.journal import Journal, Metrics, Phase, RunFinished
+from trainer.journal import Journal, Metrics, Phase, RunFinished, RunStarted
+from trainer.samplers.base import Actor
 
 _TELL_EVERY = 1.0  # seconds between two progress lines of one phase
 _RECENT = 5  # iterations that the time to the end is estimated from
@@ -73,6 +75,32 @@ class Reporter:
         """The run goes on from what a checkpoint says."""
         self.progress = progress
         self._since = time.monotonic()
+
+    def started(
+        self, attempt: int, title: str, config: RunConfig, actor: Actor, processes: int, evaluated_suites: list[str]
+    ) -> RunStarted:
+        """The opening event of an attempt.
+
+        Args:
+            attempt: which one, from 1.
+            title: what the run is called where nobody named it.
+            config: the settings in force.
+            actor: who plays.
+            processes: how many work on the run, each on a device like the actor's.
+            evaluated_suites: those of the examination at this iteration that an earlier attempt has done.
+        """
+        return RunStarted(
+            attempt=attempt,
+            from_iteration=self.progress.iteration,
+            evaluated_iteration=self.progress.evaluated,
+            evaluated_suites=evaluated_suites,
+            iterations=self.iterations,
+            title=title,
+            config=config.model_dump(mode="json"),
+            device=f"{processes} × {actor.device}" if processes > 1 else actor.device,
+            parameters=actor.parameters,
+            versions=versions(),
+        )
 
     def tick(self) -> None:
         """Book the time since the last tick as work on the run."""

@@ -13,35 +13,34 @@ from pathlib import Path
 import torch
 
 from trainer import checkpoints, evaluation, halving, memory_guard, rewind, sinks, warmup
+from trainer.attempts import attempts
 from trainer.checkpoints import Progress
-from trainer.config import NEEDS_GROUPS, POCKET, RunConfig
+from trainer.config import POCKET, RunConfig
 from trainer.demonstration_files import NoSolverError
 from trainer.diagnostics import filter_metrics, first_thoughts, reasoning_metrics, rollout_metrics
 from trainer.dialogue import ChatFormat, TemplateError
 from trainer.echo_trap import EchoTrap
 from trainer.episode import ContextError
-from trainer.filtering import keep_within
 from trainer.hosted.errors import HostedError, RefusedError
 from trainer.journal import (
     CheckpointRemoved,
     CheckpointSaved,
     Evaluation,
-    GroupScore,
     GroupsScored,
     Journal,
     Notice,
     Rewound,
     RunFinished,
-    RunStarted,
 )
 from trainer.learner import Learner
 from trainer.live import LiveChannel, RowListener
 from trainer.memory import SMALL
 from trainer.policies import ModelError, Policy, describe_device, load, pick_device
-from trainer.reporting import Laps, Reporter, versions
+from trainer.reporting import Laps, Reporter
 from trainer.rollout import Interrupted, Player, WorldsFailedError
 from trainer.samplers.base import Actor, DivergedError
 from trainer.samplers.choice import make_sampler
+from trainer.selection import select
 from trainer.suites import Suite, suites_of
 from trainer.tasks import success_by_environment, tasks_of, train_plans
 from trainer.team import Alone, Recipe, Team
@@ -116,7 +115,7 @@ class Run:
         if self.config.policy.threads:
             torch.set_num_threads(self.config.policy.threads)
         saved = checkpoints.existing(self.folder)
-        attempt = 1 + self._attempts()
+        attempt = 1 + attempts(self.folder)
         if saved:
             self.progress = checkpoints.load_progress(self.folder, saved[-1])
             self.trap.load_state_dict(self.progress.echo_trap)
@@ -142,17 +141,13 @@ class Run:
         )
         self.player = self.team.player(player)
         self.journal.write(
-            RunStarted(
-                attempt=attempt,
-                from_iteration=self.progress.iteration,
-                evaluated_iteration=self.progress.evaluated,
+            self.reporter.started(
+                attempt,
+                self.asked.title(),
+                self.config,
+                actor,
+                processes=self.team.size,
                 evaluated_suites=self.evaluated_suites,
-                iterations=self.reporter.iterations,
-                title=self.asked.title(),
-                config=self.config.model_dump(mode="json"),
-                device=f"{self.team.size} × {actor.device}" if self.team.size > 1 else actor.device,
-                parameters=actor.parameters,
-                versions=versions(),
             )
         )
         if biased := self.config.rollout.biased:
@@ -202,11 +197,6 @@ class Run:
         for message in checkpoints.load_learner(self.folder, iteration, self.learner):
             self.journal.write(Notice(level="warning", message=message))
 
-    def _attempts(self) -> int:
-        needle = b'"type":"run_started"'
-        with self.journal.path.open("rb") as lines:
-            return sum(needle in line for line in lines)
-
     def _base(self) -> Path | str:
         """Where the policy comes from before any training."""
         model = self.config.policy.model
@@ -250,7 +240,7 @@ class Run:
 
     def _loop(self) -> RunFinished | None:
         """To the end, or to a collapse from which the run is to rewind: then None."""
-        if self.progress.evaluated < self.progress.iteration and self._exam_due(self.progress.iteration):
+        if self.progress.evaluated < self.progress.iteration and evaluation.due(self.config, self.progress.iteration):
             self._evaluate()
             if self.progress.iteration:
                 self._checkpoint()  # so that it is not examined a second time
@@ -268,7 +258,7 @@ class Run:
             if collapsed and rewinds and self.progress.rewinds < self.config.echo_trap.rewind_limit:
                 return None
             alarm_stops = collapsed and self.config.echo_trap.action != "none"
-            if self._exam_due(done) or (alarm_stops and self.config.evaluation.prompts):
+            if evaluation.due(self.config, done) or (alarm_stops and self.config.evaluation.prompts):
                 with self.laps.part("evaluate"):
                     self._evaluate()
             if done % self.config.checkpoint.every == 0 or done == self.config.iterations or alarm_stops:
@@ -287,45 +277,23 @@ class Run:
             trajectories = self._rollout(iteration)
         tokens = sum(t.tokens for t in trajectories)
         played = self._unbroken(trajectories)
-        rewards: dict[int, list[float]] = {}
-        for trajectory in played:
-            rewards.setdefault(trajectory.group, []).append(trajectory.total_reward)
-        environment = {trajectory.group: trajectory.environment for trajectory in played}
-        algorithm = config.algorithm
-        filtered = keep_within(
-            list(rewards.values()),
-            list(environment.values()),
-            algorithm.filter,
-            algorithm.filter_keep,
-            algorithm.drop_zero_std,
-        )
-        scored = list(zip(rewards, filtered.groups, filtered.kept, strict=True))
-        self.journal.write(
-            GroupsScored(
-                iteration=iteration,
-                groups=[GroupScore(group=g, mean=stats.mean, std=stats.std, kept=keep) for g, stats, keep in scored],
-            )
-        )
-        chosen = {group for group, _, keep in scored if keep}
-        kept = [t for t in played if t.group in chosen]
-        weight = dict(zip(rewards, filtered.weights, strict=True))
+        choice = select(played, config.algorithm)
+        self.journal.write(GroupsScored(iteration=iteration, groups=choice.scores))
         with self.laps.part("update"):
-            self.reporter.phase("update", 0, len(kept), unit="trajectories", iteration=iteration)
+            self.reporter.phase("update", 0, len(choice.kept), unit="trajectories", iteration=iteration)
             batch = collate(
-                kept,
+                choice.kept,
                 self.learner.policy.pad_id,
-                outcome=algorithm.reward_position == "outcome",
-                weights=[weight[t.group] for t in kept],
+                outcome=config.algorithm.reward_position == "outcome",
+                weights=choice.weights,
             )
-            informative = any(stats.informative for _, stats, keep in scored if keep)
-            values = rollout_metrics(played) | filter_metrics(filtered) | self._reasoning(played)
+            values = rollout_metrics(played) | filter_metrics(choice.filtered) | self._reasoning(played)
             values |= success_by_environment(played, tasks_of(config))
             values["rollout/failed_environments"] = float(len(trajectories) - len(played))
-            learns = informative or algorithm.estimator not in NEEDS_GROUPS
-            values |= self.learner.update(batch, iteration) if learns else {"update/skipped": 1.0}
+            values |= self.learner.update(batch, iteration) if choice.teaches else {"update/skipped": 1.0}
             self.player.sampler.refresh()
-        advantages = self.learner.advantages if learns else None
-        self.journal.write(*self.record.learned(trajectories, kept, batch, advantages))
+        advantages = self.learner.advantages if choice.teaches else None
+        self.journal.write(*self.record.learned(trajectories, choice.kept, batch, advantages))
         self.progress.iteration = iteration
         self.progress.tokens += tokens
         values |= self.laps.finish()
@@ -366,12 +334,6 @@ class Run:
         return reasoning_metrics(self.learner.cross_scores(*first)) if first else {}
 
     # -- evaluation, checkpoints, the end ---------------------------------------------------------------------------
-
-    def _exam_due(self, iteration: int) -> bool:
-        exam = self.config.evaluation
-        if exam.prompts == 0:
-            return False
-        return iteration in (0, self.config.iterations) or bool(exam.every and iteration % exam.every == 0)
 
     def _evaluate(self) -> None:
         """Play every suite to its end; the run's own one is the success that the run is known by."""

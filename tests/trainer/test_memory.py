@@ -12,16 +12,18 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Co
 import envs
 from tests.trainer import tiny
 from tests.trainer.test_learner import batch_of, learner_for
-from trainer import activation_memory, lora, memory, model_shapes, recompute, token_scores
+from trainer import activation_memory, lora, memory, micro_batches, model_shapes, packing, recompute, token_scores
 from trainer.activation_memory import Passing
 from trainer.config import POCKET, LoraConfig, PolicyConfig, RunConfig
 from trainer.config_files import load_preset, preset_names
 from trainer.dialogue import opening_message
 from trainer.learner import Learner
 from trainer.model_shapes import ModelShape
+from trainer.packed import Packed
 from trainer.policies import Critic, load
 from trainer.samplers import transformers as sampling
 from trainer.samplers.base import SamplingParams
+from trainer.samplers.prefixes import Beginning
 from trainer.samplers.rows import RowStore
 from trainer.samplers.transformers import TransformersSampler
 
@@ -192,8 +194,8 @@ def test_room_for_rows_grows_as_the_sampler_lets_it_grow():
     assert memory.reserved_tokens(config, shape) == store.capacity
 
 
-def saved_by(model, tokens, rows=3):
-    """Bytes of all that autograd keeps of a forward pass, the weights themselves left out."""
+def saved_by(model, tokens, rows=3, packed=None):
+    """Bytes of all that autograd keeps of a forward pass, the weights and what is of no layer's own left out."""
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     kept = {}
 
@@ -203,13 +205,17 @@ def saved_by(model, tokens, rows=3):
             kept[storage.data_ptr()] = (storage.nbytes(), storage)
         return tensor
 
+    ids = torch.zeros(rows, tokens // rows, dtype=torch.long)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        out = model.base_model(input_ids=torch.zeros(rows, tokens // rows, dtype=torch.long), use_cache=False)
-    assert out.last_hidden_state.requires_grad
+        if packed is None:
+            hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+        else:
+            hidden = packed.hidden_of(model.base_model, ids)
+    assert hidden.requires_grad
     return sum(size for size, _ in kept.values())
 
 
-def each_layer(kind, dtype, rank, tokens=150):
+def each_layer(kind, dtype, rank, tokens=150, packed=None):
     """Bytes that a layer keeps of each token: of three layers less than two."""
     found = []
     for layers in (2, 3):
@@ -217,8 +223,10 @@ def each_layer(kind, dtype, rank, tokens=150):
         model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").to(dtype)
         if rank:
             lora.attach(model, LoraConfig(rank=rank), 0)
-        found.append(saved_by(model, tokens))
-    return (found[1] - found[0]) / tokens
+        if packed is not None:
+            packing.prepare(model)
+        found.append(saved_by(model, tokens, packed=packed))
+    return (found[1] - found[0]) / (tokens if packed is None else len(packed.source))
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "llama"])
@@ -227,6 +235,16 @@ def each_layer(kind, dtype, rank, tokens=150):
 def test_what_a_layer_keeps_is_foreseen_to_the_byte(kind, dtype, rank):
     shape = model_shapes.read(KINDS[kind].to_dict())
     assert activation_memory.layer(shape, Passing(dtype.itemsize, rank)) == each_layer(kind, dtype, rank)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rank", [0, 4])
+def test_what_a_layer_keeps_of_rows_that_share_a_beginning_is_foreseen(dtype, rank):
+    packed = Packed.of(torch.ones(3, 50, dtype=torch.bool), [[Beginning((0, 1, 2), 0, 30)]])
+    shape = model_shapes.read(KINDS["qwen2"].to_dict())
+    read = (30 + 3 * 50) / (30 + 3 * 20)  # by the beginning itself, and by each row with what it has of its own
+    foreseen = activation_memory.layer(shape, Passing(dtype.itemsize, rank, packed=True, read=read))
+    assert each_layer("qwen2", dtype, rank, packed=packed) == foreseen
 
 
 def test_what_a_layer_with_head_norms_keeps_is_foreseen_within_a_tenth():
@@ -248,6 +266,7 @@ def test_layers_that_are_computed_twice_keep_what_enters_them(dtype):
 def test_the_numbers_of_other_modules_are_theirs():
     assert memory.READ_AT_ONCE == sampling._PREFILL_TOKENS
     assert memory.STRETCH == token_scores.LARGEST
+    assert memory.READ == micro_batches.KEYS
 
 
 @pytest.mark.parametrize("world", envs.names())
