@@ -14,6 +14,8 @@ from tests.live import LiveStack
 from trainer.warmup import SHIPPED
 
 PATIENCE = 120_000
+CUT = ("htmx:sendError", "htmx:afterRequest")
+"""How htmx tells of a request without an answer. The browser tells, too, and says whether a test cut it."""
 
 
 @dataclass
@@ -29,7 +31,7 @@ class Watch:
         page.on("request", self._request)
 
     def _console(self, message: ConsoleMessage) -> None:
-        cut_on_purpose = "ERR_INTERNET_DISCONNECTED" in message.text
+        cut_on_purpose = "ERR_INTERNET_DISCONNECTED" in message.text or message.text.startswith(CUT)
         if message.type == "error" and not cut_on_purpose:
             self.faults.append(f"console: {message.text}")
 

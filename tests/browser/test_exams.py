@@ -1,11 +1,11 @@
-"""The evaluation tab in a browser: a result that comes while it is open is drawn and told, and the focus stays."""
+"""The evaluation tab in a browser: a result that comes while it is open is drawn and told, whatever happens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.live import LiveStack
 
@@ -29,10 +29,15 @@ tell(Run.objects.get(slug="{slug}"), [evaluated({iteration}, {success})])
 """
 
 
+def set_up(stack: LiveStack) -> str:
+    """A run with an examination; its slug."""
+    return stack.manage("shell", input=SET_UP).split("slug=")[1].split()[0]
+
+
 def test_a_new_result_is_drawn_and_told_while_the_tab_is_open(
     live_stack: LiveStack, signed_in: Callable[..., Page]
 ) -> None:
-    slug = live_stack.manage("shell", input=SET_UP).split("slug=")[1].split()[0]
+    slug = set_up(live_stack)
     live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=2, success=0.5))
     page = signed_in()
     page.goto(f"/runs/{slug}/evaluation")
@@ -49,6 +54,27 @@ def test_a_new_result_is_drawn_and_told_while_the_tab_is_open(
     page.keyboard.press("Enter")
     page.wait_for_url("**/trajectories?split=eval&suite=Sokoban&iteration=2")
 
+
+def test_a_request_that_was_cut_is_made_again(live_stack: LiveStack, signed_in: Callable[..., Page]) -> None:
+    slug = set_up(live_stack)
+    page = signed_in()
+    page.goto(f"/runs/{slug}/evaluation")
+    page.wait_for_selector("html.ready.exams-ready")
+    cut = []
+
+    def once(route: Route) -> None:
+        cut.append(route.request.url)
+        route.abort("internetdisconnected")
+
+    page.route(f"**/runs/{slug}/evaluation", once, times=1)
+    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=6, success=0.25))
+    expect(page.locator("#exams tbody tr").last).to_contain_text("25.0 %", timeout=60_000)
+    assert len(cut) == 1
+
+
+def test_a_session_that_has_ended_leads_to_the_login(live_stack: LiveStack, signed_in: Callable[..., Page]) -> None:
+    slug = set_up(live_stack)
+    page = signed_in()
     page.goto(f"/runs/{slug}/evaluation")
     page.wait_for_selector("html.ready.exams-ready")
     page.context.clear_cookies()

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from tests.trainer import tiny
 from trainer import checkpoints, journal, rewind
+from trainer.attempts import attempts
 from trainer.config import RunConfig
 from trainer.journal import (
     FILE_NAME,
@@ -44,7 +45,7 @@ class Collapsing(Run):
 
         def told(iteration, values):
             update(iteration, values)
-            if self._attempts() >= self.until:
+            if attempts(self.folder) >= self.until:
                 return None
             self.trap.low_spread = int(iteration in self.uneasy)
             self.trap.since = next((first for first in self.uneasy if first <= iteration), None)

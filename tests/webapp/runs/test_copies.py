@@ -67,15 +67,15 @@ def test_a_run_goes_on_where_its_disk_is_another_one(run: Run, storage: Storage)
     assert_complete(fresh(run))
 
 
-def test_what_was_told_after_the_last_copy_comes_back_from_the_database(run: Run, storage: Storage) -> None:
+def test_what_was_told_after_the_last_copy_comes_back_from_the_database(
+    run: Run, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch = Watch(run, "long")
     watch.until(lambda now: now.kept_iteration >= 1)
-    newest = fresh(run).iteration
-    watch.until(lambda now: now.iteration > newest + 1)
-    Run.objects.filter(pk=run.pk).update(lease="somebody else", lease_expires_at=timezone.now() - timedelta(seconds=1))
-    assert watch.ended() == "lease lost", "so there is no last copy"
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(copies, "copy", out_of_reach)
+        lost = left_alone(run, watch)
     manifest = copies.read_manifest(storage, run.slug)
-    lost = fresh(run)
     assert manifest is not None
     assert manifest.journal[-1] < lost.journal_offset
     another_machine(run)
@@ -87,6 +87,19 @@ def test_what_was_told_after_the_last_copy_comes_back_from_the_database(run: Run
     assert [event.seq for event in told(run)] == list(range(1, fresh(run).seq + 1))
     assert not [event for event in told(run) if isinstance(event, journal.Notice)], "every line was known"
     assert_complete(fresh(run))
+
+
+def out_of_reach(*arguments: object) -> Manifest:
+    raise ConnectionError("the storage is out of reach")
+
+
+def left_alone(run: Run, watch: Watch) -> Run:
+    """It goes on for two iterations and loses its worker; how it then stands."""
+    newest = fresh(run).iteration
+    watch.until(lambda now: now.iteration > newest + 1)
+    Run.objects.filter(pk=run.pk).update(lease="somebody else", lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert watch.ended() == "lease lost", "so there is no last copy"
+    return fresh(run)
 
 
 def test_an_old_folder_of_an_earlier_attempt_is_not_trusted(run: Run, storage: Storage) -> None:
