@@ -48,6 +48,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"There is no `make {command}`.\n\n{HELP}", file=sys.stderr)
         return 2
     os.chdir(ROOT)
+    machine.keep_compiled(ROOT / "build" / "compiled")
     try:
         return action(list(arguments[1:]))
     except SetupError as error:

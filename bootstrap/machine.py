@@ -50,6 +50,16 @@ def is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
+def keep_compiled(folder: Path) -> None:
+    """Have Python keep what it compiles in `folder`, for this process's children, where it is told to keep nothing.
+
+    Images often set PYTHONDONTWRITEBYTECODE, which keeps folders of sources clean. Every program would then compile
+    the same thousands of modules anew at each start, for longer than all the rest of it takes.
+    """
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        os.environ.setdefault("PYTHONPYCACHEPREFIX", str(folder))
+
+
 def require_supported_system() -> None:
     """Raises SetupError on Windows, whose processes and sockets differ too much."""
     if platform.system() == "Windows":

@@ -223,3 +223,23 @@ class TestTheBuildOfTorch:
     @staticmethod
     def never(words: list[str]) -> torch_build.Report | None:
         raise AssertionError(f"pip was asked for {words}")
+
+
+def test_where_compiled_modules_are_to_be_kept_nowhere_they_lie_in_a_folder_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "module.py").write_text("")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    machine.keep_compiled(tmp_path / "compiled")
+    subprocess.run([sys.executable, "-c", "import module"], cwd=tmp_path / "sources", check=True)
+    assert [path.name for path in (tmp_path / "sources").iterdir()] == ["module.py"]
+    assert list((tmp_path / "compiled").rglob("module.*.pyc"))
+
+
+def test_where_compiled_modules_are_kept_already_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    machine.keep_compiled(ROOT / "nowhere")
+    assert "PYTHONPYCACHEPREFIX" not in os.environ
