@@ -42,6 +42,8 @@ COPY trainer trainer
 COPY webapp webapp
 COPY templates templates
 COPY static static
+# Whoever runs it may not write here.
+RUN python -m compileall -q bootstrap envs trainer webapp
 COPY --from=pages /pages/node_modules/uplot/dist/uPlot.esm.js /pages/node_modules/uplot/dist/uPlot.min.css static/vendor/uplot/
 USER echoscope
 VOLUME /data
