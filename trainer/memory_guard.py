@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from transformers import AutoConfig
@@ -18,6 +19,7 @@ from trainer.halving import NoRoomError
 from trainer.memory import NEAR, budget, played_at_once, rows_that_fit
 from trainer.memory_advice import advice, gigabytes, in_words, savings
 from trainer.model_shapes import ModelShape, read, shape_of
+from trainer.policies import is_hub_id
 from trainer.samplers.base import Sampler
 from trainer.samplers.transformers import TransformersSampler
 from trainer.samplers.waves import InWaves
@@ -103,6 +105,8 @@ def _shape(source: str) -> ModelShape | None:
     found = shape_of(source)
     if found is not None:
         return found
+    if not Path(source).is_dir() and not is_hub_id(source):
+        return None
     try:
         return read(AutoConfig.from_pretrained(source, trust_remote_code=False).to_dict())
     except (OSError, ValueError, KeyError):

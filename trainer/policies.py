@@ -65,6 +65,11 @@ def describe_device(device: torch.device) -> str:
     return f"CPU, {threads} thread" + ("s" if threads > 1 else "")
 
 
+def is_hub_id(name: str) -> bool:
+    """Whether a name that is no folder can be one of the hub, OWNER/MODEL: the hub is asked for nothing else."""
+    return name.count("/") == 1 and not name.startswith((".", "/", "~"))
+
+
 def load(source: str | Path, config: PolicyConfig) -> Policy:
     """Load a checkpoint folder or a hub id.
 
@@ -74,7 +79,7 @@ def load(source: str | Path, config: PolicyConfig) -> Policy:
     """
     name = str(source)
     if not Path(name).is_dir():
-        if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        if not is_hub_id(name):
             raise ModelError(
                 f"policy.model: there is no folder {name!r}. Give 'pocket', a folder with a transformers checkpoint, "
                 "or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"

@@ -182,6 +182,14 @@ def test_the_guard_of_a_model_nobody_knows_lets_loading_say_what_is_wrong(tmp_pa
     assert memory_guard.prepare(RunConfig(), str(tmp_path / "none"), torch.device("cpu")) == memory_guard.Plan()
 
 
+@pytest.mark.parametrize("name", ["ModelThatIsNoPath", "/no/folder", "./none", "~/none", "a/b/c"])
+def test_the_hub_is_not_asked_for_what_cannot_be_one_of_its_ids(monkeypatch, name):
+    asked = []
+    monkeypatch.setattr(memory_guard.AutoConfig, "from_pretrained", lambda *named, **more: asked.append(named))
+    assert memory_guard.prepare(RunConfig(), name, torch.device("cpu")) == memory_guard.Plan()
+    assert asked == []
+
+
 def test_warnings_reach_the_journal(pocket_folder, tmp_path, monkeypatch):
     config = tiny.config(pocket_folder, iterations=1, memory={"guard": "warn"})
     run, events = run_on(20_000_000, config, tmp_path, monkeypatch)
