@@ -183,7 +183,7 @@ class GroupsScored(Event):
 
 
 class Metrics(Event):
-    """Values of one iteration by metric name (trainer/metrics.py has the table). Never NaN or infinite."""
+    """Values of one iteration by metric name (trainer/metric_table.py has them all). Never NaN or infinite."""
 
     type: Literal["metrics"] = "metrics"
     iteration: int

@@ -15,7 +15,8 @@ from pydantic.fields import FieldInfo
 
 from envs import registry
 from trainer.config import RunConfig
-from trainer.metrics import METRICS, SECTIONS, TERM_PREFIX, MetricSpec, spec_of
+from trainer.metric_spec import SECTIONS, MetricSpec
+from trainer.metrics import METRICS, TERM_PREFIX, spec_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 _FAMILIES = (

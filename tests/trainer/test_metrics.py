@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from trainer.metrics import METRICS, SECTIONS, MetricSpec, finite, spec_of
+from trainer.metric_spec import SECTIONS, MetricSpec
+from trainer.metrics import METRICS, finite, spec_of
 
 STABLE = [
     "reward/mean",
@@ -82,7 +83,7 @@ def test_families_are_named_after_their_free_part() -> None:
     "name", ["reward/men", "eval/fixed", "eval//success", "eval/fixed/luck", "eval/fixed/pass@0", "reward/term/", ""]
 )
 def test_a_name_nobody_described_is_an_error_that_names_the_table(name: str) -> None:
-    with pytest.raises(KeyError, match=r"trainer/metrics\.py"):
+    with pytest.raises(KeyError, match=r"trainer/metric_table\.py"):
         spec_of(name)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, cast
 from django.db import connection
 
 from trainer import metrics
-from trainer.metrics import MetricSpec
+from trainer.metric_spec import SECTIONS, Better, MetricSpec, Section
 from trainer.signs import LIMIT, SIGNS
 from webapp.runs.models import Run
 
@@ -174,7 +174,7 @@ class Summary:
     tokens: int
     seconds: float
 
-    def best(self, better: metrics.Better) -> tuple[float, int] | None:
+    def best(self, better: Better) -> tuple[float, int] | None:
         """(value, iteration), the first of equals; None where no way is better."""
         match better:
             case "up":
@@ -246,7 +246,7 @@ def described(name: str) -> MetricSpec:
     try:
         return metrics.spec_of(name)
     except KeyError:
-        return MetricSpec(name, name, cast(metrics.Section, OTHER), "Not in this version's table of metrics.")
+        return MetricSpec(name, name, cast(Section, OTHER), "Not in this version's table of metrics.")
 
 
 def value_words(spec: MetricSpec, value: float) -> str:
@@ -272,7 +272,7 @@ def sections(names: Iterable[str], found: dict[str, Summary] | None = None) -> l
         by_section[spec.section].append(chart)
     return [
         ChartSection(key, TITLES.get(key, key.capitalize()), by_section[key])
-        for key in (*metrics.SECTIONS, OTHER)
+        for key in (*SECTIONS, OTHER)
         if key in by_section
     ]
 

@@ -1,0 +1,53 @@
+"""What a reader must know about a metric: the shape of a row of the table, and how most rows follow from their unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+Section = Literal[
+    "reward", "policy", "critic", "exploration", "length", "throughput", "evaluation", "hosted", "mismatch", "echo trap"
+]
+Better = Literal["up", "down", "none"]
+Unit = Literal[
+    "", "share", "nats", "tokens", "turns", "actions", "seconds", "tokens/s", "steps", "groups", "trajectories",
+    "requests",
+]
+SECTIONS: tuple[Section, ...] = get_args(Section)
+"""In the order in which pages show them."""
+
+
+@dataclass(frozen=True)
+class MetricSpec:
+    """What a reader must know about a metric. `low` and `high` bound its values; None = unbounded."""
+
+    name: str
+    title: str
+    section: Section
+    meaning: str
+    unit: Unit = ""
+    low: float | None = None
+    high: float | None = None
+    better: Better = "none"
+    decimals: int = 3
+
+    def text(self, value: float) -> str:
+        """The value for people: shares as per cent, other units behind the number."""
+        if self.unit == "share":
+            return f"{100 * value:.{max(self.decimals - 2, 0)}f} %"
+        number = f"{value:,.{self.decimals}f}"
+        return f"{number} {self.unit}" if self.unit else number
+
+
+def spec(
+    name: str, title: str, section: Section, meaning: str, unit: Unit = "", better: Better = "none", decimals: int = 3
+) -> MetricSpec:
+    """A row of the table whose range follows from its unit: shares lie in [0, 1], counts and times are not negative."""
+    low = None if unit in ("", "nats") else 0.0
+    high = 1.0 if unit == "share" else None
+    return MetricSpec(name, title, section, meaning, unit, low, high, better, decimals)
+
+
+def positive(spec: MetricSpec, high: float | None = None) -> MetricSpec:
+    """The row, for values from 0 to `high`."""
+    return replace(spec, low=0.0, high=high)
