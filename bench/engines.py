@@ -21,9 +21,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench import machine
-from bench.rollout_peer import OURS as VLLM_FOLDER
-from trainer.journal import FILE_NAME, Evaluation, Metrics, read
+from bench.lib.rollout_peer import OURS as VLLM_FOLDER
+from trainer.journal.events import FILE_NAME, Evaluation, Metrics, read
+from trainer.studies import machine
 
 ENGINES = ("transformers", "vllm")
 SHOWN = {
@@ -111,7 +111,7 @@ def main() -> int:
             found[engine].append(means(train(pythons[engine], given, engine, seed)))
     lines = compare(found)
     trained = sorted((given.keep / "vllm-1" / "checkpoints").iterdir())[-1]
-    asked = [str(given.vllm_python), "-m", "bench.engines_sync", str(trained)]
+    asked = [str(given.vllm_python), "-m", "bench.lib.engines_sync", str(trained)]
     quiet = os.environ | {"VLLM_LOGGING_LEVEL": "ERROR"}
     answer = subprocess.run(asked, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1], env=quiet)
     synced = json.loads(answer.stdout.splitlines()[-1])

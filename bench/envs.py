@@ -27,10 +27,10 @@ import gymnasium
 import numpy as np
 
 import envs
-from bench import machine
-from bench.peer_worlds import ACTIONS, EPISODE, ROWS, counted
-from bench.peers import PACKAGES, NotInstallable, Peer
+from bench.lib.peer_env_worker import ACTIONS, EPISODE, ROWS, counted
+from bench.lib.peer_envs import PACKAGES, NotInstallable, Peer
 from envs.vector import make_batch
+from trainer.studies import machine
 
 OURS = "Echoscope"
 ROUNDS = 7

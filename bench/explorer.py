@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import machine
 from bench.run_page import servers
+from trainer.studies import machine
 
 if TYPE_CHECKING:
     from webapp.runs.models import Run
@@ -59,7 +59,7 @@ def timed(*asks: Callable[[], Any], rounds: int = ROUNDS) -> list[Timed]:
 
 def sorts(run: Run) -> list[dict[str, Any]]:
     """Every order both ways: the first page, one deep in the list, and that one by OFFSET."""
-    from webapp.trajectories.explorer import SORTS, Filters, found, page
+    from webapp.explorer.trajectory_filters import SORTS, Filters, found, page
 
     result = []
     everything = found(run, Filters()).select_related("group")
@@ -82,8 +82,8 @@ def filtered(run: Run) -> list[dict[str, Any]]:
     """Every kind of filter: its first page in the usual order, by reward, and the facts above it."""
     from django.http import QueryDict
 
-    from webapp.trajectories.explorer import Filters, found, page
-    from webapp.trajectories.explorer_counts import facts
+    from webapp.explorer.counts import facts
+    from webapp.explorer.trajectory_filters import Filters, found, page
 
     result = []
     rare = rare_word(run)
@@ -106,7 +106,7 @@ def filtered(run: Run) -> list[dict[str, Any]]:
 
 def rare_word(run: Run) -> str:
     """The rarest word of some thought."""
-    from webapp.trajectories.explorer import search
+    from webapp.explorer.trajectory_filters import search
     from webapp.trajectories.models import Turn
 
     turn = Turn.objects.filter(trajectory__run=run).order_by("pk").first()
@@ -118,7 +118,7 @@ def rare_word(run: Run) -> str:
 
 def explain(run: Run) -> None:
     """The plans behind the figures."""
-    from webapp.trajectories.explorer import Filters, found
+    from webapp.explorer.trajectory_filters import Filters, found
 
     for title, filters, order in (
         ("the usual order", Filters(), "-iteration"),
@@ -139,7 +139,7 @@ def main() -> None:
     options = parser.parse_args()
     share = 10 if options.quick else 1
     with servers():
-        from bench.filled import fill
+        from bench.lib.db_fixture import fill
         from webapp.teams.actions import do_create_team, do_create_user
         from webapp.trajectories.models import Trajectory, Turn
 

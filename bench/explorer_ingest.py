@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import machine
 from bench.run_page import played_lines, servers
+from trainer.studies import machine
 
 if TYPE_CHECKING:
     from webapp.teams.models import Team
@@ -50,7 +50,7 @@ def execute(*statements: str) -> None:
 
 def take_in(team: Team, lines: list[str]) -> float:
     """Seconds for the whole journal, through the real ingest, in a run of its own."""
-    from webapp.runs.ingest import Ingest
+    from webapp.ingest.tailer import Ingest
     from webapp.runs.models import Run
 
     run = Run.objects.create(team=team, title="Taken in", config={}, environment="Sokoban", state=Run.State.STARTING)

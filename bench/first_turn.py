@@ -25,9 +25,9 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import sync_playwright
 
-from bench import machine
 from bootstrap.browser import find
 from bootstrap.packages import ROOT
+from trainer.studies import machine
 from webapp.services.addresses import free_port
 
 PATIENCE = 1800.0

@@ -6,10 +6,10 @@
 
 Rollout: trajectories of several turns, our sampler (keys and values kept from turn to turn, a group's prompt read once)
 and transformers' `generate`, which reads the whole dialogue again at each turn; both draw every response to its full
-length from the same model, in turn. Update: our learner and the plain PyTorch step of bench/plain_worker.py, each
+length from the same model, in turn. Update: our learner and the plain PyTorch step of bench/lib/plain_worker.py, each
 without and with gradient checkpointing, each in a process of its own; bf16 means bf16 computation over fp32 weights.
 
-MFU is the share of the device's peak that the operations of bench/shapes.py (`step_flops`) make in the time of a step:
+MFU is the share of the device's peak that the operations of bench/lib/random_models.py (`step_flops`) make in the time of a step:
 6 for each weight and token, logits for trained tokens alone, causal attention; nothing that is computed twice. The peak
 is the maker's figure for dense bf16 with fp32 accumulation.
 """
@@ -29,10 +29,11 @@ from typing import Any
 import torch
 import transformers
 
-from bench import machine, recorded
-from bench.duel import MEBIBYTE, OURS, Ask, Duel, Entry, times
-from bench.peak import Clock, Peak
-from bench.shapes import SHAPES, build, outline, step_flops
+from bench.lib import recorded_dialogues
+from bench.lib.comparison import MEBIBYTE, OURS, Ask, Duel, Entry, times
+from bench.lib.random_models import SHAPES, build, outline, step_flops
+from bench.lib.resource_meter import Clock, Peak
+from trainer.studies import machine
 
 NEEDED = ("pydantic", "gymnasium", "peft")
 PLAIN, GENERATE = "plain PyTorch", "transformers generate"
@@ -68,15 +69,15 @@ class Rollout:
         self.dtype = getattr(torch, given.dtype)
         self.model = build(given.shape, 0, given.device, self.dtype)
         vocabulary = SHAPES[given.shape]["vocab_size"]
-        lines = recorded.even(given.trajectories, given.read, given.seen, vocabulary)
+        lines = recorded_dialogues.even(given.trajectories, given.read, given.seen, vocabulary)
         self.prompts = [line.prompt for line in lines]
         self.seen = [line.rest for line in lines]
         self.tokens = given.trajectories * given.turns * given.written
         self.seed = 0
 
     def ours(self) -> None:
-        from trainer.samplers.base import SamplingParams
-        from trainer.samplers.transformers import TransformersSampler
+        from trainer.engines.base import SamplingParams
+        from trainer.engines.transformers.transformers_sampler import TransformersSampler
 
         self.seed += 1
         seeds = [self.seed * len(self.prompts) + row for row in range(len(self.prompts))]
@@ -126,15 +127,15 @@ class Rollout:
 def update(given: argparse.Namespace, folder: Path) -> Duel:
     """One optimiser step on `step_tokens` tokens, by everybody in turn."""
     length = given.step_tokens // given.rows
-    dialogues = recorded.even(given.rows, length - given.trained, given.trained, SHAPES[given.shape]["vocab_size"])
+    dialogues = recorded_dialogues.even(given.rows, length - given.trained, given.trained, SHAPES[given.shape]["vocab_size"])
     path = folder / "work.json"
-    recorded.save(dialogues, path)
+    recorded_dialogues.save(dialogues, path)
     base = {
         "shape": given.shape, "seed": 0, "device": given.device, "dtype": given.dtype, "rows": given.rows,
         "threads": torch.get_num_threads(),
     }  # fmt: skip
     here = Path(sys.executable)
-    modules = {OURS: "bench.our_worker", PLAIN: "bench.plain_worker"}
+    modules = {OURS: "bench.lib.our_worker", PLAIN: "bench.lib.plain_worker"}
     entries = {
         name + (", checkpointing" if again else ""): Entry(here, module, base | {"checkpointing": again})
         for again in ((False,) if given.quick else (False, True))
@@ -191,8 +192,8 @@ def arguments() -> argparse.Namespace:
     if given.quick:
         given.shape, given.trajectories, given.turns, given.read, given.seen, given.written = "tiny", 16, 2, 32, 8, 8
         given.step_tokens, given.rows, given.trained = 512, 8, 24
-    if given.trajectories % recorded.GROUP or given.rows % recorded.GROUP:
-        parser.error(f"--trajectories and --rows must be multiples of {recorded.GROUP}: that many share a prompt")
+    if given.trajectories % recorded_dialogues.GROUP or given.rows % recorded_dialogues.GROUP:
+        parser.error(f"--trajectories and --rows must be multiples of {recorded_dialogues.GROUP}: that many share a prompt")
     if given.step_tokens // given.rows <= given.trained:
         parser.error("--trained must leave something to read: lower it, or raise --step-tokens")
     if given.device == "cuda" and not torch.cuda.is_available():

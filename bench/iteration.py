@@ -19,14 +19,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench import machine, trl_peer
-from bench.duel import MEBIBYTE, OURS, Ask, Duel, Entry, times
-from bench.iteration_task import prompts
 from bench.learner import ROUNDS, TRL
-from bench.peers import NotInstallable
-from bench.recorded import GROUP
-from bench.shapes import SHAPES
-from trainer.warmup import SHIPPED
+from bench.lib import trl_peer
+from bench.lib.comparison import MEBIBYTE, OURS, Ask, Duel, Entry, times
+from bench.lib.iteration_task import prompts
+from bench.lib.peer_envs import NotInstallable
+from bench.lib.random_models import SHAPES
+from bench.lib.recorded_dialogues import GROUP
+from trainer.paths import POCKET_CHECKPOINT
+from trainer.studies import machine
 
 AIM = 2.0
 """How many times ours TRL's step should take."""
@@ -70,13 +71,13 @@ def main() -> int:
     words = machine.describe()
     base: dict[str, Any] = {
         "shape": given.shape, "seed": 0, "device": given.device, "dtype": given.dtype, "threads": given.threads,
-        "rows": given.rows, "tokenizer": str(SHIPPED), "checkpointing": False, "written": given.written,
+        "rows": given.rows, "tokenizer": str(POCKET_CHECKPOINT), "checkpointing": False, "written": given.written,
         "prompts": prompts(given.rows, given.read),
     }  # fmt: skip
-    entries = {OURS: Entry(Path(sys.executable), "bench.our_worker", base)}
+    entries = {OURS: Entry(Path(sys.executable), "bench.lib.our_worker", base)}
     missing = {}
     try:
-        entries[TRL] = Entry(trl_peer.interpreter(given.peers), "bench.trl_worker", base)
+        entries[TRL] = Entry(trl_peer.interpreter(given.peers), "bench.lib.trl_worker", base)
     except NotInstallable as reason:
         missing[TRL] = str(reason)
     tokens = given.rows * (given.read + given.written)

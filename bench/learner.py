@@ -21,11 +21,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench import machine, recorded, trl_peer
-from bench.duel import MEBIBYTE, OURS, Ask, Duel, Entry, times
-from bench.peers import NotInstallable
-from bench.shapes import SHAPES
-from trainer.warmup import SHIPPED
+from bench.lib import recorded_dialogues, trl_peer
+from bench.lib.comparison import MEBIBYTE, OURS, Ask, Duel, Entry, times
+from bench.lib.peer_envs import NotInstallable
+from bench.lib.random_models import SHAPES
+from trainer.paths import POCKET_CHECKPOINT
+from trainer.studies import machine
 
 ROUNDS = 7
 LARGE = ("qwen2.5-0.5b",)
@@ -38,9 +39,9 @@ AGREE = 0.02
 def entries(base: dict[str, Any], peers: Path | None, missing: dict[str, str]) -> dict[str, Entry]:
     """Everybody who takes part, each without and with gradient checkpointing."""
     here = Path(sys.executable)
-    known = {OURS: (here, "bench.our_worker"), PLAIN: (here, "bench.plain_worker")}
+    known = {OURS: (here, "bench.lib.our_worker"), PLAIN: (here, "bench.lib.plain_worker")}
     try:
-        known[TRL] = (trl_peer.interpreter(peers), "bench.trl_worker")
+        known[TRL] = (trl_peer.interpreter(peers), "bench.lib.trl_worker")
     except NotInstallable as reason:
         missing[TRL] = str(reason)
     found = {
@@ -48,7 +49,7 @@ def entries(base: dict[str, Any], peers: Path | None, missing: dict[str, str]) -
         for again in (False, True)
         for name, (python, module) in known.items()
     }
-    apart = Entry(here, "bench.our_worker", base | {"checkpointing": False, "shared": False})
+    apart = Entry(here, "bench.lib.our_worker", base | {"checkpointing": False, "shared": False})
     return found | {f"{OURS}, every prompt anew": apart}
 
 
@@ -94,8 +95,8 @@ def arguments() -> argparse.Namespace:
     given.rows = given.rows or (8 if small else 32)
     given.read = given.read or (48 if small else 200)
     given.written = given.written or (16 if small else 64)
-    if given.rows % recorded.GROUP:
-        parser.error(f"--rows must be a multiple of {recorded.GROUP}: that many dialogues share a prompt")
+    if given.rows % recorded_dialogues.GROUP:
+        parser.error(f"--rows must be a multiple of {recorded_dialogues.GROUP}: that many dialogues share a prompt")
     if given.quick:
         given.rounds = min(given.rounds, 5)
     return given
@@ -106,19 +107,19 @@ def main() -> int:
     words = machine.describe()
     vocabulary = SHAPES[given.shape]["vocab_size"]
     works = {
-        f"{given.rows} × ({given.read} + {given.written})": recorded.even,
-        f"{given.rows} dialogues of 1 to 5 turns": recorded.ragged,
+        f"{given.rows} × ({given.read} + {given.written})": recorded_dialogues.even,
+        f"{given.rows} dialogues of 1 to 5 turns": recorded_dialogues.ragged,
     }
     with tempfile.TemporaryDirectory(prefix="echoscope-learner-") as folder:
         asks: dict[str, Ask] = {}
         for number, (work, made) in enumerate(works.items()):
             dialogues = made(given.rows, given.read, given.written, vocabulary)
             path = Path(folder) / f"{number}.json"
-            recorded.save(dialogues, path)
+            recorded_dialogues.save(dialogues, path)
             asks[work] = Ask("step", sum(map(len, dialogues)), {"work": str(path)})
         base = {
             "shape": given.shape, "seed": 0, "device": given.device, "dtype": given.dtype, "threads": given.threads,
-            "rows": given.rows, "tokenizer": str(SHIPPED),
+            "rows": given.rows, "tokenizer": str(POCKET_CHECKPOINT),
         }  # fmt: skip
         missing: dict[str, str] = {}
         duel = Duel(entries(base, given.peers, missing), asks, fresh=given.shape in LARGE, missing=missing)

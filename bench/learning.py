@@ -17,7 +17,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from trainer import journal
+from trainer.journal import events
 from trainer.studies import drawing
 from trainer.studies.drawing import Panel, Series
 
@@ -40,10 +40,10 @@ class Learned:
 def read(seed: int, folder: Path) -> Learned:
     """The curves of a finished run."""
     learned = Learned(seed)
-    for event in journal.read(folder / journal.FILE_NAME):
-        if isinstance(event, journal.Evaluation):
+    for event in events.read(folder / events.FILE_NAME):
+        if isinstance(event, events.Evaluation):
             learned.points.append((event.iteration, event.success, event.success_low, event.success_high))
-        elif isinstance(event, journal.Metrics):
+        elif isinstance(event, events.Metrics):
             learned.minutes = event.seconds / 60
             if "success/rate" in event.values:
                 learned.rollout.append((event.iteration, event.values["success/rate"]))

@@ -27,14 +27,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import live_peer, machine
+from bench.lib import live_peer
 from bench.run_page import servers
+from trainer.studies import machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from webapp.runs.models import Run
-    from webapp.services.program import Program
+    from webapp.services.child_process import Program
 
 DRAIN = 3.0  # seconds for the last lines to arrive
 
@@ -107,9 +108,9 @@ def busy(pid: int) -> float:
 
 @contextmanager
 def part(name: str, *words: str, cookie: str = "") -> Iterator[subprocess.Popen[str]]:
-    """One of bench.live_parts, ended with the block."""
+    """One of bench.lib.live_processes, ended with the block."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.live_parts", name, *words],
+        [sys.executable, "-m", "bench.lib.live_processes", name, *words],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "BENCH_COOKIE": cookie},
@@ -125,12 +126,12 @@ def part(name: str, *words: str, cookie: str = "") -> Iterator[subprocess.Popen[
 @contextmanager
 def web(port: int, application: str = "webapp.asgi:application") -> Iterator[int]:
     """The web process as the product starts it; its process id."""
-    from webapp.services import group
-    from webapp.services.program import spawn, stop, wait_ready
+    from webapp.services import programs
+    from webapp.services.child_process import spawn, stop, wait_ready
 
     logs = Path(os.environ["ECHOSCOPE_VAR"]) / "log"
     logs.mkdir(exist_ok=True)
-    program: Program = group.web("127.0.0.1", port, {}, logs)
+    program: Program = programs.web("127.0.0.1", port, {}, logs)
     program = replace(program, argv=[application if "asgi" in word else word for word in program.argv])
     process = spawn(program)
     try:
@@ -142,7 +143,7 @@ def web(port: int, application: str = "webapp.asgi:application") -> Iterator[int
 
 def new_run(rate: int, sockets: int) -> Run:
     """A running run without a trainer."""
-    from trainer.config import RunConfig
+    from trainer.config.run import RunConfig
     from webapp.runs.models import Run
     from webapp.teams.models import Team
 
@@ -256,7 +257,7 @@ def page(port: int, slug: str, cookie: str, wanted: bool) -> Iterator[Any]:
 
 def finished_ages(run: Run, shown: list[tuple[float, str]]) -> list[float]:
     """How old each trajectory's end was when the page first showed it."""
-    from trainer.journal import TrajectoryFinished, read
+    from trainer.journal.events import TrajectoryFinished, read
     from webapp.trajectories.models import Trajectory
 
     ended = {event.trajectory: event.time for event in read(run.folder / "journal.jsonl")

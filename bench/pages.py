@@ -21,8 +21,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import machine, weight
+from bench.lib import page_weight
 from bench.run_page import servers
+from trainer.studies import machine
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -88,11 +89,11 @@ def main() -> int:
 
         settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
         settings.ALLOWED_HOSTS = ["*"]
-        from bench.filled import fill
+        from bench.lib.db_fixture import fill
         from tests.webapp.addresses import ADDRESSES, patterns
         from tests.webapp.conftest import People
-        from tests.webapp.world import furnished
-        from trainer.config import RunConfig
+        from tests.webapp.full_site_fixture import furnished
+        from trainer.config.run import RunConfig
         from webapp.runs.models import Run
         from webapp.teams.actions import do_create_team, do_create_user
         from webapp.trajectories.models import Trajectory, Turn
@@ -132,7 +133,7 @@ def main() -> int:
         ]
         live = client.get(f"/runs/{full.slug}/").content
         shared = Client(headers={"host": "localhost"}).get(f"/s/{known['token']}").content
-        loads = {"run page": weight.first_visit(live), "shared player": weight.first_visit(shared)}
+        loads = {"run page": page_weight.first_visit(live), "shared player": page_weight.first_visit(shared)}
     print("| page | small run | p50 | p95 | queries | gzip |\n| --- | ---: | ---: | ---: | ---: | ---: |")
     for one in sorted(answers, key=lambda one: -one.p95):
         odd = "" if one.status == 200 else f" (status {one.status})"
@@ -142,7 +143,7 @@ def main() -> int:
     print(f"\n{len(answers) - len(slow)} of {len(answers)} pages within {AIM:.0f} ms at p95."
           f"{' Slower: ' + ', '.join(slow) if slow else ''}")  # fmt: skip
     for name, parts in loads.items():
-        print(f"{name}: {weight.by_kind(parts)['in all'][1] / 1000:.0f} kB compressed at the first visit")
+        print(f"{name}: {page_weight.by_kind(parts)['in all'][1] / 1000:.0f} kB compressed at the first visit")
     if given.json:
         facts = {"machine": machine.describe(), "pages": [asdict(one) for one in answers]}
         given.json.write_text(json.dumps(facts, indent=2) + "\n")

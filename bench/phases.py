@@ -20,8 +20,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.machine import describe
-from trainer import journal
+from bench.lib.machine import describe
+from trainer.journal import events
 
 PHASES = ("rollout", "update", "checkpoint", "rest")
 MEBIBYTE = 1024
@@ -53,12 +53,12 @@ def read(preset: str, folder: Path, whole: float, peak_mib: float) -> Split:
     tokens: list[int] = []
     evaluations: list[float] = []
     begun = first = None
-    for event in journal.read(folder / journal.FILE_NAME):
+    for event in events.read(folder / events.FILE_NAME):
         if begun is None:
             begun = event.time
-        if first is None and isinstance(event, journal.GroupStarted):
+        if first is None and isinstance(event, events.GroupStarted):
             first = event.time
-        if isinstance(event, journal.Metrics):
+        if isinstance(event, events.Metrics):
             if "time/rollout" in event.values:
                 laps.append(event.values)
                 tokens.append(event.tokens)

@@ -32,14 +32,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `python -m trainer` do
 import torch
 import transformers
 
-from bench import machine
-from bench.peers import NotInstallable
-from bench.rollout_peer import NAME, Vllm
-from bench.rollout_work import Generate, OurSampler, Work, make
-from bench.shapes import SHAPES, build
-from trainer.config import PolicyConfig
-from trainer.policies import load
-from trainer.warmup import SHIPPED
+from bench.lib.peer_envs import NotInstallable
+from bench.lib.random_models import SHAPES, build
+from bench.lib.rollout_peer import NAME, Vllm
+from bench.lib.rollout_workload import Generate, OurSampler, Work, make
+from trainer.config.run import PolicyConfig
+from trainer.paths import POCKET_CHECKPOINT
+from trainer.policy.load import load
+from trainer.studies import machine
 
 OURS, GENERATE = "Echoscope", "transformers generate, reading anew each turn"
 VLLM = f"{NAME}, prefix caching"
@@ -111,7 +111,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds that count; at least five for a figure")
     model = parser.add_mutually_exclusive_group()
     model.add_argument(
-        "--model", type=Path, default=SHIPPED, metavar="FOLDER", help="a checkpoint; pocket if not given"
+        "--model", type=Path, default=POCKET_CHECKPOINT, metavar="FOLDER", help="a checkpoint; pocket if not given"
     )
     model.add_argument("--shape", choices=sorted(SHAPES), help="random weights of a known shape instead")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")

@@ -26,10 +26,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import machine, weight
+from bench.lib import page_weight
+from trainer.studies import machine
 from webapp.services.addresses import free_port
+from webapp.services.child_process import Program, spawn, stop, wait_ready
 from webapp.services.postgres import Postgres
-from webapp.services.program import Program, spawn, stop, wait_ready
 from webapp.services.redis import Redis
 
 if TYPE_CHECKING:
@@ -108,17 +109,17 @@ def played_lines(iterations: int, clock: Callable[[int], float] = evenly) -> Ite
 
     Four iterations are really played; later ones tell the same games again under names of their own.
     """
-    from tests.webapp import played
-    from trainer.config import RunConfig
+    from tests.webapp import recorded_journal
+    from trainer.config.run import RunConfig
 
     config = RunConfig(iterations=iterations + 10)
     config.rollout.groups, config.rollout.group_size = 8, WAVE // 8
     waves = [
-        [event.model_dump(exclude_none=True) for event in played.iteration(config, number, skill=0.3 + 0.15 * number)]
+        [event.model_dump(exclude_none=True) for event in recorded_journal.iteration(config, number, skill=0.3 + 0.15 * number)]
         for number in range(1, min(4, iterations) + 1)
     ]
-    started, half = played.started(config), played.iteration(config, iterations + 1, 0.6, stop_after=2)
-    first = [started.model_dump(exclude_none=True), played.evaluated(0, 0.35).model_dump(exclude_none=True)]
+    started, half = recorded_journal.started(config), recorded_journal.iteration(config, iterations + 1, 0.6, stop_after=2)
+    first = [started.model_dump(exclude_none=True), recorded_journal.evaluated(0, 0.35).model_dump(exclude_none=True)]
     seq = 0
 
     def line(event: dict[str, Any]) -> str:
@@ -131,7 +132,7 @@ def played_lines(iterations: int, clock: Callable[[int], float] = evenly) -> Ite
         for event in waves[(number - 1) % len(waves)]:
             yield line(renamed(event, number))
         if number % 10 == 0:
-            yield line(played.evaluated(number, 0.35 + 0.3 * number / iterations).model_dump(exclude_none=True))
+            yield line(recorded_journal.evaluated(number, 0.35 + 0.3 * number / iterations).model_dump(exclude_none=True))
     for last in half:
         yield line(last.model_dump(exclude_none=True))
 
@@ -154,9 +155,9 @@ def _renamed(key: str, iteration: int) -> str:
 
 def fill(title: str, iterations: int) -> tuple[Run, float]:
     """A running run with that many finished iterations in the database, and how long the ingest took."""
-    from trainer.config import RunConfig
-    from trainer.journal import FILE_NAME
-    from webapp.runs.ingest import Ingest
+    from trainer.config.run import RunConfig
+    from trainer.journal.events import FILE_NAME
+    from webapp.ingest.tailer import Ingest
     from webapp.runs.models import Run
     from webapp.teams.models import Team
 
@@ -254,7 +255,7 @@ def main() -> int:
         peer = Trajectory.objects.filter(run=short).count()
         answers = ask(client, long, short)
         html = client.get(f"/runs/{long.slug}/").content
-        parts = weight.first_visit(html)
+        parts = page_weight.first_visit(html)
         plans = list(explain(client, long)) if options.explain else []
     print(f"{words}\n\n{trajectories:,} trajectories with {turns:,} turns, taken in within {seconds:.0f} s "
           f"({turns / seconds:,.0f} turns a second); the peer has {peer}. Medians of {ROUNDS} requests.\n")  # fmt: skip
@@ -263,7 +264,7 @@ def main() -> int:
         print(f"| {asked.page} | {asked.milliseconds:.1f} ms | {asked.peer_milliseconds:.1f} ms | {asked.ratio:.2f} "
               f"| {asked.queries} | {asked.peer_queries} |")  # fmt: skip
     print("\n| the first visit to the live page loads | as it is | gzip |\n| --- | ---: | ---: |")
-    for kind, (plain, packed) in weight.by_kind(parts).items():
+    for kind, (plain, packed) in page_weight.by_kind(parts).items():
         print(f"| {kind} | {plain / 1000:.1f} kB | {packed / 1000:.1f} kB |")
     print("\n".join(plans))
     if options.json:

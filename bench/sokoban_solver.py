@@ -16,16 +16,16 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench import machine
-from envs.randomness import Draws, Stream
+from envs.sokoban.astar_advisor import BUDGET, Planner, Searcher
 from envs.sokoban.boxoban import Boxoban
-from envs.sokoban.cells import Room
-from envs.sokoban.files import read_levels
+from envs.sokoban.exhaustive import TableSolver
+from envs.sokoban.grid import Room
+from envs.sokoban.level_files import read_levels
 from envs.sokoban.levels import Level
-from envs.sokoban.planner import BUDGET, Planner, Searcher
 from envs.sokoban.rooms import make_room
 from envs.sokoban.solver import MAX_TABLE, State
-from envs.sokoban.table import TableSolver
+from envs.support.rng import Draws, Stream
+from trainer.studies import machine
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "boxoban"
 SECONDS = 1.0

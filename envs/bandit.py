@@ -12,8 +12,8 @@ from gymnasium.error import ResetNeeded
 from pydantic import Field, model_validator
 
 from envs.base import Arm, ArmsBoard, EnvSettings, EnvSpec, Hint, TextEnv
-from envs.randomness import Draws, Stream, dynamics_of
 from envs.spaces import ActionNames, text_space
+from envs.support.rng import Draws, Stream, dynamics_of
 
 HIGH_REWARD = 1.0
 

@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Self, TypeGuard
 from gymnasium.error import ResetNeeded
 from pydantic import Field, model_validator
 
-from envs.arithmetic import ExpressionError, Operators, evaluate, find_expression, signs_reach
 from envs.base import EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv
-from envs.randomness import Draws, Stream
-from envs.records import RecordsError, read_records, stamp
 from envs.spaces import AnyText, text_space
+from envs.support.arithmetic import ExpressionError, Operators, evaluate, find_expression, signs_reach
+from envs.support.json_records import RecordsError, read_records, stamp
+from envs.support.rng import Draws, Stream
 
 RIGHT, WELL_FORMED, WRONG = 1.0, 0.1, 0.0
 """What an answer pays."""

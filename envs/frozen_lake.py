@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, TextEnv
-from envs.randomness import Draws, Stream, dynamics_of
 from envs.spaces import ActionNames, text_space
+from envs.support.rng import Draws, Stream, dynamics_of
 
 ACTIONS = ("Left", "Down", "Right", "Up")
 """In the order of a turn: the neighbours of a direction in this circle are what a slip does instead."""

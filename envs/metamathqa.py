@@ -17,10 +17,10 @@ from gymnasium.error import ResetNeeded
 from pydantic import Field
 
 from envs.base import EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv
-from envs.randomness import Draws, Stream
-from envs.records import RecordsError, read_records, stamp
 from envs.spaces import AnyText
-from envs.word_problems import Question, make_question
+from envs.support.json_records import RecordsError, read_records, stamp
+from envs.support.rng import Draws, Stream
+from envs.support.word_problems import Question, make_question
 
 VARIABLE = "ECHOSCOPE_METAMATH_DATA"
 """Names the file of questions where the settings name none."""

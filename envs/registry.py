@@ -17,15 +17,15 @@ from envs.base import EnvSettings, EnvSpec, TextEnv
 
 GROUP = "echoscope.envs"
 BUILT_IN = {
-    "Sokoban": "envs.sokoban.env:Sokoban",
-    "LargeSokoban": "envs.sokoban.env:LargeSokoban",
-    "SokobanNewVocab": "envs.sokoban.env:SokobanNewVocab",
+    "Sokoban": "envs.sokoban.sokoban_env:Sokoban",
+    "LargeSokoban": "envs.sokoban.sokoban_env:LargeSokoban",
+    "SokobanNewVocab": "envs.sokoban.sokoban_env:SokobanNewVocab",
     "Boxoban": "envs.sokoban.boxoban:Boxoban",
     "FrozenLake": "envs.frozen_lake:FrozenLake",
     "Bandit": "envs.bandit:Bandit",
     "BanditRev": "envs.bandit:BanditRev",
     "BanditTest": "envs.bandit:BanditTest",
-    "WebShop": "envs.webshop.env:WebShop",
+    "WebShop": "envs.webshop.webshop_env:WebShop",
     "Countdown": "envs.countdown:Countdown",
     "MetaMathQA": "envs.metamathqa:MetaMathQA",
 }

@@ -18,10 +18,10 @@ import django
 import pytest
 
 from tests.chromium import browser
-from tests.live import live_stack
+from tests.running_product import live_stack
 from webapp.services.addresses import free_port
+from webapp.services.child_process import Program, spawn, stop, wait_ready
 from webapp.services.postgres import Postgres
-from webapp.services.program import Program, spawn, stop, wait_ready
 from webapp.services.redis import Redis
 
 __all__ = ["browser", "live_stack"]

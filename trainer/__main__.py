@@ -7,6 +7,6 @@ import sys
 # other busy program (the site, a browser) that made rollouts on two cores seven to ten times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from trainer.cli import main
+from trainer.cli.main import main
 
 sys.exit(main())

@@ -1,4 +1,4 @@
-"""The Celery application. Tasks live in the apps; what a worker tells about itself lives in runs/heartbeat.py."""
+"""The Celery application; its tasks are in webapp/worker/tasks.py."""
 
 import os
 
@@ -8,4 +8,4 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
 app = Celery("echoscope")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks()
+app.autodiscover_tasks(["webapp.worker"])

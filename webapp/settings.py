@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from webapp import environment
+from webapp.core import env
 from webapp.operations import logs
 from webapp.services import addresses
 
@@ -17,19 +17,19 @@ EMBEDDED = addresses.environment(ECHOSCOPE_VAR)  # of this folder's own servers,
 DATABASE_URL = os.environ.get("DATABASE_URL") or EMBEDDED.get("DATABASE_URL", "postgresql:///echoscope")
 REDIS_URL = os.environ.get("REDIS_URL") or EMBEDDED.get("REDIS_URL", "redis://127.0.0.1:6379/0")
 
-DEBUG = environment.switch("ECHOSCOPE_DEBUG", default=False)
-SECRET_KEY = os.environ.get("ECHOSCOPE_SECRET_KEY") or environment.secret_key(ECHOSCOPE_VAR / "secret_key")
-ALLOWED_HOSTS = environment.words("ECHOSCOPE_HOSTS", "localhost,127.0.0.1,[::1]")
-CSRF_TRUSTED_ORIGINS = environment.words("ECHOSCOPE_ORIGINS", "")
+DEBUG = env.switch("ECHOSCOPE_DEBUG", default=False)
+SECRET_KEY = os.environ.get("ECHOSCOPE_SECRET_KEY") or env.secret_key(ECHOSCOPE_VAR / "secret_key")
+ALLOWED_HOSTS = env.words("ECHOSCOPE_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env.words("ECHOSCOPE_ORIGINS", "")
 ECHOSCOPE_URL = os.environ.get("ECHOSCOPE_URL") or next(iter(CSRF_TRUSTED_ORIGINS), "http://localhost:8000")
 """Where people reach the site: for addresses in e-mails and alerts, which no request leads to."""
-ECHOSCOPE_ALERT_PRIVATE_HOSTS = environment.words("ECHOSCOPE_ALERT_PRIVATE_HOSTS", "")
+ECHOSCOPE_ALERT_PRIVATE_HOSTS = env.words("ECHOSCOPE_ALERT_PRIVATE_HOSTS", "")
 """Hosts in private networks that alerts may be sent to; * for all of them."""
 
-ECHOSCOPE_HOSTED_URLS = environment.words("ECHOSCOPE_HOSTED_URLS", "")
-"""Endpoints that runs of this site may ask, each with the variable of its key: webapp/runs/hosted.py reads them."""
+ECHOSCOPE_HOSTED_URLS = env.words("ECHOSCOPE_HOSTED_URLS", "")
+"""Endpoints that runs of this site may ask, each with the variable of its key: webapp/runs/launch/hosted_endpoints.py reads them."""
 
-if environment.switch("ECHOSCOPE_HTTPS", default=False):
+if env.switch("ECHOSCOPE_HTTPS", default=False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
     SESSION_COOKIE_SECURE = True
@@ -65,7 +65,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "webapp.operations.requests.observe",
     "django.middleware.security.SecurityMiddleware",
-    "webapp.security.content_security_policy",
+    "webapp.core.csp.content_security_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -95,9 +95,9 @@ TEMPLATES = [
 ]
 
 DATABASES = {
-    "default": environment.database(DATABASE_URL) | {"CONN_HEALTH_CHECKS": True},
+    "default": env.database(DATABASE_URL) | {"CONN_HEALTH_CHECKS": True},
 }
-if environment.switch("ECHOSCOPE_DB_POOL", default=False):  # asgi.py turns it on; a worker forks, no pool survives that
+if env.switch("ECHOSCOPE_DB_POOL", default=False):  # asgi.py turns it on; a worker forks, no pool survives that
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 16, "timeout": 10}
 else:
     DATABASES["default"]["CONN_MAX_AGE"] = 600
@@ -118,7 +118,7 @@ AUTHENTICATION_BACKENDS = [
 
 ECHOSCOPE_MAIL = bool(os.environ.get("ECHOSCOPE_EMAIL_URL"))
 """Whether mail leaves this site; otherwise it is written to the log, and pages say so."""
-MAIL = environment.mail(os.environ.get("ECHOSCOPE_EMAIL_URL", ""))
+MAIL = env.mail(os.environ.get("ECHOSCOPE_EMAIL_URL", ""))
 EMAIL_BACKEND, EMAIL_HOST, EMAIL_PORT = MAIL.backend, MAIL.host, MAIL.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = MAIL.user, MAIL.password
 EMAIL_USE_TLS, EMAIL_USE_SSL, EMAIL_TIMEOUT = MAIL.starttls, MAIL.tls, 15
@@ -133,10 +133,10 @@ ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
 ACCOUNT_EMAIL_SUBJECT_PREFIX = "Echoscope: "
 ACCOUNT_SESSION_REMEMBER = True
 SOCIALACCOUNT_ADAPTER = "webapp.teams.adapters.SocialAdapter"
-SOCIALACCOUNT_PROVIDERS = environment.openid("ECHOSCOPE_OIDC")
+SOCIALACCOUNT_PROVIDERS = env.openid("ECHOSCOPE_OIDC")
 SOCIALACCOUNT_OPENID_CONNECT_URL_PREFIX = ""
 SOCIALACCOUNT_LOGIN_ON_GET = True  # a link: the policy of our pages lets no form lead to another site
-SOCIALACCOUNT_EMAIL_AUTHENTICATION = environment.switch("ECHOSCOPE_OIDC_TRUST_EMAIL", default=False)
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = env.switch("ECHOSCOPE_OIDC_TRUST_EMAIL", default=False)
 SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = SOCIALACCOUNT_EMAIL_AUTHENTICATION
 
 LANGUAGE_CODE = "en"
@@ -152,7 +152,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
 }
 
-if COPIES := environment.storage("ECHOSCOPE_STORAGE"):  # of runs, for workers that share no disk
+if COPIES := env.storage("ECHOSCOPE_STORAGE"):  # of runs, for workers that share no disk
     STORAGES["runs"] = COPIES
 
 CHANNEL_LAYERS = {
@@ -162,7 +162,7 @@ CHANNEL_LAYERS = {
     },
 }
 
-CELERY_BROKER_URL = environment.broker(REDIS_URL)
+CELERY_BROKER_URL = env.broker(REDIS_URL)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "global_keyprefix": "echoscope:"}
 CELERY_TASK_DEFAULT_QUEUE = "training"

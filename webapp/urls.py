@@ -3,17 +3,17 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from webapp.services.welcome import welcome
+from webapp.services.first_login import welcome
 
 urlpatterns = [
     path("welcome/<int:user_id>/<str:token>", welcome, name="welcome"),
     path("admin/", admin.site.urls),
     path("", include("webapp.operations.urls")),
-    path("", include("webapp.teams.urls")),
+    path("", include("webapp.pages.teams.urls")),
     path("", include("webapp.alerts.urls")),
-    path("", include("webapp.annotations.urls")),
+    path("", include("webapp.pages.trajectories.annotation_urls")),
     path("api/", include("webapp.api.urls")),
-    path("", include("webapp.runs.urls")),
-    path("", include("webapp.play.urls")),
-    path("", include("webapp.trajectories.urls")),
+    path("", include("webapp.pages.runs.urls")),
+    path("", include("webapp.pages.play.urls")),
+    path("", include("webapp.pages.trajectories.urls")),
 ]

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Self
 from pydantic import Field
 
 from envs.base import EnvSettings
-from envs.randomness import Draws, Stream
-from envs.sokoban.env import Sokoban, SokobanSettings
-from envs.sokoban.files import find_levels, fingerprint
+from envs.sokoban.level_files import find_levels, fingerprint
 from envs.sokoban.levels import Level
+from envs.sokoban.sokoban_env import Sokoban, SokobanSettings
+from envs.support.rng import Draws, Stream
 
 VARIABLE = "ECHOSCOPE_BOXOBAN_LEVELS"
 """Environment variable naming the file or folder of levels where the setting `path` is empty."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 
-from envs.randomness import Draws
-from envs.sokoban.cells import Room
+from envs.sokoban.grid import Room
 from envs.sokoban.levels import Level
 from envs.sokoban.solver import ACTIONS, MAX_TABLE, State, layers, move, steps, walks
+from envs.support.rng import Draws
 
 _ATTEMPTS = 2000
 _TRIES_PER_LENGTH = 20
@@ -117,7 +117,7 @@ def _layer(size: int, floor: frozenset[int], targets: frozenset[int], wanted: in
 
 def _layer_of_table(size: int, floor: frozenset[int], targets: frozenset[int], wanted: int) -> list[State]:
     """The same for rooms of more states; none where they are too many, so that another room is dug."""
-    from envs.sokoban.table import RoomTable
+    from envs.sokoban.exhaustive import RoomTable
 
     room = Room(size, floor, targets)
     if room.positions(len(targets)) > MAX_TABLE:
@@ -137,7 +137,7 @@ def _pull(
     draws: Draws, size: int, floor: frozenset[int], targets: frozenset[int], shortest: int, longest: int, wanted: int
 ) -> State | None:
     """A position on A*'s plan for boxes pulled about at random: the one whose rest is nearest to `wanted` actions."""
-    from envs.sokoban.planner import Planner, Searcher
+    from envs.sokoban.astar_advisor import Planner, Searcher
 
     room = Room(size, floor, targets)
     state = _pulled(draws, room, longest)

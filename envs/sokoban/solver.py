@@ -18,8 +18,8 @@ from envs.sokoban.deadlocks import Deadlocks
 from envs.sokoban.levels import Level
 
 if TYPE_CHECKING:
-    from envs.sokoban.cells import Room
-    from envs.sokoban.planner import Searcher
+    from envs.sokoban.astar_advisor import Searcher
+    from envs.sokoban.grid import Room
 
 State = tuple[int, tuple[int, ...]]
 
@@ -192,14 +192,14 @@ def _solver(width: int, floor: frozenset[int], targets: frozenset[int], max_stat
 
 @lru_cache(maxsize=16)
 def _table(room: Room) -> Advisor:
-    from envs.sokoban.table import TableSolver
+    from envs.sokoban.exhaustive import TableSolver
 
     return TableSolver(room)
 
 
 @lru_cache(maxsize=16)
 def _searcher(room: Room) -> Searcher:
-    from envs.sokoban.planner import Searcher
+    from envs.sokoban.astar_advisor import Searcher
 
     return Searcher(room)
 
@@ -213,8 +213,8 @@ def solver_of(level: Level, max_states: int = MAX_STATES, max_table: int = MAX_T
     """
     if len(level.floor) * comb(len(level.floor), len(level.boxes)) <= max_states:
         return _solver(level.width, level.floor, level.targets, max_states)
-    from envs.sokoban.cells import Room
-    from envs.sokoban.planner import Planner
+    from envs.sokoban.astar_advisor import Planner
+    from envs.sokoban.grid import Room
 
     room = Room(level.width, level.floor, level.targets)
     return _table(room) if room.positions(len(level.boxes)) <= max_table else Planner(_searcher(room))

@@ -1,7 +1,7 @@
 """Many environments of one kind stepped together: array engines, and a loop for worlds without one."""
 
-from envs.vector.base import BatchEnv, BatchTurn, group_seeds
-from envs.vector.engines import make_batch
+from envs.vector.batch_env import BatchEnv, BatchTurn, group_seeds
+from envs.vector.batch_registry import make_batch
 from envs.vector.gymnasium_env import TextVectorEnv
 
 __all__ = ["BatchEnv", "BatchTurn", "TextVectorEnv", "group_seeds", "make_batch"]

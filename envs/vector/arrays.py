@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.base import EnvSettings, TextEnv
-from envs.vector.base import BatchEnv, BatchTurn, Flags, Rows, Turns, as_lists
+from envs.vector.batch_env import BatchEnv, BatchTurn, Flags, Rows, Turns, as_lists
 
 UNKNOWN = -1
 """Code of an action that the environment does not have."""

@@ -14,8 +14,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from envs.vector.base import Rows, group_seeds
-from envs.vector.engines import make_batch
+from envs.vector.batch_env import Rows, group_seeds
+from envs.vector.batch_registry import make_batch
 
 Texts = tuple[str, ...]
 Infos = dict[str, Any]

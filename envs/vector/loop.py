@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from envs.base import EnvSettings, TextEnv
-from envs.vector.base import BatchEnv, BatchTurn, Options, Rows, Turns, as_lists
+from envs.vector.batch_env import BatchEnv, BatchTurn, Options, Rows, Turns, as_lists
 
 
 class LoopBatch(BatchEnv):

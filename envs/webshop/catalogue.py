@@ -14,8 +14,8 @@ from itertools import accumulate
 from random import Random
 from typing import Any, Literal
 
-from envs.randomness import Draws, Stream
-from envs.webshop.search import Index
+from envs.support.rng import Draws, Stream
+from envs.webshop.product_search import Index
 
 Split = Literal["train", "validation", "test"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from envs.randomness import Draws, Stream
+from envs.support.rng import Draws, Stream
 from envs.webshop.catalogue import Catalogue, Product, Request
 
 SEED = 20_261_121

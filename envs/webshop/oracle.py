@@ -12,7 +12,7 @@ from envs.base import Hint
 from envs.webshop import pages, reward
 from envs.webshop.catalogue import Catalogue, Goal
 from envs.webshop.pages import PER_PAGE, Place
-from envs.webshop.search import words
+from envs.webshop.product_search import words
 
 _UNREACHABLE = 10**6
 

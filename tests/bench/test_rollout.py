@@ -4,17 +4,18 @@ import itertools
 
 import pytest
 
-from bench import rollout, rollout_work, shapes
+from bench import rollout
+from bench.lib import random_models, rollout_workload
 
 
 @pytest.fixture(scope="module")
 def model():
-    return shapes.build("tiny")
+    return random_models.build("tiny")
 
 
 @pytest.fixture(scope="module")
 def work():
-    return rollout_work.make(rows=6, turns=3, group=3, vocabulary=300, lengths=(2, 7))
+    return rollout_workload.make(rows=6, turns=3, group=3, vocabulary=300, lengths=(2, 7))
 
 
 def recorded(model, play, work):
@@ -32,21 +33,21 @@ def recorded(model, play, work):
 
 def test_groups_share_their_first_prompt_and_all_prompts_begin_with_the_instruction(work):
     assert work.firsts[0] == work.firsts[1] == work.firsts[2] != work.firsts[3]
-    assert len({tuple(first[: rollout_work.INSTRUCTION]) for first in work.firsts}) == 1
-    assert {len(seen) for row in work.observations for seen in row} == {rollout_work.OBSERVATION}
+    assert len({tuple(first[: rollout_workload.INSTRUCTION]) for first in work.firsts}) == 1
+    assert {len(seen) for row in work.observations for seen in row} == {rollout_workload.OBSERVATION}
     assert len({length for row in work.lengths for length in row}) > 2
     assert work.context == max(
-        rollout_work.FIRST + 2 * rollout_work.OBSERVATION + sum(lengths) for lengths in work.lengths
+        rollout_workload.FIRST + 2 * rollout_workload.OBSERVATION + sum(lengths) for lengths in work.lengths
     )
 
 
 def test_ours_reads_every_token_once_and_generate_all_of_them_in_every_turn(model, work):
-    ours = recorded(model, rollout_work.OurSampler(model).play, work)
-    theirs = recorded(model, rollout_work.Generate(model).play, work)
-    assert max(width for _, width in ours[3:]) == rollout_work.OBSERVATION + 1
+    ours = recorded(model, rollout_workload.OurSampler(model).play, work)
+    theirs = recorded(model, rollout_workload.Generate(model).play, work)
+    assert max(width for _, width in ours[3:]) == rollout_workload.OBSERVATION + 1
     firsts = [width for (_, before), (_, width) in itertools.pairwise([(0, 1), *theirs]) if width > 1 and before == 1]
-    assert firsts[0] == rollout_work.FIRST
-    assert firsts[2] > rollout_work.FIRST + 2 * rollout_work.OBSERVATION
+    assert firsts[0] == rollout_workload.FIRST
+    assert firsts[2] > rollout_workload.FIRST + 2 * rollout_workload.OBSERVATION
 
 
 def test_ratios_are_medians_over_rounds_without_the_first_and_named_missed_below_the_aim(work):

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from bench import plain_worker, recorded
-from bench.our_worker import Ours, batch, settings
-from bench.shapes import SHAPES, build, outline, step_flops
-from trainer import warmup
+from bench.lib import plain_worker, recorded_dialogues
+from bench.lib.our_worker import Ours, batch, settings
+from bench.lib.random_models import SHAPES, build, outline, step_flops
+from trainer.paths import POCKET_CHECKPOINT
 
 
-def dialogues(made: str) -> list[recorded.Dialogue]:
-    return getattr(recorded, made)(8, 12, 8, SHAPES["tiny"]["vocab_size"])
+def dialogues(made: str) -> list[recorded_dialogues.Dialogue]:
+    return getattr(recorded_dialogues, made)(8, 12, 8, SHAPES["tiny"]["vocab_size"])
 
 
 @pytest.mark.parametrize("made", ["even", "ragged"])
@@ -48,12 +48,12 @@ def test_recorded_log_probabilities_stand_on_sampled_tokens_alone() -> None:
 
 
 def test_dialogues_of_a_group_share_their_prompt_and_come_out_of_their_file_unchanged(tmp_path) -> None:
-    made = recorded.ragged(16, 30, 12, 100)
+    made = recorded_dialogues.ragged(16, 30, 12, 100)
     assert len({tuple(dialogue.prompt) for dialogue in made[:8]}) == 1
     assert made[0].prompt != made[8].prompt
     assert all(len(dialogue.sampled) == len(dialogue.rest) and dialogue.trained for dialogue in made)
-    recorded.save(made, tmp_path / "work.json")
-    assert recorded.load(tmp_path / "work.json") == made
+    recorded_dialogues.save(made, tmp_path / "work.json")
+    assert recorded_dialogues.load(tmp_path / "work.json") == made
 
 
 def test_operations_of_a_step_are_what_pytorch_counts() -> None:
@@ -77,5 +77,5 @@ def test_the_half_billion_shape_has_as_many_weights_as_the_model_it_is_named_aft
 def test_the_pocket_shape_is_that_of_the_pocket_policy() -> None:
     from transformers import AutoConfig
 
-    shipped = AutoConfig.from_pretrained(warmup.SHIPPED)
+    shipped = AutoConfig.from_pretrained(POCKET_CHECKPOINT)
     assert {name: getattr(shipped, name) for name in SHAPES["pocket"]} == SHAPES["pocket"]

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
 
 from tests.browser.launching import launch
-from tests.live import LiveStack
-from trainer.warmup import SHIPPED
+from tests.running_product import LiveStack
+from trainer.paths import POCKET_CHECKPOINT
 
 PATIENCE = 120_000
 CUT = ("htmx:sendError", "htmx:afterRequest")
@@ -88,7 +88,7 @@ def played(browser: Browser, live_stack: LiveStack) -> str:
     page = browser.new_context(base_url=live_stack.url).new_page()
     page.set_default_timeout(PATIENCE)
     sign_in(page, live_stack)
-    path = urlsplit(launch(page, **{"policy.model": str(SHIPPED)})).path
+    path = urlsplit(launch(page, **{"policy.model": str(POCKET_CHECKPOINT)})).path
     expect(page.locator(".state").first).to_have_attribute("data-state", "finished")
     page.context.close()
     return path

@@ -11,15 +11,15 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import PATIENCE, sign_in
-from tests.live import LiveStack
+from tests.running_product import LiveStack
 
 expect.set_options(timeout=PATIENCE)
 pytestmark = pytest.mark.browser
 
 PLAYED = """
     from tests.webapp import played
-    from trainer.config import RunConfig
-    from webapp.runs.ingest import Ingest
+    from trainer.config.run import RunConfig
+    from webapp.ingest.tailer import Ingest
     from webapp.runs.models import Run
     from webapp.teams.actions import do_create_user, do_set_role
     from webapp.teams.models import Membership, Team

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.live import LiveStack
-from tests.webapp import played
-from trainer.config import RunConfig
+from tests.running_product import LiveStack
+from tests.webapp import recorded_journal
+from trainer.config.run import RunConfig
 
 pytestmark = pytest.mark.browser
 
@@ -20,7 +20,7 @@ def imported(stack: LiveStack, folder: Path, title: str) -> str:
     """A run of twelve iterations that was played elsewhere; its slug."""
     config = RunConfig(iterations=12)
     config.rollout.groups, config.rollout.group_size = 2, 2
-    played.write(folder, config, 12)
+    recorded_journal.write(folder, config, 12)
     said = stack.manage("import_journal", str(folder), "--title", title, "--user", stack.username)
     found = re.search(r"/runs/([-\w]+)/", said)
     assert found, said

@@ -11,12 +11,12 @@ import pytest
 from playwright.sync_api import Browser, expect
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests import live
+from tests import running_product
 from tests.browser.conftest import PATIENCE, sign_in
 from tests.browser.launching import SMALL
 from tests.envs.plugins import install_example
-from tests.live import LiveStack
-from trainer.warmup import SHIPPED
+from tests.running_product import LiveStack
+from trainer.paths import POCKET_CHECKPOINT
 
 expect.set_options(timeout=PATIENCE)
 pytestmark = pytest.mark.browser
@@ -36,9 +36,9 @@ def world(tmp_path: Path) -> Path:
 @pytest.fixture
 def stack(world: Path, tmp_path: Path) -> Iterator[LiveStack]:
     """A running Echoscope beside which that package is installed."""
-    stack = live.start(tmp_path / "home", extra={"PYTHONPATH": str(world.parent)})
+    stack = running_product.start(tmp_path / "home", extra={"PYTHONPATH": str(world.parent)})
     yield stack
-    live.stop(stack)
+    running_product.stop(stack)
 
 
 def test_a_world_of_ones_own_fails_with_its_reason_is_mended_and_its_policy_taken_away(
@@ -56,7 +56,7 @@ def test_a_world_of_ones_own_fails_with_its_reason_is_mended_and_its_policy_take
     page.goto("/runs/new")
     page.locator('[name="environment.name"]').select_option("KeyDoor")
     expect(page.locator("#environment-settings")).to_contain_text("lava", ignore_case=True)
-    for name, value in (SMALL | {"name": "Keys", "policy.model": str(SHIPPED)}).items():
+    for name, value in (SMALL | {"name": "Keys", "policy.model": str(POCKET_CHECKPOINT)}).items():
         page.locator(f'[name="{name}"]').fill(value)
     page.get_by_role("button", name="Launch", exact=True).click()
     page.wait_for_url(re.compile(r"/runs/(?!new)\w+/$"))

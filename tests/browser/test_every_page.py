@@ -17,7 +17,7 @@ from pytest_django import Settings
 from tests.browser.served import ORIGIN, serve
 from tests.webapp.addresses import ADDRESSES, patterns
 from tests.webapp.conftest import People, people, run
-from tests.webapp.world import World, furnished
+from tests.webapp.full_site_fixture import World, furnished
 from webapp.runs.models import Run
 from webapp.settings import ROOT
 

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.live import LiveStack
+from tests.running_product import LiveStack
 
 pytestmark = pytest.mark.browser
 PATIENCE = 60_000
 expect.set_options(timeout=PATIENCE)
 
 SET_UP = """
-from tests.webapp.trajectories.scripted import story, tell
-from trainer.config import RunConfig
+from tests.webapp.explorer.scripted_run import story, tell
+from trainer.config.run import RunConfig
 from webapp.runs.models import Run
 from webapp.teams.models import Team
 config = RunConfig(iterations=8).model_dump(mode="json")
@@ -24,7 +24,7 @@ tell(run, story()[:-40])
 print("slug=" + run.slug)
 """
 GO_ON = """
-from tests.webapp.trajectories.scripted import story, tell
+from tests.webapp.explorer.scripted_run import story, tell
 from webapp.runs.models import Run
 tell(Run.objects.get(slug="{slug}"), story()[-40:])
 """

@@ -36,7 +36,7 @@ def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     styles = "".join(f'<link rel="stylesheet" href="/static/css/{name}.css">' for name in ("base", "player"))
     text = f"""<!doctype html><html><head>{styles}</head><body><div class="board" style="width: 300px"></div>
     <script type="module">
-    import {{ BoardView }} from "/static/js/board.js";
+    import {{ BoardView }} from "/static/js/board/board.js";
     window.view = new BoardView(document.querySelector(".board"));
     </script></body></html>"""
 

@@ -10,8 +10,8 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import PATIENCE
 from tests.browser.launching import launch
-from tests.live import LiveStack
-from trainer.warmup import SHIPPED
+from tests.running_product import LiveStack
+from trainer.paths import POCKET_CHECKPOINT
 
 expect.set_options(timeout=PATIENCE)
 
@@ -93,7 +93,7 @@ def a_trajectory(page: Page, run: str) -> str:
 
 def test_the_run_page_catches_up_after_the_connection_broke(signed_in: Callable[..., Page]) -> None:
     page = signed_in()
-    launch(page, iterations="60", **{"policy.model": str(SHIPPED)})
+    launch(page, iterations="60", **{"policy.model": str(POCKET_CHECKPOINT)})
     expect(page.locator("[data-stage] .turn").first).to_be_visible()
     before = page.locator("[data-phase]").inner_text()
     page.evaluate("window.loaded = 'once'")

@@ -50,7 +50,7 @@ def document(trajectory: dict[str, Any]) -> str:
     data = json.dumps(trajectory).replace("<", "\\u003c")
     return f"""<!doctype html><html class="js"><head><meta name="viewport" content="width=device-width">{styles}</head>
     <body><main class="page">{markup}</main><script type="module">
-    import {{ Player }} from "/static/js/player.js";
+    import {{ Player }} from "/static/js/player/player.js";
     window.player = new Player(document.querySelector("[data-player]"));
     window.player.load({data});
     </script></body></html>"""

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.live import LiveStack
-from tests.webapp import played
-from trainer.config import RunConfig
+from tests.running_product import LiveStack
+from tests.webapp import recorded_journal
+from trainer.config.run import RunConfig
 
 pytestmark = pytest.mark.browser
 
@@ -24,7 +24,7 @@ def run(live_stack: LiveStack, tmp_path: Path) -> str:
     """The path of a run with two iterations of Sokoban."""
     config = RunConfig(iterations=2)
     config.rollout.groups = config.rollout.group_size = 2
-    told = live_stack.manage("import_journal", str(played.write(tmp_path / "journal", config, 2)))
+    told = live_stack.manage("import_journal", str(recorded_journal.write(tmp_path / "journal", config, 2)))
     found = re.search(r"/runs/\w+/", told)
     assert found is not None, told
     return found[0]

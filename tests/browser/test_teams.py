@@ -10,13 +10,13 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import PATIENCE
-from tests.live import LiveStack
+from tests.running_product import LiveStack
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=PATIENCE)
 
 MAKE_A_RUN = """
-from trainer.config import RunConfig
+from trainer.config.run import RunConfig
 from webapp.runs.models import Run
 from webapp.teams.models import Team
 team = Team.objects.order_by("pk").first()

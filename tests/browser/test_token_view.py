@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from pytest_django import Settings
 
 from tests.webapp.conftest import people, run
-from tests.webapp.pages import Visitors, play, who
+from tests.webapp.page_requests import Visitors, play, who
 from webapp.runs.models import Run
 from webapp.settings import ROOT
 from webapp.trajectories.actions import do_share_trajectory

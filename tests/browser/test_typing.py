@@ -8,8 +8,8 @@ from itertools import pairwise
 from playwright.sync_api import Page, expect
 
 from tests.browser.launching import launch
-from tests.live import wait_for
-from trainer.warmup import SHIPPED
+from tests.running_product import wait_for
+from trainer.paths import POCKET_CHECKPOINT
 
 NOTE = """() => {
     window.typed = new Map();
@@ -25,7 +25,7 @@ NOTE = """() => {
 
 def test_a_thought_is_typed_while_it_is_written(signed_in: Callable[..., Page]) -> None:
     page = signed_in()
-    launch(page, iterations="60", **{"policy.model": str(SHIPPED), "rollout.groups": "8", "rollout.group_size": "8"})
+    launch(page, iterations="60", **{"policy.model": str(POCKET_CHECKPOINT), "rollout.groups": "8", "rollout.group_size": "8"})
     page.evaluate(NOTE)
     texts = wait_for(lambda: page.evaluate("[...typed.values()].find((texts) => texts.length >= 3)"), "a thought")
     for earlier, later in pairwise(texts):

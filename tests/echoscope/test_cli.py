@@ -10,8 +10,8 @@ import pytest
 from pytest_django.live_server_helper import LiveServer
 
 from echoscope.cli import main
-from tests.webapp.pages import play
-from tests.webapp.runs import script
+from tests.webapp import journal_builder
+from tests.webapp.page_requests import play
 from webapp.runs.models import Run
 from webapp.trajectories.models import ShareLink, Trajectory
 
@@ -64,7 +64,7 @@ def test_without_a_site_or_a_token_it_says_what_to_set(
 
 
 def test_a_journal_is_pushed(shell: Any, tmp_path: Path) -> None:
-    script.write(tmp_path, *script.whole_run(1))
+    journal_builder.write(tmp_path, *journal_builder.whole_run(1))
     status, out, _ = shell("push", str(tmp_path), "--title", "Far away")
     assert (status, "Far away: finished, iteration 1 of 4" in out) == (0, True)
 

@@ -15,7 +15,7 @@ from pytest_django.live_server_helper import LiveServer
 from echoscope.client import Client
 from echoscope.errors import Conflict, Forbidden, Invalid, NotAuthenticated, NotFound, ServerError, Unreachable
 from tests.webapp.conftest import People
-from tests.webapp.pages import play
+from tests.webapp.page_requests import play
 from webapp.api.site import api
 from webapp.runs.models import Run
 from webapp.services.addresses import free_port

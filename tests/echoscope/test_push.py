@@ -11,22 +11,22 @@ from pytest_django.live_server_helper import LiveServer
 from echoscope import journal as sending
 from echoscope.client import Client
 from echoscope.errors import EchoscopeError
-from tests.webapp.runs import script
-from trainer import journal
+from tests.webapp import journal_builder
+from trainer.journal import events
 from webapp.runs.models import Run
 from webapp.trajectories.models import Turn
 
 
-def first() -> list[journal.Event]:
-    return [script.started(), *script.iteration(1)]
+def first() -> list[events.Event]:
+    return [journal_builder.started(), *journal_builder.iteration(1)]
 
 
-def second() -> list[journal.Event]:
-    return list(script.iteration(2))
+def second() -> list[events.Event]:
+    return list(journal_builder.iteration(2))
 
 
-def end() -> list[journal.Event]:
-    return [journal.RunFinished(reason="completed", iteration=2, message="Done.")]
+def end() -> list[events.Event]:
+    return [events.RunFinished(reason="completed", iteration=2, message="Done.")]
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +36,10 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_journal_is_sent_whole_and_again_adds_only_what_is_new(client: Client, tmp_path: Path) -> None:
-    path = script.write(tmp_path, *first())
+    path = journal_builder.write(tmp_path, *first())
     run = client.push_journal(tmp_path, title="Cluster")
     assert (run.title, run.state, run.journal.offset) == ("Cluster", "stopped", path.stat().st_size)
-    script.write(tmp_path, *second(), *end())
+    journal_builder.write(tmp_path, *second(), *end())
     again = client.push_journal(path)
     assert (again.slug, again.state, again.journal.offset) == (run.slug, "finished", path.stat().st_size)
     assert Turn.objects.filter(trajectory__run__slug=run.slug).count() == 16
@@ -55,15 +55,15 @@ def followed(live_server: LiveServer, secret: str, steps: list[Callable[[], obje
 def test_a_growing_journal_is_followed_to_the_end_of_its_run(
     live_server: LiveServer, secret: str, client: Client, tmp_path: Path
 ) -> None:
-    path = script.write(tmp_path)  # empty as yet
+    path = journal_builder.write(tmp_path)  # empty as yet
     states: list[str] = []
 
     def see() -> None:
         states.append(next(client.runs()).state)
 
     steps: list[Callable[[], object]] = [
-        lambda: script.write(tmp_path, *first()), see, lambda: script.write(tmp_path, *second()), see,
-        lambda: script.write(tmp_path, *end()),
+        lambda: journal_builder.write(tmp_path, *first()), see, lambda: journal_builder.write(tmp_path, *second()), see,
+        lambda: journal_builder.write(tmp_path, *end()),
     ]  # fmt: skip
     run = followed(live_server, secret, steps).push_journal(tmp_path, follow=True)
     assert (run.state, run.iteration, states) == ("finished", 2, ["running", "running"])
@@ -74,7 +74,7 @@ def test_a_growing_journal_is_followed_to_the_end_of_its_run(
 def test_ctrl_c_ends_following_and_the_run_counts_as_stopped(
     live_server: LiveServer, secret: str, client: Client, tmp_path: Path
 ) -> None:
-    script.write(tmp_path, *first())
+    journal_builder.write(tmp_path, *first())
 
     def interrupt() -> None:
         assert next(client.runs()).state == "running"
@@ -86,7 +86,7 @@ def test_ctrl_c_ends_following_and_the_run_counts_as_stopped(
 
 
 def test_a_sender_that_was_behind_goes_on_where_the_site_is(client: Client, tmp_path: Path) -> None:
-    path = script.write(tmp_path, *first(), *second(), *end())
+    path = journal_builder.write(tmp_path, *first(), *second(), *end())
     lines = path.read_bytes().splitlines(keepends=True)
     early = b"".join(lines[:3])
     known = client.import_journal(early, packed=False, key="k", growing=True)
@@ -100,10 +100,10 @@ def test_a_sender_that_was_behind_goes_on_where_the_site_is(client: Client, tmp_
 
 
 def test_another_journal_in_the_same_folder_becomes_another_run(client: Client, tmp_path: Path) -> None:
-    path = script.write(tmp_path, *first())
+    path = journal_builder.write(tmp_path, *first())
     before = client.push_journal(tmp_path)
     path.unlink()
-    script.write(tmp_path, script.started().model_copy(update={"title": "Another"}), *script.iteration(1))
+    journal_builder.write(tmp_path, journal_builder.started().model_copy(update={"title": "Another"}), *journal_builder.iteration(1))
     after = client.push_journal(tmp_path)
     assert (after.slug != before.slug, after.title) == (True, "Another")
     path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
@@ -112,7 +112,7 @@ def test_another_journal_in_the_same_folder_becomes_another_run(client: Client, 
 
 
 def test_a_line_that_cannot_be_read_is_told_and_can_be_left_out(client: Client, tmp_path: Path) -> None:
-    path = script.write(tmp_path, *first(), *second())
+    path = journal_builder.write(tmp_path, *first(), *second())
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:-1], b"?\n"]))
     with pytest.raises(EchoscopeError, match=f"line {len(lines)} is not an event"):

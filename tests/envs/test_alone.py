@@ -30,7 +30,7 @@ PLAY = """
             env.board(), env.render()
             if terminated or truncated:
                 break
-    from envs.guarded import Guard
+    from envs.sandbox.client import Guard
     guard = Guard("WebShop")
     guard.make().reset(seed=1)
     guard.close()

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from envs.arithmetic import signs_reach
 from envs.countdown import MAX_NUMBERS, Countdown, Problem, read_problems
-from envs.records import RecordsError
+from envs.support.arithmetic import signs_reach
+from envs.support.json_records import RecordsError
 
 
 def asked(nums, target):

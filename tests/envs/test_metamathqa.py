@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from envs import metamathqa
 from envs.metamathqa import MetaMathQA, extract_answer, read_questions, same_answer
-from envs.records import RecordsError
+from envs.support.json_records import RecordsError
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import envs
-from envs.guarded import Guard
+from envs.sandbox.client import Guard
 from tests.envs.plugins import EXAMPLE, importable, install_example
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainer import advantages, filtering, losses, rewards
+from trainer.algorithms import advantages, group_filter, losses, rewards
 
 VARIABLE = "ECHOSCOPE_GOLDEN_ALGORITHMS"
 DEFAULT = Path(__file__).parents[3] / "shared" / "golden" / "algorithms.json"
@@ -190,7 +190,7 @@ def rollout_filter(inputs: Case, params: Case, expected: Case) -> None:
     by_group = [inputs["scores"][g * size : (g + 1) * size] for g in range(groups)]
     ratio, method = params["rollout_filter_ratio"], params["rollout_filter_type"]
     count = int(ratio * groups)  # the reference rounds down
-    found = filtering.keep_groups(by_group, method, ratio, drop_zero_std=False, count=count)
+    found = group_filter.keep_groups(by_group, method, ratio, drop_zero_std=False, count=count)
     kept = [g for g, stays in enumerate(found.kept) if stays]
     assert kept == expected["kept_groups"]
     assert [g * size + i for g in kept for i in range(size)] == expected["kept_indices"]

@@ -10,10 +10,10 @@ import pytest
 import envs
 from envs import frozen_lake
 from tests.trainer import tiny
-from trainer.config import RunConfig
-from trainer.dialogue import ACTION_SEPARATOR, ANSWER, THINK, ChatFormat, parse_response
-from trainer.evaluation import plans
-from trainer.rewards import format_term
+from trainer.algorithms.rewards import format_term
+from trainer.config.run import RunConfig
+from trainer.evaluation.suite_runner import plans
+from trainer.policy.chat_format import ACTION_SEPARATOR, ANSWER, THINK, ChatFormat, parse_response
 from trainer.seeds import Purpose, derive
 
 VARIABLE = "ECHOSCOPE_GOLDEN_ENVIRONMENTS"

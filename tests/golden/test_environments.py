@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import envs
-from envs import arithmetic, frozen_lake, metamathqa
+from envs import frozen_lake, metamathqa
 from envs.sokoban import levels
+from envs.support import arithmetic
 from envs.webshop import catalogue, generated
 from envs.webshop.reward import ALIKE, score
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from django.urls import resolve
 
-from webapp.runs.supervisor import Pace
 from webapp.services.addresses import ROOT
+from webapp.worker.supervisor import Pace
 
 FOLDER = ROOT / "deploy/kubernetes"
 FILES = sorted(path.name for path in FOLDER.glob("*.yaml") if path.name != "kustomization.yaml")

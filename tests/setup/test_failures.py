@@ -16,11 +16,11 @@ import pytest
 from bootstrap import machine, packages, torch_build
 from bootstrap.__main__ import complaint
 from bootstrap.progress import SetupError
-from tests import live
-from webapp.services import addresses, running
+from tests import running_product
+from webapp.services import addresses, startup
 from webapp.services.addresses import ROOT
 from webapp.services.lock import AlreadyRunning, Lock
-from webapp.services.running import CannotStart
+from webapp.services.startup import CannotStart
 
 CPU = {"install": [{"metadata": {"requires_dist": ["filelock", "sympy>=1.13.3"]}}]}
 CUDA = {"install": [{"metadata": {"requires_dist": ['nvidia-cublas==13.1; platform_system == "Linux"', "filelock"]}}]}
@@ -107,10 +107,10 @@ def test_a_full_disk_is_refused_before_anything_is_started(small_disk: Path) -> 
     done = subprocess.run(
         [sys.executable, "manage.py", "up"],
         cwd=ROOT,
-        env=live.clean_environment(small_disk / "var"),
+        env=running_product.clean_environment(small_disk / "var"),
         capture_output=True,
         text=True,
-        timeout=live.PATIENCE,
+        timeout=running_product.PATIENCE,
     )
     assert done.returncode == 1
     assert "MB free; 500 MB are needed to start. Nothing was started" in done.stderr
@@ -129,12 +129,12 @@ def taken_port() -> Iterator[int]:
 
 def test_a_port_that_was_asked_for_and_is_taken_is_refused_with_another_one_named(taken_port: int) -> None:
     with pytest.raises(CannotStart, match=rf"Port {taken_port} .* taken by another program.*ECHOSCOPE_PORT=\d+"):
-        running.choose_port(str(taken_port), "127.0.0.1")
+        startup.choose_port(str(taken_port), "127.0.0.1")
 
 
 def test_without_a_wish_the_next_free_port_is_taken(taken_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "FIRST_PORT", taken_port)
-    chosen = running.choose_port("", "127.0.0.1")
+    monkeypatch.setattr(startup, "FIRST_PORT", taken_port)
+    chosen = startup.choose_port("", "127.0.0.1")
     assert chosen > taken_port
     assert addresses.is_free(chosen)
 
@@ -142,7 +142,7 @@ def test_without_a_wish_the_next_free_port_is_taken(taken_port: int, monkeypatch
 @pytest.mark.parametrize("wish", ["eighty", "0", "70000", "-1"])
 def test_a_port_that_is_no_port_is_refused(wish: str) -> None:
     with pytest.raises(CannotStart, match="must be a number from 1 to 65535"):
-        running.choose_port(wish, "127.0.0.1")
+        startup.choose_port(wish, "127.0.0.1")
 
 
 def test_a_second_lock_on_the_same_folder_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_imports_point_from_the_site_to_the_trainer_to_the_worlds() -> None:
 
 def test_the_site_starts_without_torch() -> None:
     """The web process would be seconds slower and hundreds of megabytes larger."""
-    code = "import sys, webapp.asgi, webapp.runs.forms, webapp.runs.tasks; sys.exit('torch' in sys.modules)"
+    code = "import sys, webapp.asgi, webapp.runs.launch.form, webapp.worker.tasks; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 

@@ -11,8 +11,8 @@ import pytest
 import redis
 
 from webapp.services.addresses import free_port
+from webapp.services.child_process import spawn, stop, wait_ready
 from webapp.services.postgres import Postgres, PostgresError
-from webapp.services.program import spawn, stop, wait_ready
 from webapp.services.redis import Redis
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import live
-from tests.live import LiveStack
+from tests import running_product
+from tests.running_product import LiveStack
 
 
 @pytest.fixture
 def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStack]:
     """A running Echoscope that nobody else uses."""
-    stack = live.start(tmp_path_factory.mktemp("broken"))
+    stack = running_product.start(tmp_path_factory.mktemp("broken"))
     yield stack
-    live.stop(stack)
+    running_product.stop(stack)

@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import PATIENCE, sign_in
-from tests.live import LiveStack, wait_for
-from tests.system.watched import Watched, turns_that_stand
-from trainer import journal
+from tests.running_product import LiveStack, wait_for
+from tests.system.run_observer import Watched, turns_that_stand
+from trainer.journal import events
 
 ENDLESS = 100_000  # the run is stopped once everything has been killed, and then asked for two iterations more
 SETTINGS = {
@@ -28,12 +28,12 @@ SETTINGS = {
 }
 LAUNCH = """
 import json
-from trainer.config import RunConfig
-from trainer.warmup import SHIPPED
+from trainer.config.run import RunConfig
+from trainer.paths import POCKET_CHECKPOINT
 from webapp.runs.actions import do_create_run
 from webapp.teams.models import Team, User
 config = RunConfig.model_validate(json.loads({settings!r}))
-config.policy.model = str(SHIPPED)
+config.policy.model = str(POCKET_CHECKPOINT)
 print("slug", do_create_run(Team.objects.get(), User.objects.get(), config).slug)
 """
 ASK = "from webapp.runs.models import Run; from webapp.runs.actions import do_request; run = Run.objects.get(); "
@@ -101,7 +101,7 @@ def kill_and_recover(watched: Watched, what: str, kill: Callable[[], int], pid: 
 
 
 def assert_tables_equal_the_journal(watched: Watched) -> None:
-    path = watched.folder / journal.FILE_NAME
+    path = watched.folder / events.FILE_NAME
     stored = watched.query(
         "SELECT turn.seq FROM trajectories_turn AS turn JOIN trajectories_trajectory AS t ON t.id = turn.trajectory_id "
         "JOIN runs_run AS run ON run.id = t.run_id WHERE run.slug = %s ORDER BY turn.seq",

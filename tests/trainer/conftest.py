@@ -9,9 +9,9 @@ import torch
 from hypothesis import settings
 
 from tests.trainer import tiny
-from trainer.config import PolicyConfig
-from trainer.dialogue import ChatFormat
-from trainer.policies import Policy, load
+from trainer.config.run import PolicyConfig
+from trainer.policy.chat_format import ChatFormat
+from trainer.policy.load import Policy, load
 
 settings.register_profile("trainer", deadline=None, max_examples=50)
 settings.load_profile("trainer")

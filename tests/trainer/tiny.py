@@ -11,12 +11,12 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import envs
-from trainer import pocket
-from trainer.config import RolloutConfig, RunConfig
-from trainer.dialogue import ANSWER, ANSWER_END, THINK_END, ChatFormat, opening_message
-from trainer.episode import Episode
-from trainer.samplers.base import Sampled
-from trainer.trajectories import Trajectory
+from trainer.config.run import RolloutConfig, RunConfig
+from trainer.engines.base import Sampled
+from trainer.policy import pocket
+from trainer.policy.chat_format import ANSWER, ANSWER_END, THINK_END, ChatFormat, opening_message
+from trainer.rollout.episode import Episode
+from trainer.rollout.trajectory import Trajectory
 
 CHATML = pocket.CHAT_TEMPLATE
 LLAMA3 = (

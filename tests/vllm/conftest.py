@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from tests.vllm.shapes import openings_of
-from trainer.config import PolicyConfig, RunConfig
-from trainer.dialogue import ChatFormat
-from trainer.policies import Policy, load
-from trainer.samplers.vllm import VllmSampler
-from trainer.warmup import SHIPPED
+from trainer.config.run import PolicyConfig, RunConfig
+from trainer.engines.vllm.vllm_sampler import VllmSampler
+from trainer.paths import POCKET_CHECKPOINT
+from trainer.policy.chat_format import ChatFormat
+from trainer.policy.load import Policy, load
 
 
 def pocket() -> Policy:
     """A copy of it that a test may change."""
-    return load(SHIPPED, PolicyConfig(device="cpu"))
+    return load(POCKET_CHECKPOINT, PolicyConfig(device="cpu"))
 
 
 @pytest.fixture(scope="session")

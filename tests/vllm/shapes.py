@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 import envs
-from trainer.config import RolloutConfig
-from trainer.dialogue import ChatFormat, opening_message, state_message
-from trainer.policies import Policy
-from trainer.samplers.base import Sampled, Sampler, SamplingParams
+from trainer.config.run import RolloutConfig
+from trainer.engines.base import Sampled, Sampler, SamplingParams
+from trainer.policy.chat_format import ChatFormat, opening_message, state_message
+from trainer.policy.load import Policy
 
 GREEDY = SamplingParams(temperature=0, max_tokens=48)
 

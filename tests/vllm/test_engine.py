@@ -9,9 +9,9 @@ import torch
 
 from tests.vllm.conftest import pocket
 from tests.vllm.shapes import GREEDY, dialogue, k3, said, scored
-from trainer.config import RunConfig
-from trainer.samplers.base import DivergedError, SamplingParams
-from trainer.samplers.transformers import TransformersSampler
+from trainer.config.run import RunConfig
+from trainer.engines.base import DivergedError, SamplingParams
+from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.seeds import derive
 
 
@@ -159,7 +159,7 @@ def test_weights_that_diverged_are_said_to_have(sampler, chat, openings):
 
 
 def test_the_engine_leaves_the_processs_random_numbers_and_threads_alone():
-    from trainer.samplers.vllm_engine import Engine
+    from trainer.engines.vllm.vllm_engine import Engine
 
     torch.manual_seed(11)
     expected = torch.rand(3)

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from tests.trainer import tiny
-from tests.trainer.test_starpo import events
+from tests.trainer.loops.test_train import events
 from tests.vllm.servers import Serving
-from trainer import token_arrays
-from trainer.config import RunConfig
-from trainer.hosted.endpoint import Endpoint
-from trainer.hosted.errors import RefusedError
-from trainer.hosted_config import HostedConfig
-from trainer.journal import Evaluation, Metrics, RunFinished, TrajectoryFinished, TrajectoryTokens, Turn
-from trainer.kinds import run_class
+from trainer.config.hosted import HostedConfig
+from trainer.config.run import RunConfig
+from trainer.engines.hosted.errors import RefusedError
+from trainer.engines.hosted.hosted_client import Endpoint
+from trainer.journal import token_arrays
+from trainer.journal.events import Evaluation, Metrics, RunFinished, TrajectoryFinished, TrajectoryTokens, Turn
+from trainer.loops.run_factory import run_class
 
 KEY, VARIABLE, MODEL = "sk-only-for-this-test", "ECHOSCOPE_TEST_KEY", "pocket"
 

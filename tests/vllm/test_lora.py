@@ -9,26 +9,26 @@ import torch
 
 from tests.vllm.conftest import pocket
 from tests.vllm.shapes import GREEDY, k3, said
-from trainer import lora
-from trainer.config import RunConfig
-from trainer.policies import Policy
-from trainer.samplers.base import SamplingParams
-from trainer.samplers.transformers import TransformersSampler
-from trainer.samplers.vllm import VllmSampler
+from trainer.config.run import RunConfig
+from trainer.engines.base import SamplingParams
+from trainer.engines.transformers.transformers_sampler import TransformersSampler
+from trainer.engines.vllm.vllm_sampler import VllmSampler
+from trainer.policy import lora_adapters
+from trainer.policy.load import Policy
 
 
 def train(policy: Policy, seed: int) -> None:
     """Adapters that say something, as an update leaves them."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in lora.trainable(policy.model):
+        for parameter in lora_adapters.trainable(policy.model):
             parameter += 0.05 * torch.randn(parameter.shape, generator=generator)
 
 
 def merged(policy: Policy) -> Policy:
     """An ordinary model that computes the same."""
     plain = pocket()
-    plain.model.load_state_dict(copy.deepcopy(lora.merged(policy.model)))
+    plain.model.load_state_dict(copy.deepcopy(lora_adapters.merged(policy.model)))
     return plain
 
 
@@ -36,7 +36,7 @@ def merged(policy: Policy) -> Policy:
 def adapted():
     config = RunConfig.model_validate({"engine": {"name": "vllm"}, "lora": {"rank": 4, "alpha": 8}})
     policy = pocket()
-    lora.attach(policy.model, config.lora, seed=1)
+    lora_adapters.attach(policy.model, config.lora, seed=1)
     train(policy, seed=1)
     return config, policy
 

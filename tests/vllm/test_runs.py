@@ -6,11 +6,11 @@ from statistics import fmean
 
 import pytest
 
-from trainer import journal
-from trainer.config import RunConfig
-from trainer.config_files import load_preset
-from trainer.journal import FILE_NAME, Metrics, Turn
-from trainer.starpo import Run
+from trainer.config.files import load_preset
+from trainer.config.run import RunConfig
+from trainer.journal import events as journal
+from trainer.journal.events import FILE_NAME, Metrics, Turn
+from trainer.loops.train import Run
 
 
 def settings(engine: str) -> RunConfig:

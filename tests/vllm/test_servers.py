@@ -10,13 +10,13 @@ import torch
 from tests.vllm.conftest import pocket
 from tests.vllm.servers import PATIENCE, Serving
 from tests.vllm.shapes import GREEDY, k3, said
-from trainer.config import RunConfig
-from trainer.journal import Turn
-from trainer.rollout import GroupPlan, Player
-from trainer.samplers.base import SamplingParams
-from trainer.samplers.server import ServerSampler
-from trainer.samplers.server_client import ServerError
-from trainer.samplers.transformers import TransformersSampler
+from trainer.config.run import RunConfig
+from trainer.engines.base import SamplingParams
+from trainer.engines.transformers.transformers_sampler import TransformersSampler
+from trainer.engines.vllm.remote import ServerSampler
+from trainer.engines.vllm.vllm_client import ServerError
+from trainer.journal.events import Turn
+from trainer.rollout.runner import GroupPlan, Player
 
 
 @pytest.fixture(scope="module")

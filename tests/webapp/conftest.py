@@ -11,8 +11,8 @@ from pytest_django import Settings
 
 django.setup()  # pytest loads this file before it configures anything; models can be imported only after it
 
-from trainer.config import RunConfig  # noqa: E402
-from webapp.runs import live_bus  # noqa: E402
+from trainer.config.run import RunConfig  # noqa: E402
+from webapp.core import publisher  # noqa: E402
 from webapp.runs.models import Run  # noqa: E402
 from webapp.teams.actions import do_create_team, do_create_user, do_set_role  # noqa: E402
 from webapp.teams.models import Membership, Team, User  # noqa: E402
@@ -55,4 +55,4 @@ def run(people: People) -> Run:
 def _calls_are_out() -> Iterator[None]:
     """No wake-up call of one test reaches the next."""
     yield
-    live_bus.bus().flush()
+    publisher.bus().flush()

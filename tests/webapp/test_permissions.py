@@ -16,7 +16,7 @@ from pytest_django import Settings
 
 from tests.webapp.addresses import ADDRESSES, EXPECTED, LOGIN, MISSING, OK, REFUSED, Address, patterns
 from tests.webapp.conftest import People
-from tests.webapp.world import World, furnished
+from tests.webapp.full_site_fixture import World, furnished
 from webapp.runs.models import Run
 
 NOTHING = {"", "api-nothing"}

@@ -13,7 +13,7 @@ from django.contrib.auth.models import AnonymousUser
 from pytest_django import Settings
 
 from tests.webapp.conftest import People
-from tests.webapp.world import World, furnished
+from tests.webapp.full_site_fixture import World, furnished
 from webapp.asgi import websockets
 from webapp.runs.models import Run
 

@@ -1,1 +1,1 @@
-"""Studies: the grids of runs behind figures and tables of the paper, drawn beside the paper's numbers."""
+"""Grids of runs that reproduce the paper's figures and tables."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from trainer.config import RunConfig
-from trainer.config_files import load_preset, with_overrides
+from trainer.config.files import load_preset, with_overrides
+from trainer.config.run import RunConfig
 
 Scale = Literal["smoke", "pocket", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)

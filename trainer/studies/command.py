@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from trainer.config import RunConfig
+from trainer.config.run import RunConfig
 from trainer.studies import grid, page, results
 from trainer.studies.catalogue import SCALES, STUDIES, Scale, Study, configuration
 from trainer.studies.grid import Cell

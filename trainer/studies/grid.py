@@ -18,8 +18,8 @@ from pathlib import Path
 
 import yaml
 
-from trainer import journal
-from trainer.config import RunConfig
+from trainer.config.run import RunConfig
+from trainer.journal import events
 from trainer.studies.catalogue import Arm, Scale, Study, configuration
 
 LOG, COST, SETTINGS = "log.txt", "cost.json", "settings.yaml"
@@ -63,17 +63,17 @@ def cells(study: Study, scale: Scale, seeds: int, out: Path, overrides: Sequence
 
 def ended(folder: Path) -> bool:
     """Whether the run in that folder came to its own end."""
-    path = folder / journal.FILE_NAME
+    path = folder / events.FILE_NAME
     if not path.exists():
         return False
-    last: journal.RunFinished | None = None
+    last: events.RunFinished | None = None
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if b'"type":"run_started"' in line:
                 last = None
             elif b'"type":"run_finished"' in line and line.endswith(b"\n"):
-                event = journal.parse_line(line, number)
-                last = event if isinstance(event, journal.RunFinished) else None
+                event = events.parse_line(line, number)
+                last = event if isinstance(event, events.RunFinished) else None
     return last is not None and last.reason in _ENDED
 
 
@@ -157,9 +157,9 @@ def here(cell: Cell, stop: Callable[[], bool]) -> None:
     """Play a cell in this process: for cells so small that starting another one would take longer."""
     from transformers.utils import logging
 
-    from trainer.cli import default_cache
-    from trainer.sft import SftRun
-    from trainer.starpo import Run
+    from trainer.loops.sft import SftRun
+    from trainer.loops.train import Run
+    from trainer.paths import default_cache
 
     logging.disable_progress_bar()
     began = time.monotonic()

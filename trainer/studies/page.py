@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 import envs
-from trainer.metrics import spec_of
+from trainer.metrics.registry import spec_of
 from trainer.studies.catalogue import Arm, Scale, Study
 from trainer.studies.drawing import Panel, Series, picture
 from trainer.studies.grid import Cell

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, variance
 
-from trainer import journal
+from trainer.journal import events
 from trainer.studies.catalogue import Finding, Study
 from trainer.studies.grid import Cell, read_cost
 
@@ -87,25 +87,25 @@ def collapse(success: Sequence[float]) -> int | None:
 def read(cell: Cell) -> Outcome:
     """A cell's journal; of iterations that were played twice, after a resume or a rewind, the last counts."""
     outcome = Outcome(cell.world, cell.arm.name, cell.seed, suite=cell.config.environment.name)
-    for event in journal.read(cell.folder / journal.FILE_NAME):
+    for event in events.read(cell.folder / events.FILE_NAME):
         match event:
-            case journal.RunStarted():
+            case events.RunStarted():
                 _forget(outcome, event)
-            case journal.Metrics():
+            case events.Metrics():
                 outcome.iterations = max(outcome.iterations, event.iteration)
                 for name, value in event.values.items():
                     outcome.curves.setdefault(name, {})[event.iteration] = value
-            case journal.Evaluation():
+            case events.Evaluation():
                 exam = Exam(event.iteration, event.prompts, event.success, event.success_low, event.success_high)
                 outcome.exams.setdefault(event.suite, []).append(exam)
-            case journal.Alarm():
+            case events.Alarm():
                 outcome.alarms.append((event.iteration, event.state))
     cost = read_cost(cell.folder)
     outcome.seconds, outcome.megabytes = cost["seconds"], cost["megabytes"]
     return outcome
 
 
-def _forget(outcome: Outcome, start: journal.RunStarted) -> None:
+def _forget(outcome: Outcome, start: events.RunStarted) -> None:
     """Leave out what the new attempt supersedes."""
     for curve in outcome.curves.values():
         for iteration in [i for i in curve if i > start.from_iteration]:

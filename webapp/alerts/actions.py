@@ -10,11 +10,11 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from webapp import slugs
 from webapp.alerts import messages
-from webapp.alerts.events import Happening, happenings, wants
+from webapp.alerts.detection import Happening, happenings, wants
 from webapp.alerts.models import Delivery, Rule, Standstill, Try, new_secret
-from webapp.alerts.targets import Outcome
+from webapp.alerts.webhooks import Outcome
+from webapp.core import ids
 from webapp.runs.models import Run
 from webapp.teams.models import Membership, Team, User
 
@@ -73,7 +73,7 @@ def do_renew_secret(rule: Rule) -> Rule:
 
 def do_test_rule(rule: Rule) -> Delivery:
     """Send a test, also of a rule that is switched off."""
-    slug = slugs.slug()
+    slug = ids.slug()
     told = messages.test_payload(rule, slug, timezone.now())
     return Delivery.objects.create(slug=slug, rule=rule, event="test", key=f"test:{slug}", payload=told)
 
@@ -119,7 +119,7 @@ def _store(found: list[tuple[Rule, Happening]]) -> int:
     fresh = []
     for rule, happening in found:
         if (rule.pk, happening.key) not in known:
-            slug = slugs.slug()
+            slug = ids.slug()
             fresh.append(Delivery(slug=slug, rule=rule, run=happening.run, event=happening.event, key=happening.key,
                                   payload=messages.payload(rule, happening, slug)))  # fmt: skip
     Delivery.objects.bulk_create(fresh, ignore_conflicts=True)
@@ -146,7 +146,7 @@ def do_watch_standstills(now: datetime) -> None:
 
 def do_claim_delivery(delivery_id: int, now: datetime) -> Delivery | None:
     """Take a due delivery for one try. Of two who ask at the same time, one gets None."""
-    claim = slugs.token()
+    claim = ids.token()
     taken = Delivery.objects.filter(pk=delivery_id, state=Delivery.State.PENDING, next_try_at__lte=now).update(
         claim=claim, next_try_at=now + LEASE, tries=F("tries") + 1
     )

@@ -1,6 +1,6 @@
 from django.apps import AppConfig
 
-from webapp.background import every
+from webapp.core.scheduler import every
 
 LOOK_EVERY = 4.0
 DELIVER_EVERY = 2.0
@@ -11,7 +11,7 @@ class AlertsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.alerts import courier
+        from webapp.alerts import delivery
 
-        every(LOOK_EVERY, "lookout", courier.Lookout().look)
-        every(DELIVER_EVERY, "courier", courier.deliver_due)
+        every(LOOK_EVERY, "lookout", delivery.Lookout().look)
+        every(DELIVER_EVERY, "courier", delivery.deliver_due)

@@ -11,7 +11,7 @@ from django.core.validators import validate_email
 
 import envs
 from webapp.alerts.models import Rule
-from webapp.alerts.targets import Refused, check_url
+from webapp.alerts.webhooks import Refused, check_url
 from webapp.runs.models import Evaluation
 from webapp.teams.models import Team
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.urls import reverse
 
-from webapp.alerts.events import Happening
-from webapp.alerts.mail import absolute
+from webapp.alerts.detection import Happening
 from webapp.alerts.models import Delivery, Rule
+from webapp.core.mail import absolute
 
 VERSION = 1
 ORDER = (

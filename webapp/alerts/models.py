@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from django.db import models
 from django.utils import timezone
 
-from webapp import slugs
+from webapp.core import ids
 from webapp.runs.models import Run
 from webapp.teams.models import Team, User
 
@@ -52,7 +52,7 @@ class Rule(models.Model):
         WEBHOOK = "webhook", "Webhook (signed JSON)"
         SLACK = "slack", "Slack or compatible"
 
-    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="alert_rules")
     author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="alert_rules")
     name = models.CharField(max_length=120)
@@ -109,7 +109,7 @@ class Delivery(models.Model):
         DELIVERED = "delivered", "Delivered"
         FAILED = "failed", "Given up"
 
-    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     rule = models.ForeignKey(Rule, on_delete=models.CASCADE, related_name="deliveries")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="alert_deliveries")
     event = models.CharField(max_length=10, help_text="A Rule.Event, or “test”.")

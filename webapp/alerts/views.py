@@ -17,9 +17,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from webapp.alerts import actions
 from webapp.alerts.access import get_delivery, get_own_rule, get_rule
 from webapp.alerts.forms import RuleForm
-from webapp.alerts.mail import mail_is_configured
 from webapp.alerts.messages import TITLES, in_order
 from webapp.alerts.models import Delivery, Rule, Try
+from webapp.core.mail import mail_is_configured
 from webapp.teams.access import may_write, require_writer, writable_teams
 from webapp.teams.models import Team, User
 

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from webapp.annotations.live import poke
+from webapp.annotations.markup import named, normal_tag
 from webapp.annotations.models import (
     LONGEST_COMMENT,
     LONGEST_TAG,
@@ -20,7 +20,7 @@ from webapp.annotations.models import (
     Tagging,
     Wish,
 )
-from webapp.annotations.words import named, normal_tag
+from webapp.live.annotation_consumer import poke
 from webapp.teams.models import User
 from webapp.trajectories.models import Trajectory
 

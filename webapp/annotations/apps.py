@@ -1,6 +1,6 @@
 from django.apps import AppConfig
 
-from webapp.background import every
+from webapp.core.scheduler import every
 
 MAIL_EVERY = 5.0
 
@@ -10,6 +10,6 @@ class AnnotationsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.annotations import mails
+        from webapp.annotations import mention_mail
 
-        every(MAIL_EVERY, "mention mails", mails.send_due)
+        every(MAIL_EVERY, "mention mails", mention_mail.send_due)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from django.db import models
 from django.urls import reverse
 
-from webapp import slugs
+from webapp.core import ids
 from webapp.runs.models import Run
 from webapp.teams.models import Team, User
 from webapp.trajectories.models import Trajectory
@@ -76,7 +76,7 @@ class Tagging(models.Model):
 class Comment(models.Model):
     """What somebody says about a trajectory, or about one of its turns. Plain text."""
 
-    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="comments")
     turn = models.PositiveIntegerField(null=True, blank=True, help_text="0-based; empty = the whole trajectory.")
     author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="comments")
@@ -112,7 +112,7 @@ class MentionQuerySet(models.QuerySet["Mention"]):
 class Mention(models.Model):
     """A comment names a member of the team."""
 
-    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     comment = models.ForeignKey(Comment, on_delete=models.CASCADE, related_name="mentions")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="mentions")
     created_at = models.DateTimeField(auto_now_add=True)

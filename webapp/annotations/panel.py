@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Exists, OuterRef, Prefetch
 
 from webapp.annotations.access import may_change
+from webapp.annotations.markup import as_html
 from webapp.annotations.models import LONGEST_COMMENT, LONGEST_TAG, Change, Comment, Mention, Star, Tag
-from webapp.annotations.words import as_html
 from webapp.teams.models import Membership, User
 from webapp.trajectories.models import Trajectory
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from webapp.annotations.markup import normal_tag
 from webapp.annotations.models import Comment, Star, Tagging
-from webapp.annotations.words import normal_tag
 from webapp.teams.models import User
 from webapp.trajectories.models import Trajectory
 

@@ -1,7 +1,7 @@
 from django.apps import AppConfig
 from django.utils import timezone
 
-from webapp.background import every
+from webapp.core.scheduler import every
 
 TIDY_EVERY = 60.0
 
@@ -11,7 +11,7 @@ class ApiConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.api.idempotency import do_forget
-        from webapp.api.sent import do_settle_silent
+        from webapp.api.uploads import do_settle_silent
 
         every(TIDY_EVERY, "keys of requests", lambda: do_forget(timezone.now()))
         every(TIDY_EVERY, "senders of journals", lambda: do_settle_silent(timezone.now()))

@@ -1,6 +1,6 @@
 """Who calls the API, and what they may do: the owner of a bearer token in its team, or a person logged in.
 
-What a role allows in a team is decided in webapp.teams.access; how tokens are kept, in webapp.teams.tokens.
+What a role allows in a team is decided in webapp.teams.access; how tokens are kept, in webapp.teams.api_tokens.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ninja.utils import check_csrf
 from webapp.api.errors import Problem
 from webapp.runs.models import Run
 from webapp.teams.access import READ_ONLY, require_writer, role_in
+from webapp.teams.api_tokens import find_token
 from webapp.teams.models import ApiToken, Team, User
-from webapp.teams.tokens import find_token
 from webapp.trajectories.models import Trajectory
 
 SAFE = ("GET", "HEAD", "OPTIONS")

@@ -10,14 +10,14 @@ from django.utils import timezone
 from ninja import Path, Router
 
 import envs
-from trainer.config_files import find_preset, in_order, load_preset, preset_names
+from trainer.config.files import find_preset, in_order, load_preset, preset_names
 from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import Problem, refused
-from webapp.pages import sample
-from webapp.runs.cards import algorithm_words, size_words
-from webapp.runs.line import ALIVE
+from webapp.play.environment_info import sample
 from webapp.runs.models import Run, Worker
+from webapp.runs.queue.order import ALIVE
+from webapp.runs.summaries import algorithm_words, size_words
 from webapp.teams.access import role_in
 
 router = Router(tags=["catalogue"])

@@ -14,7 +14,7 @@ from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from pydantic import Field
 
-from trainer.config_files import sentences
+from trainer.config.files import sentences
 from webapp.runs.actions import RequestRefused
 
 NO_CREDENTIALS = (

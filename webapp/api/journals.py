@@ -9,13 +9,13 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from webapp.api import schemas, sent
+from webapp.api import schemas, uploads
 from webapp.api.auth import caller
 from webapp.api.errors import Problem, refused
 from webapp.api.idempotency import Key, do_once
 from webapp.api.runs import RunSlug
-from webapp.api.shapes import journal_out, run_detail
-from webapp.runs.imports import NotImportable, do_create_imported_run
+from webapp.api.serializers import journal_out, run_detail
+from webapp.ingest.imports import NotImportable, do_create_imported_run
 from webapp.runs.models import Run
 
 router = Router(tags=["journals"])
@@ -60,8 +60,8 @@ def import_run(request: HttpRequest, asked: Query[Import], key: Key = None) -> S
     """
     who = caller(request)
     team = who.team_to_write_in(asked.team)
-    stream = sent.pieces(request, settings.ECHOSCOPE_UPLOAD_BYTES)
-    started, data = sent.first_event(stream)
+    stream = uploads.pieces(request, settings.ECHOSCOPE_UPLOAD_BYTES)
+    started, data = uploads.first_event(stream)
 
     def make() -> Run:
         try:
@@ -79,7 +79,7 @@ def import_run(request: HttpRequest, asked: Query[Import], key: Key = None) -> S
         yield data
         yield from stream
 
-    run = sent.take_in(run, 0, rest(), growing=asked.growing, skip_bad_lines=asked.skip_bad_lines)
+    run = uploads.take_in(run, 0, rest(), growing=asked.growing, skip_bad_lines=asked.skip_bad_lines)
     return Status(201 if fresh else 200, run_detail(request, run))
 
 
@@ -122,9 +122,9 @@ def append_journal(request: HttpRequest, slug: RunSlug, piece: Query[Piece]) -> 
     if not run.imported:
         raise Problem(409, "This run is trained here and writes its journal itself.", code="not_imported")
     if piece.offset != run.journal_offset:
-        raise sent.wrong_offset(run.journal_offset)
-    stream = sent.pieces(request, settings.ECHOSCOPE_UPLOAD_BYTES)
-    run = sent.take_in(run, piece.offset, stream, growing=piece.growing, skip_bad_lines=piece.skip_bad_lines)
+        raise uploads.wrong_offset(run.journal_offset)
+    stream = uploads.pieces(request, settings.ECHOSCOPE_UPLOAD_BYTES)
+    run = uploads.take_in(run, piece.offset, stream, growing=piece.growing, skip_bad_lines=piece.skip_bad_lines)
     if run.journal_error:
         raise Problem(422, run.journal_error, code="unreadable_line", details={"offset": run.journal_offset})
     return journal_out(run)

@@ -9,13 +9,13 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from trainer import metrics
+from trainer.metrics import registry
 from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.curves import buckets
 from webapp.api.errors import invalid, refused
 from webapp.api.runs import RunSlug
-from webapp.runs.log import log_tail
+from webapp.runs.log_tail import log_tail
 
 router = Router(tags=["results"])
 
@@ -32,7 +32,7 @@ def list_metrics(request: HttpRequest, slug: RunSlug) -> list[schemas.MetricOut]
     newest = run.metrics.order_by("name", "-iteration").distinct("name").values_list("name", "value")
     values = dict(newest)
     counted = run.metrics.values("name").annotate(points=Count("pk"), newest=Max("iteration")).order_by("name")
-    specs = [(metrics.spec_of(row["name"]), row) for row in counted if row["name"] in values]
+    specs = [(registry.spec_of(row["name"]), row) for row in counted if row["name"] in values]
     return [
         schemas.MetricOut(
             name=row["name"], title=spec.title, section=spec.section, unit=spec.unit, meaning=spec.meaning,

@@ -13,14 +13,13 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query, Router, Schema, Status
 from pydantic import Field, ValidationError
 
-from trainer.config import RunConfig
-from trainer.config_files import find_preset, in_order, load_preset, preset_names, sentences
+from trainer.config.files import find_preset, in_order, load_preset, preset_names, sentences
+from trainer.config.run import RunConfig
 from webapp.api import cursors, schemas
 from webapp.api.auth import Caller, caller
 from webapp.api.errors import invalid, refused
 from webapp.api.idempotency import Key, do_once
-from webapp.api.shapes import run_detail, run_out
-from webapp.runs import hosted
+from webapp.api.serializers import run_detail, run_out
 from webapp.runs.access import require_may_prefer, require_may_set
 from webapp.runs.actions import (
     Asked,
@@ -30,6 +29,7 @@ from webapp.runs.actions import (
     do_request,
     wanted_again,
 )
+from webapp.runs.launch import hosted_endpoints
 from webapp.runs.models import Run
 from webapp.teams.access import may_admin, may_write
 from webapp.teams.models import Team
@@ -118,7 +118,7 @@ def _made(
     request: HttpRequest, who: Caller, team: Team, operation: str, key: str | None, asked: dict[str, Any],
     config: RunConfig, preset: str, payload: schemas.NewRun | schemas.Changes, wanted: Asked,
 ) -> Status[schemas.RunDetail]:  # fmt: skip
-    if unwanted := hosted.problem(config.hosted):
+    if unwanted := hosted_endpoints.problem(config.hosted):
         raise invalid(dict([unwanted]))
 
     def make() -> Run:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from trainer.config import RunConfig
+from trainer.config.run import RunConfig
 
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=200)]
 """PostgreSQL stores no NUL character."""

@@ -11,7 +11,7 @@ from ninja import Path, Router, Status
 from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import Problem, invalid, refused
-from webapp.api.shapes import share_out
+from webapp.api.serializers import share_out
 from webapp.api.trajectories import TrajectorySlug
 from webapp.teams.access import require_writer, role_in
 from webapp.trajectories.actions import do_revoke_share, do_share_trajectory

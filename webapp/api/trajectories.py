@@ -12,9 +12,10 @@ from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import invalid, refused
 from webapp.api.runs import Cursor, Limit, RunSlug
-from webapp.api.shapes import trajectory_out
-from webapp.runs.snapshot import played
-from webapp.trajectories import explorer, keyset
+from webapp.api.serializers import trajectory_out
+from webapp.explorer import trajectory_filters
+from webapp.live.snapshot import played
+from webapp.trajectories import pagination
 
 router = Router(tags=["trajectories"])
 TrajectorySlug = Annotated[schemas.Slug, Path(description="The trajectory's public id, as in its address.")]
@@ -71,13 +72,13 @@ def list_trajectories(request: HttpRequest, slug: RunSlug, wanted: Query[Traject
     """Without those that a later attempt of the run replaced."""
     run = caller(request).run(slug)
     asked = wanted.model_dump(exclude_none=True, exclude={"limit", "cursor"})
-    filters, errors = explorer.Filters.parse({name: str(value) for name, value in asked.items()})
+    filters, errors = trajectory_filters.Filters.parse({name: str(value) for name, value in asked.items()})
     if errors:
         raise invalid({name: text[:1].lower() + text[1:].rstrip(".") for name, text in errors.items()})
-    found = explorer.found(run, filters).select_related("group")
+    found = trajectory_filters.found(run, filters).select_related("group")
     try:
-        page = keyset.page(found, filters.sort, wanted.cursor, size=wanted.limit)
-    except keyset.BadCursor:
+        page = pagination.page(found, filters.sort, wanted.cursor, size=wanted.limit)
+    except pagination.BadCursor:
         raise invalid({"cursor": "is none that this list gave out: begin again without it"}) from None
     return schemas.TrajectoryPage(
         items=[trajectory_out(request, run.slug, trajectory) for trajectory in page.items], next_cursor=page.next

@@ -14,8 +14,8 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from webapp.operations.figures import REQUESTS, SOCKETS
 from webapp.operations.logs import current_id
+from webapp.operations.prometheus import REQUESTS, SOCKETS
 
 logger = logging.getLogger("echoscope.requests")
 

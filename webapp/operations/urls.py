@@ -2,10 +2,10 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from webapp.operations import figures, health
+from webapp.operations import health, prometheus
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.alive, name="alive"),
     path("readyz", health.ready, name="ready"),
-    path("metrics", figures.figures, name="figures"),
+    path("metrics", prometheus.figures, name="figures"),
 ]

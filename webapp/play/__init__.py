@@ -1,1 +1,1 @@
-"""Playing an environment oneself: the same rules, rewards and budgets as the policy has. Nobody trains on it."""
+"""Games that a person plays in an environment."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.base import Hint
-from webapp import words
+from webapp.core import formatting
+from webapp.play.sessions import TABLES, Move, Table
 from webapp.play.starts import Start
-from webapp.play.tables import TABLES, Move, Table
 
 SESSION_KEY = "games"
 KEPT = 12
@@ -71,17 +71,17 @@ class Game:
         """How it ended, in words; empty while it goes on."""
         if not self.over:
             return ""
-        length = words.plural(self.taken, "action")
+        length = formatting.plural(self.taken, "action")
         if self.success:
-            end = f"Solved in {length}, reward {words.signed(self.total)}."
+            end = f"Solved in {length}, reward {formatting.signed(self.total)}."
         elif self.moves[-1].ended:
-            end = f"It ended without success after {length}, reward {words.signed(self.total)}."
+            end = f"It ended without success after {length}, reward {formatting.signed(self.total)}."
         else:
-            end = f"Out of actions after {self.taken}, reward {words.signed(self.total)}."
+            end = f"Out of actions after {self.taken}, reward {formatting.signed(self.total)}."
         if self.hints:
-            end += f" You asked for {words.plural(self.hints, 'hint')}."
+            end += f" You asked for {formatting.plural(self.hints, 'hint')}."
         if self.best and self.first_hint and self.first_hint.value is None:
-            end += f" The best possible is {words.plural(self.best, 'action')}."
+            end += f" The best possible is {formatting.plural(self.best, 'action')}."
         if not self.success and self.lost_at:
             hint = self.moves[self.lost_at - 1].hint
             reason = f": {hint.reason}" if hint and hint.reason else ""
@@ -99,9 +99,9 @@ class Game:
             return "The solver found no advice for this state."
         best = " or ".join(self.hint.actions[:3])
         if self.hint.distance:
-            return f"Best: {best}; {words.plural(self.hint.distance, 'action')} to go."
+            return f"Best: {best}; {formatting.plural(self.hint.distance, 'action')} to go."
         if self.hint.value is not None:
-            return f"Best: {best}; worth {words.number(self.hint.value)} when played on perfectly."
+            return f"Best: {best}; worth {formatting.number(self.hint.value)} when played on perfectly."
         return f"Best: {best}."
 
     @property
@@ -115,8 +115,8 @@ class Game:
             return ""
         effect = "" if self.last.effective else ", nothing moved"
         slip = f", but it slipped to {self.last.actual}" if self.last.actual else ""
-        left = words.plural(self.start.budget - self.taken, "action")
-        return f"{self.last.text[:60]}{slip}{effect}: {words.signed(self.last.reward)}. {left} left."
+        left = formatting.plural(self.start.budget - self.taken, "action")
+        return f"{self.last.text[:60]}{slip}{effect}: {formatting.signed(self.last.reward)}. {left} left."
 
     @property
     def data(self) -> dict[str, Any]:

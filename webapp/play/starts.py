@@ -12,9 +12,9 @@ from typing import Any
 from django.http import Http404, QueryDict
 
 from envs.base import EnvSpec
-from trainer.config import RunConfig
-from trainer.environment_config import by_environment
-from trainer.evaluation_config import EvaluationConfig, parse_suite
+from trainer.config.environment import by_environment
+from trainer.config.evaluation import EvaluationConfig, parse_suite
+from trainer.config.run import RunConfig
 from trainer.seeds import Purpose, derive
 from webapp.trajectories.models import Trajectory
 

@@ -16,10 +16,12 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from trainer.config import RunConfig
-from webapp.runs import classes, copies, estimates, fairness, line
-from webapp.runs.live_bus import bus
+from trainer.config.run import RunConfig
+from webapp.core.publisher import bus
+from webapp.runs import object_storage
+from webapp.runs.launch import estimates
 from webapp.runs.models import EventBatch, Run, Worker
+from webapp.runs.queue import device_classes, fair_share, order
 from webapp.teams.models import Team, User
 
 logger = logging.getLogger(__name__)
@@ -45,13 +47,13 @@ class Asked:
         `known` are the classes that living workers serve.
         """
         several = self.gpus is not None and self.gpus > 1
-        queue = self.queue or (classes.GPU if several else classes.wanted_class(config, known))
-        return queue, classes.wanted_gpus(config, queue) if self.gpus is None else self.gpus
+        queue = self.queue or (device_classes.GPU if several else device_classes.wanted_class(config, known))
+        return queue, device_classes.wanted_gpus(config, queue) if self.gpus is None else self.gpus
 
 
 def wanted_again(run: Run) -> Asked:
     """What a clone of the run asks for: what somebody must have chosen, and not what its configuration suggested."""
-    usual = run.queue in (classes.ANY, classes.CPU, classes.GPU)
+    usual = run.queue in (device_classes.ANY, device_classes.CPU, device_classes.GPU)
     return Asked("" if usual else run.queue, run.gpus if run.gpus > 1 else None)
 
 
@@ -66,7 +68,7 @@ def do_create_run(
 ) -> Run:  # fmt: skip
     """A run in the queue; workers are told once it is committed."""
     now, asked = timezone.now(), asked or Asked()
-    queue, gpus = asked.resolved(config, line.known_classes(now))
+    queue, gpus = asked.resolved(config, order.known_classes(now))
     run = Run.objects.create(
         team=team,
         author=author,
@@ -121,11 +123,11 @@ def do_delete_run(run: Run) -> None:
 
     def forget() -> None:
         shutil.rmtree(folder, ignore_errors=True)
-        storage = copies.offered()
+        storage = object_storage.offered()
         if storage is not None:
             try:
-                copies.forget(storage, slug)
-            except copies.failures() as error:  # the run is gone in any case
+                object_storage.forget(storage, slug)
+            except object_storage.failures() as error:  # the run is gone in any case
                 logger.warning("The copy of run %s in storage could not be deleted: %s", slug, error)
 
     transaction.on_commit(forget)
@@ -199,7 +201,7 @@ def do_release_run(run: Run, state: Run.State, *, failure: str = "", log_tail: s
         log_tail=log_tail.replace("\0", "␀"), ended_at=ended, tokens_per_second=None, eta_seconds=None,
     )  # fmt: skip
     if changed:
-        fairness.end([run.pk], timezone.now())
+        fair_share.end([run.pk], timezone.now())
         poke_on_commit(run.pk)
         wake_next_on_commit()
     return bool(changed)
@@ -227,7 +229,7 @@ def do_reap(now: datetime) -> int:
                 ended_at=now if state in Run.ENDED else None,
             )  # fmt: skip
             if changed:
-                fairness.end([run.pk], now)
+                fair_share.end([run.pk], now)
                 logger.warning("Run %s lost its worker and is %s now.", run.slug, state.label.lower())
                 poke_on_commit(run.pk)
             count += changed
@@ -251,7 +253,7 @@ def do_describe_worker(name: str, now: datetime, **description: object) -> Worke
 def do_prune(now: datetime) -> int:
     """Drop frames of runs that ended long ago (their pages read the tables) and workers long gone. Returns frames."""
     Worker.objects.filter(last_seen_at__lt=now - FORGET_WORKERS).delete()
-    fairness.forget(now)
+    fair_share.forget(now)
     frames, _ = EventBatch.objects.filter(
         run__ended_at__lt=now - KEEP_FRAMES, run__state__in=Run.ENDED, last_seq__lte=F("run__seq")
     ).delete()
@@ -283,8 +285,8 @@ def wake_next_on_commit() -> None:
 def _wake_next() -> None:
     told: set[str] = set()
     now = timezone.now()
-    runs = line.waiting()
-    for run in line.best_first(runs, fairness.used(now) if runs else {}, now):
+    runs = order.waiting()
+    for run in order.best_first(runs, fair_share.used(now) if runs else {}, now):
         if run.queue not in told:
             told.add(run.queue)
             wake(run.pk)
@@ -295,7 +297,7 @@ def wake(run_id: int) -> None:
 
     Without Redis nothing is lost: the reaper tells them again.
     """
-    from webapp.runs.tasks import run_training
+    from webapp.worker.tasks import run_training
 
     now = timezone.now()
     queue = Run.objects.values_list("queue", flat=True).get(pk=run_id)

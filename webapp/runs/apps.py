@@ -1,7 +1,7 @@
 from django.apps import AppConfig
 from django.utils import timezone
 
-from webapp.background import every
+from webapp.core.scheduler import every
 
 REAP_EVERY = 10.0
 PRUNE_EVERY = 3600.0
@@ -11,7 +11,7 @@ class RunsConfig(AppConfig):
     name = "webapp.runs"
 
     def ready(self) -> None:
-        import webapp.runs.heartbeat  # noqa: F401  connects Celery's signals
+        import webapp.worker.heartbeat  # noqa: F401  connects Celery's signals
         from webapp.operations.retention import do_thin
         from webapp.runs import actions
 

@@ -1,7 +1,7 @@
 """Metrics as curves: buckets cut by the database, the last and best values, the sections they are shown in.
 
 Reads only. A bucket keeps its lowest, highest and last point, so that no spike is lost however long a run is;
-static/js/series.js makes the same buckets of what arrives live. What an answer looks like is decided in curve_views.py.
+static/js/curves/series.js makes the same buckets of what arrives live. What an answer looks like is decided in curve_views.py.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, Literal, NamedTuple, cast
 
 from django.db import connection
 
-from trainer import metrics
-from trainer.metric_spec import SECTIONS, Better, MetricSpec, Section
-from trainer.signs import LIMIT, SIGNS
+from trainer.metrics import registry
+from trainer.metrics.spec import SECTIONS, Better, MetricSpec, Section
+from trainer.metrics.trap_signals import LIMIT, SIGNS
 from webapp.runs.models import Run
 
 Axis = Literal["iteration", "tokens", "seconds"]
@@ -244,7 +244,7 @@ TITLES = {"echo trap": "Echo Trap watch", "mismatch": "Trainer against sampler",
 def described(name: str) -> MetricSpec:
     """The metric's row of the table; journals of other versions may know others."""
     try:
-        return metrics.spec_of(name)
+        return registry.spec_of(name)
     except KeyError:
         return MetricSpec(name, name, cast(Section, OTHER), "Not in this version's table of metrics.")
 
@@ -261,7 +261,7 @@ def value_words(spec: MetricSpec, value: float) -> str:
 def sections(names: Iterable[str], found: dict[str, Summary] | None = None) -> list[ChartSection]:
     """The charts for these metrics, under the headings and in the order of the table."""
     known, found = set(names), found or {}
-    order = {name: at for at, name in enumerate(metrics.METRICS)}
+    order = {name: at for at, name in enumerate(registry.METRICS)}
     by_section: dict[str, list[ChartSpec]] = defaultdict(list)
     for name in sorted(known, key=lambda name: (order.get(name, len(order)), name)):
         if _is_partner(name, known):

@@ -13,8 +13,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from webapp import slugs
-from webapp.runs import fit
+from webapp.core import ids
+from webapp.runs.queue import placement
 from webapp.teams.models import Membership, Team, User
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Run(models.Model):
     RESUMABLE = (State.PAUSED, State.STOPPED, State.FAILED)
     ENDED = (State.STOPPED, State.FINISHED, State.FAILED, State.CANCELLED)
 
-    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="runs")
     author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="runs")
     title = models.CharField(max_length=200)
@@ -215,10 +215,10 @@ class Run(models.Model):
         return self.Request(self.requested).label.lower() if self.requested else self.state
 
     @property
-    def needs(self) -> fit.Needs:
+    def needs(self) -> placement.Needs:
         """What a worker must have to take it."""
         optional = self.config.get("policy", {}).get("device") != "cuda" and self.gpus <= 1
-        return fit.Needs(self.queue, self.gpus, self.memory, optional)
+        return placement.Needs(self.queue, self.gpus, self.memory, optional)
 
     @property
     def folder(self) -> Path:

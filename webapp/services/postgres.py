@@ -16,8 +16,8 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from webapp.services.account import child_setup, stand_in
-from webapp.services.program import Program, command_line
+from webapp.services.child_process import Program, command_line
+from webapp.services.unprivileged_user import child_setup, stand_in
 
 USER = "echoscope"
 DATABASE = "echoscope"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import redis
 
-from webapp.services.program import Program
+from webapp.services.child_process import Program
 
 CONFIGURATION = """\
 bind 127.0.0.1

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.teams import tokens
+from webapp.teams import api_tokens
 from webapp.teams.models import ApiToken, Invitation, Membership, Team, User
 
 LASTS = timedelta(days=7)
@@ -123,10 +123,10 @@ def do_create_token(
     chosen = [scope for scope in ApiToken.SCOPES if scope in set(scopes)]
     if not chosen:
         raise ValueError(f"A token needs at least one scope of {', '.join(ApiToken.SCOPES)}.")
-    secret = tokens.new_secret()
+    secret = api_tokens.new_secret()
     token = ApiToken.objects.create(
-        team=team, user=user, name=name.strip() or "Token", prefix=secret[: tokens.SHOWN],
-        digest=tokens.digest(secret), scopes=chosen, expires_at=expires_at,
+        team=team, user=user, name=name.strip() or "Token", prefix=secret[: api_tokens.SHOWN],
+        digest=api_tokens.digest(secret), scopes=chosen, expires_at=expires_at,
     )  # fmt: skip
     return token, secret
 

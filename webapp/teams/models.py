@@ -9,7 +9,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import F, Q
 
-from webapp import slugs
+from webapp.core import ids
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -34,7 +34,7 @@ class TeamQuerySet(models.QuerySet["Team"]):
 class Team(models.Model):
     """Everything belongs to a team."""
 
-    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     name = models.CharField(max_length=120)
     retention_days = models.PositiveIntegerField(
         null=True,
@@ -80,7 +80,7 @@ class InvitationQuerySet(models.QuerySet["Invitation"]):
 class Invitation(models.Model):
     """A link by which one person joins a team, once. Who has none cannot sign up."""
 
-    token = models.CharField(max_length=32, unique=True, default=slugs.token, editable=False)
+    token = models.CharField(max_length=32, unique=True, default=ids.token, editable=False)
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="invitations")
     author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="invitations_made")
     email = models.EmailField(blank=True, help_text="Where it was sent; empty for a link that was handed over.")

@@ -8,7 +8,7 @@ from typing import Any
 
 from django import template
 
-from webapp.runs import trap
+from webapp.runs import echo_trap
 
 register = template.Library()
 
@@ -43,4 +43,4 @@ def millions(count: float) -> str:
 @register.filter
 def trap_of(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """What the panel of the Echo Trap watch says beside the snapshot."""
-    return trap.shown(snapshot, config)
+    return echo_trap.shown(snapshot, config)

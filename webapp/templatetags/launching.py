@@ -1,4 +1,4 @@
-"""How a field of the launch form is rendered. Which fields there are is decided in webapp.runs.forms."""
+"""How a field of the launch form is rendered. Which fields there are is decided in webapp.runs.launch.form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django import template
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
-from webapp.runs.forms import Setting
+from webapp.runs.launch.form import Setting
 
 register = template.Library()
 

@@ -7,23 +7,23 @@ from typing import Any
 from django import template
 from django.conf import settings
 
-from webapp import words
+from webapp.core import formatting
 from webapp.teams import access
 from webapp.teams.models import Membership
 from webapp.trajectories.models import Trajectory
 
 register = template.Library()
 
-register.filter("signed", words.signed)
-register.filter("percent", words.percent)
-register.filter("duration", words.duration)
-register.filter("fixed", words.number)
+register.filter("signed", formatting.signed)
+register.filter("percent", formatting.percent)
+register.filter("duration", formatting.duration)
+register.filter("fixed", formatting.number)
 
 
 @register.filter
 def state_word(state: str) -> str:
     """The state of a run for people."""
-    return words.STATES.get(state, state)
+    return formatting.STATES.get(state, state)
 
 
 @register.filter
@@ -37,7 +37,7 @@ def outcome(trajectory: Trajectory) -> str:
     """What became of a trajectory."""
     ended = trajectory.status in Trajectory.ENDED
     success = trajectory.status == Trajectory.Status.SUCCESS if ended else None
-    return words.outcome(success, trajectory.end, trajectory.turn_count, trajectory.action_count, trajectory.lost_at)
+    return formatting.outcome(success, trajectory.end, trajectory.turn_count, trajectory.action_count, trajectory.lost_at)
 
 
 @register.filter

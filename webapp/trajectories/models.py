@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.db.models.fields.json import KT
 from django.db.models.functions import Left
 
-from webapp import slugs
+from webapp.core import ids
 from webapp.runs.models import Run, readable_by
 from webapp.teams.models import User
 
@@ -78,7 +78,7 @@ class Trajectory(models.Model):
 
     ENDED = (Status.SUCCESS, Status.FAILED)
 
-    slug = models.CharField(max_length=24, unique=True, default=slugs.slug, editable=False)
+    slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="trajectories")
     group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="trajectories")
     attempt = models.PositiveIntegerField()
@@ -163,7 +163,7 @@ class ShareLinkQuerySet(models.QuerySet["ShareLink"]):
 class ShareLink(models.Model):
     """A link that shows one trajectory to anybody who has it."""
 
-    token = models.CharField(max_length=32, unique=True, default=slugs.token, editable=False)
+    token = models.CharField(max_length=32, unique=True, default=ids.token, editable=False)
     trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="shares")
     author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="shares")
     created_at = models.DateTimeField(auto_now_add=True)

@@ -7,8 +7,8 @@ from gymnasium.error import ResetNeeded
 from pydantic import Field
 
 from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, StepInfo, Symbol, TextEnv
-from envs.randomness import Draws, Stream
 from envs.spaces import ActionNames, text_space
+from envs.support.rng import Draws, Stream
 
 MOVES = {"Up": (-1, 0), "Down": (1, 0), "Left": (0, -1), "Right": (0, 1)}
 SYMBOLS = {

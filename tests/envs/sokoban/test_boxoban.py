@@ -5,9 +5,9 @@ import copy
 import pytest
 
 import envs
-from envs.sokoban import files
+from envs.sokoban import level_files
 from envs.sokoban.boxoban import VARIABLE
-from envs.sokoban.files import LevelFileError
+from envs.sokoban.level_files import LevelFileError
 
 ROOMS = ["######\n#@$ .#\n######\n", "######\n# .$@#\n######\n", "########\n#@ $ .*#\n########\n"]
 
@@ -106,7 +106,7 @@ def test_copies_of_an_environment_share_its_levels(path):
 def test_levels_larger_than_a_room_of_ours_are_played_too(tmp_path):
     wide = "#" * 50 + "\n#@$" + " " * 45 + ".#\n" + "#" * 50 + "\n"
     path = tmp_path / "wide.xsb"
-    files.write_levels(path, files.parse_levels(wide))
+    level_files.write_levels(path, level_files.parse_levels(wide))
     env = envs.make("Boxoban", {"path": str(path)})
     text, _ = env.reset(seed=0)
     assert text in env.observation_space

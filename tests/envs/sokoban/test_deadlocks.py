@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, settings
 
-from envs.sokoban.cells import Room
 from envs.sokoban.deadlocks import Deadlocks
+from envs.sokoban.grid import Room
 from envs.sokoban.levels import parse
 from tests.envs.sokoban.drawn import fewest, small_levels
 

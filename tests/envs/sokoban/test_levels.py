@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.randomness import Draws, Stream
 from envs.sokoban import levels
 from envs.sokoban.rooms import make_room
+from envs.support.rng import Draws, Stream
 
 BOXOBAN = Path(__file__).parents[4] / "shared" / "data" / "boxoban"
 

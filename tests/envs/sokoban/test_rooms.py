@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import envs
-from envs.randomness import Draws, Stream
 from envs.sokoban import rooms
 from envs.sokoban.boxoban import VARIABLE
 from envs.sokoban.rooms import NoRoomError, make_room
 from envs.sokoban.solver import solver_of
+from envs.support.rng import Draws, Stream
 
 ROOT = Path(envs.__file__).parents[1]
 PINNED = {

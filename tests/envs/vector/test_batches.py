@@ -10,12 +10,12 @@ import envs
 from envs import registry
 from envs.bandit import Bandit
 from envs.base import EnvSpec, TextBoard, TextEnv
-from envs.sokoban.env import Sokoban
+from envs.sokoban.sokoban_env import Sokoban
 from envs.vector import group_seeds, make_batch
-from envs.vector.bandit import BanditBatch
-from envs.vector.frozen_lake import FrozenLakeBatch
+from envs.vector.bandit_batch import BanditBatch
+from envs.vector.frozen_lake_batch import FrozenLakeBatch
 from envs.vector.loop import LoopBatch
-from envs.vector.sokoban import SokobanBatch
+from envs.vector.sokoban_batch import SokobanBatch
 
 SEEDS = st.integers(0, 2**63)
 LIMIT = st.one_of(st.none(), st.integers(1, 6))

@@ -12,9 +12,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp.alerts.conftest import Make
 from tests.webapp.alerts.receiver import Receiver
-from tests.webapp.pages import Visitors, assert_private, who
+from tests.webapp.page_requests import Visitors, assert_private, who
 from webapp.alerts.actions import do_notice, do_test_rule
-from webapp.alerts.courier import deliver_due
+from webapp.alerts.delivery import deliver_due
 from webapp.alerts.models import Delivery, Rule
 from webapp.runs.models import Alarm, Run
 

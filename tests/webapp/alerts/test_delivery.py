@@ -18,11 +18,11 @@ from pytest_django import Settings
 
 from tests.webapp.alerts.conftest import Make
 from tests.webapp.alerts.receiver import Receiver
-from webapp.alerts import actions, targets
+from webapp.alerts import actions, webhooks
 from webapp.alerts.actions import do_notice, do_send_again, do_switch_rule, do_test_rule
-from webapp.alerts.courier import Lookout, deliver_due
+from webapp.alerts.delivery import Lookout, deliver_due
 from webapp.alerts.models import Delivery, Rule, Try
-from webapp.background import Background, Job
+from webapp.core.scheduler import Background, Job
 from webapp.runs.models import Alarm, Run
 from webapp.settings import ROOT
 
@@ -261,7 +261,7 @@ def test_a_test_is_sent_once_also_by_a_rule_that_is_off(make_rule: Make, receive
 def test_one_slow_receiver_does_not_keep_others_from_theirs(
     run: Run, make_rule: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(targets, "PATIENCE", 0.5)
+    monkeypatch.setattr(webhooks, "PATIENCE", 0.5)
     receiver.body, receiver.drip = b"x" * 400, 0.05
     make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url, name="slow")
     make_rule(events=[Event.WATCH], name="quick")

@@ -10,7 +10,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests.webapp.conftest import People
-from tests.webapp.pages import play
+from tests.webapp.page_requests import play
 from webapp.runs.models import Run
 from webapp.teams.actions import do_create_user, do_set_role
 from webapp.teams.models import Membership, User

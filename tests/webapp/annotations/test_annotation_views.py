@@ -11,15 +11,15 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
+from tests.webapp import journal_builder
 from tests.webapp.annotations.conftest import Member
 from tests.webapp.conftest import People
-from tests.webapp.pages import Visitors, assert_private, who
-from tests.webapp.runs import script
+from tests.webapp.page_requests import Visitors, assert_private, who
 from webapp.annotations.actions import do_comment, do_star, do_tag
 from webapp.annotations.models import Change, Comment, Star, Tag, Tagging
 from webapp.annotations.queries import annotated, commented, starred_by, tagged
+from webapp.ingest.tailer import Ingest
 from webapp.operations.retention import thinnable
-from webapp.runs.ingest import Ingest
 from webapp.runs.models import Run
 from webapp.teams.actions import do_create_team
 from webapp.trajectories.actions import do_share_trajectory
@@ -233,11 +233,11 @@ def test_what_somebody_marked_stays_when_a_resumed_run_plays_its_iteration_again
     run: Run, people: People, tmp_path: Path, settings: Settings
 ) -> None:
     settings.ECHOSCOPE_VAR = tmp_path
-    script.write(run.folder, script.started(), *script.iteration(1), *script.iteration(2))
+    journal_builder.write(run.folder, journal_builder.started(), *journal_builder.iteration(1), *journal_builder.iteration(2))
     Ingest(run).drain()
     marked, other = Trajectory.objects.filter(run=run, iteration=2).order_by("pk")[:2]
     do_comment(marked, people.owner, "Remember this one.", 0)
-    script.write(run.folder, script.started(attempt=2, from_iteration=1), *script.iteration(2))
+    journal_builder.write(run.folder, journal_builder.started(attempt=2, from_iteration=1), *journal_builder.iteration(2))
     run.refresh_from_db()
     Ingest(run).drain()
     marked.refresh_from_db()

@@ -12,8 +12,8 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.webapp.annotations.conftest import Member
 from tests.webapp.conftest import People
-from tests.webapp.pages import Visitors, who
-from webapp.annotations import mails
+from tests.webapp.page_requests import Visitors, who
+from webapp.annotations import mention_mail
 from webapp.annotations.actions import do_comment, do_delete_comment, do_edit_comment, do_wish_mail
 from webapp.annotations.models import Mention
 from webapp.runs.models import Run
@@ -98,8 +98,8 @@ def test_the_count_costs_one_query(
 def test_a_mention_is_mailed_once(trajectory: Trajectory, people: People, member: Member, settings: Settings) -> None:
     settings.ECHOSCOPE_URL = "https://echoscope.example.org"
     do_comment(trajectory, people.owner, "@linus see this")
-    assert mails.send_due() == 1
-    assert mails.send_due() == 0
+    assert mention_mail.send_due() == 1
+    assert mention_mail.send_due() == 0
     (sent,) = mail.outbox
     assert sent.to == ["linus@example.org"]
     assert sent.subject == "Echoscope: ada mentioned you on Trial"
@@ -115,7 +115,7 @@ def test_no_mail_is_sent_to_those_who_do_not_want_it_have_no_address_or_read_it_
     member.client.get(f"/mentions/{Mention.objects.get(user=member.user).slug}")
     do_wish_mail(member.user, False)
     do_comment(trajectory, people.owner, "@linus wants none")
-    assert mails.send_due() == 0
+    assert mention_mail.send_due() == 0
     assert mail.outbox == []
 
 
@@ -126,7 +126,7 @@ def test_a_wish_is_expressed_on_the_page_and_holds_for_mails_that_wait(
     assert "Stop e-mails" in member.client.get("/mentions").content.decode()
     member.client.post("/mentions/mail", {"mail": "0"})
     assert "E-mail them to me" in member.client.get("/mentions").content.decode()
-    assert mails.send_due() == 0
+    assert mention_mail.send_due() == 0
 
 
 def test_without_a_mail_server_nothing_is_sent_and_the_page_says_so(
@@ -134,7 +134,7 @@ def test_without_a_mail_server_nothing_is_sent_and_the_page_says_so(
 ) -> None:
     settings.ECHOSCOPE_MAIL = False
     do_comment(trajectory, people.owner, "@linus one")
-    assert mails.send_due() == 0
+    assert mention_mail.send_due() == 0
     assert "cannot send e-mail yet" in member.client.get("/mentions").content.decode()
 
 
@@ -143,10 +143,10 @@ def test_a_mail_the_server_refused_is_tried_again_and_given_up_at_last(
 ) -> None:
     settings.EMAIL_BACKEND = "tests.webapp.annotations.test_mentions.Refusing"
     do_comment(trajectory, people.owner, "@linus one")
-    for attempt in range(1, mails.MOST_TRIES + 1):
-        assert mails.send_due() == 0
+    for attempt in range(1, mention_mail.MOST_TRIES + 1):
+        assert mention_mail.send_due() == 0
         assert Mention.objects.get().mail_tries == attempt
-        assert mails.send_due() == 0
+        assert mention_mail.send_due() == 0
         assert Mention.objects.get().mail_tries == attempt, "it waits before it tries again"
         Mention.objects.filter(mail_at__isnull=False).update(mail_at=timezone.now() - timedelta(seconds=1))
     assert Mention.objects.get().mail_at is None
@@ -155,7 +155,7 @@ def test_a_mail_the_server_refused_is_tried_again_and_given_up_at_last(
 def test_somebody_who_left_the_team_gets_no_mail(trajectory: Trajectory, people: People, member: Member) -> None:
     do_comment(trajectory, people.owner, "@linus one")
     Membership.objects.filter(user=member.user).delete()
-    assert mails.send_due() == 0
+    assert mention_mail.send_due() == 0
     assert Mention.objects.get().mail_at is None
 
 

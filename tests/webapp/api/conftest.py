@@ -1,5 +1,5 @@
 """What the tests of the API share."""
 
-from tests.webapp.api.callers import callers
+from tests.webapp.api.api_clients import callers
 
 __all__ = ["callers"]

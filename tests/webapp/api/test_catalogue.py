@@ -9,9 +9,9 @@ from django.test import Client
 from django.utils import timezone
 
 import envs
-from tests.webapp.api.callers import Callers, Program, problem, program
+from tests.webapp.api.api_clients import Callers, Program, problem, program
 from tests.webapp.conftest import People
-from trainer.config_files import preset_names
+from trainer.config.files import preset_names
 from webapp.runs.models import Run, Worker
 from webapp.teams.actions import do_revoke_token
 from webapp.teams.models import ApiToken

@@ -13,13 +13,13 @@ from django.test import Client, RequestFactory
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.webapp.api.callers import Callers, problem
+from tests.webapp import journal_builder
+from tests.webapp.api.api_clients import Callers, problem
 from tests.webapp.conftest import People
-from tests.webapp.runs import script
-from trainer import journal
-from webapp.api import sent
+from trainer.journal import events
+from webapp.api import uploads
 from webapp.api.models import SentJournal
-from webapp.api.sent import SILENCE, do_settle_silent
+from webapp.api.uploads import SILENCE, do_settle_silent
 from webapp.runs.actions import do_reap
 from webapp.runs.models import Run
 from webapp.trajectories.models import Turn
@@ -28,14 +28,14 @@ from webapp.trajectories.models import Turn
 @pytest.fixture
 def whole(tmp_path: Path) -> bytes:
     """The journal of a finished run."""
-    return script.write(tmp_path, *script.whole_run(2)).read_bytes()
+    return journal_builder.write(tmp_path, *journal_builder.whole_run(2)).read_bytes()
 
 
 @pytest.fixture
 def begun(tmp_path: Path) -> bytes:
     """The journal of a run in the middle of its second iteration, its last line half written."""
     folder = tmp_path / "begun"
-    data = script.write(folder, script.started(), *script.iteration(1), *list(script.iteration(2))[:6]).read_bytes()
+    data = journal_builder.write(folder, journal_builder.started(), *journal_builder.iteration(1), *list(journal_builder.iteration(2))[:6]).read_bytes()
     return data + b'{"type":"turn","se'
 
 
@@ -50,7 +50,7 @@ def test_a_finished_run_is_imported_whole(callers: Callers, people: People, whol
     assert (run.state, run.title, run.imported, run.author, run.team, run.failure) == (
         "finished", "From the cluster", True, people.owner, people.team, "",
     )  # fmt: skip
-    told = sum(isinstance(journal.parse_line(line, n), journal.Turn) for n, line in enumerate(whole.splitlines(), 1))
+    told = sum(isinstance(events.parse_line(line, n), events.Turn) for n, line in enumerate(whole.splitlines(), 1))
     assert Turn.objects.filter(trajectory__run=run).count() == told == 20
     assert answer.json()["journal"] == {
         "offset": len(whole), "seq": len(whole.splitlines()), "growing": False, "problem": "",
@@ -187,8 +187,8 @@ def test_what_is_no_journal_is_told_and_leaves_nothing(callers: Callers, body: b
 
 
 def start_with(tmp_path: Path, **changes: object) -> bytes:
-    event = script.started().model_copy(update=changes)
-    return script.write(tmp_path / "odd", event).read_bytes()
+    event = journal_builder.started().model_copy(update=changes)
+    return journal_builder.write(tmp_path / "odd", event).read_bytes()
 
 
 def test_settings_of_another_version_and_unknown_environments_can_be_looked_at(
@@ -244,7 +244,7 @@ def test_only_runs_trained_elsewhere_take_pieces_and_they_cannot_be_steered_from
 def test_a_body_that_comes_in_small_pieces_is_read_to_its_end(whole: bytes) -> None:
     request = RequestFactory().post("/", whole, content_type="application/x-ndjson")
     request._stream = BytesIO(whole)  # type: ignore[attr-defined]
-    assert b"".join(sent.pieces(request, len(whole))) == whole
+    assert b"".join(uploads.pieces(request, len(whole))) == whole
 
 
 def test_the_state_of_a_journal_is_read_by_those_who_see_the_run(callers: Callers, run: Run) -> None:

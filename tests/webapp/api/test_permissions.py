@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.webapp.api.callers import Callers, Program, problem
+from tests.webapp import journal_builder
+from tests.webapp.api.api_clients import Callers, Program, problem
 from tests.webapp.conftest import People
-from tests.webapp.pages import play
-from tests.webapp.runs import script
+from tests.webapp.page_requests import play
 from webapp.api.site import api
 from webapp.runs.models import Run
 from webapp.teams.actions import do_set_role
@@ -73,7 +73,7 @@ def ask(caller: Program, name: str, method: str, path: str, world: dict[str, str
     path += QUERIES.get(name, "").format(**world)
     body = BODIES.get(name)
     if name == "import_run":
-        body = script.write(tmp_path, script.started()).read_bytes()
+        body = journal_builder.write(tmp_path, journal_builder.started()).read_bytes()
     elif name == "append_journal":
         body = b""
     return caller.call(method, path, body)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from tests.webapp.api.callers import Callers, problem
-from tests.webapp.pages import play
-from webapp.runs.child import Files
+from tests.webapp.api.api_clients import Callers, problem
+from tests.webapp.page_requests import play
 from webapp.runs.models import MetricPoint, Run
 from webapp.teams.models import User
+from webapp.worker.trainer_process import Files
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import yaml
 from django.test import Client
 from django.utils import timezone
 
-from tests.webapp.api.callers import Callers, problem, program
+from tests.webapp.api.api_clients import Callers, problem, program
 from tests.webapp.conftest import People
-from trainer.config import RunConfig
+from trainer.config.run import RunConfig
 from webapp.api.idempotency import do_forget
 from webapp.api.models import IdempotencyKey
 from webapp.runs.models import Run

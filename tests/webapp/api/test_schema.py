@@ -19,9 +19,9 @@ from schemathesis.checks import CHECKS
 from schemathesis.config import GenerationConfig
 from schemathesis.core.parameters import ParameterLocation
 
-from tests.webapp.api.callers import program
+from tests.webapp.api.api_clients import program
 from tests.webapp.conftest import People
-from tests.webapp.pages import play
+from tests.webapp.page_requests import play
 from webapp.api.site import api
 from webapp.runs.models import Run
 from webapp.trajectories.actions import do_share_trajectory

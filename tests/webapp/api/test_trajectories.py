@@ -10,13 +10,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from tests.webapp.api.callers import Callers, problem
-from tests.webapp.pages import play
+from tests.webapp.api.api_clients import Callers, problem
+from tests.webapp.page_requests import play
 from webapp.api.trajectories import Sort, TrajectoryFilter
+from webapp.explorer.trajectory_filters import Filters
 from webapp.runs.models import Run
-from webapp.trajectories.explorer import Filters
-from webapp.trajectories.keyset import SORTS
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.pagination import SORTS
 
 
 @pytest.fixture

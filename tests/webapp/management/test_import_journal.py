@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from tests.webapp import journal_builder
 from tests.webapp.conftest import People
-from tests.webapp.runs import script
-from trainer import journal
+from trainer.journal import events
 from webapp.runs.models import Run
 from webapp.trajectories.models import Turn
 
@@ -24,27 +24,27 @@ def imported(*arguments: str) -> Run:
 
 
 def test_a_finished_run_is_imported_whole(people: People, tmp_path: Path) -> None:
-    path = script.write(tmp_path, *script.whole_run(2))
+    path = journal_builder.write(tmp_path, *journal_builder.whole_run(2))
     run = imported(str(path), "--team", people.team.slug, "--user", "ada")
     assert (run.state, run.title, run.environment, run.team, run.author) == (
         "finished", "Trial", "Sokoban", people.team, people.owner,
     )  # fmt: skip
     assert Turn.objects.filter(trajectory__run=run).count() == 20 == sum(
-        isinstance(event, journal.Turn) for event in journal.read(path)
+        isinstance(event, events.Turn) for event in events.read(path)
     )
 
 
 def test_a_run_cut_short_is_stopped_and_can_be_read_on(people: People, tmp_path: Path) -> None:
-    script.write(tmp_path, script.started(), *script.iteration(1))
+    journal_builder.write(tmp_path, journal_builder.started(), *journal_builder.iteration(1))
     run = imported(str(tmp_path), "--team", people.team.slug)
     assert run.state == "stopped"
-    script.write(tmp_path, journal.RunFinished(reason="completed", iteration=1, message="Done."))
+    journal_builder.write(tmp_path, events.RunFinished(reason="completed", iteration=1, message="Done."))
     again = imported(str(tmp_path), "--run", run.slug)
     assert (again.pk, again.state, again.seq) == (run.pk, "finished", run.seq + 1)
 
 
 def test_a_broken_line_stops_the_import_with_advice_and_can_be_left_out(people: People, tmp_path: Path) -> None:
-    path = script.write(tmp_path, *script.whole_run(1))
+    path = journal_builder.write(tmp_path, *journal_builder.whole_run(1))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:-3], b"?\n", *lines[-2:]]))
     with pytest.raises(CommandError, match=rf"line {len(lines) - 2} is not an event.*--skip-bad-lines"):
@@ -66,7 +66,7 @@ def test_a_broken_line_stops_the_import_with_advice_and_can_be_left_out(people: 
     ],
 )
 def test_what_is_missing_is_said(people: People, tmp_path: Path, arguments: list[str], words: str) -> None:
-    script.write(tmp_path, script.started())
+    journal_builder.write(tmp_path, journal_builder.started())
     known = {"FOLDER": str(tmp_path), "TEAM": people.team.slug}
     with pytest.raises(CommandError, match=words):
         imported(*[known.get(argument, argument) for argument in arguments])
@@ -76,13 +76,13 @@ def test_what_is_missing_is_said(people: People, tmp_path: Path, arguments: list
 def test_a_growing_journal_is_followed_until_its_run_has_ended(
     people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script.write(tmp_path, script.started(), *script.iteration(1))
+    journal_builder.write(tmp_path, journal_builder.started(), *journal_builder.iteration(1))
     states: list[str] = []
     steps = [
         lambda: states.append(Run.objects.get().state),
-        lambda: script.write(tmp_path, *script.iteration(2)),
+        lambda: journal_builder.write(tmp_path, *journal_builder.iteration(2)),
         lambda: states.append(f"{Run.objects.get().state} {Run.objects.get().iteration}"),
-        lambda: script.write(tmp_path, journal.RunFinished(reason="completed", iteration=2, message="Done.")),
+        lambda: journal_builder.write(tmp_path, events.RunFinished(reason="completed", iteration=2, message="Done.")),
     ]
     monkeypatch.setattr("webapp.management.commands.import_journal.time.sleep", lambda seconds: steps.pop(0)())
     run = imported(str(tmp_path), "--team", people.team.slug, "--follow")
@@ -95,16 +95,16 @@ def test_ctrl_c_ends_following_and_following_can_be_taken_up_again(
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    script.write(tmp_path, script.started(), *script.iteration(1))
+    journal_builder.write(tmp_path, journal_builder.started(), *journal_builder.iteration(1))
     monkeypatch.setattr("webapp.management.commands.import_journal.time.sleep", interrupt)
     run = imported(str(tmp_path), "--team", people.team.slug, "--follow")
     assert (run.state, run.sent_journal.growing) == ("stopped", False)
-    script.write(tmp_path, journal.RunFinished(reason="completed", iteration=1, message="Done."))
+    journal_builder.write(tmp_path, events.RunFinished(reason="completed", iteration=1, message="Done."))
     again = imported(str(tmp_path), "--run", run.slug, "--follow")
     assert (again.pk, again.state) == (run.pk, "finished")
 
 
 def test_a_run_that_is_trained_here_is_not_followed(people: People, run: Run) -> None:
-    script.write(run.folder, script.started())
+    journal_builder.write(run.folder, journal_builder.started())
     with pytest.raises(CommandError, match="its worker follows its journal"):
         imported("--run", run.slug, "--follow")

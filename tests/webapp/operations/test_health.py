@@ -13,7 +13,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests.webapp.conftest import People
-from tests.webapp.pages import Visitors, who
+from tests.webapp.page_requests import Visitors, who
 from webapp.operations.logs import configuration
 from webapp.runs.models import Run
 from webapp.settings import ROOT

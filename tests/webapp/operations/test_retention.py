@@ -10,7 +10,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.webapp.conftest import People
-from tests.webapp.pages import Visitors, play, who
+from tests.webapp.page_requests import Visitors, play, who
 from webapp.operations.retention import do_thin, thinnable
 from webapp.runs.models import Run
 from webapp.trajectories.actions import do_share_trajectory

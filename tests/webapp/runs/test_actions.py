@@ -9,12 +9,12 @@ from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from tests.webapp.conftest import People
-from trainer.config import RunConfig
+from trainer.config.run import RunConfig
 from webapp.runs import actions
 from webapp.runs.access import get_run
 from webapp.runs.actions import RequestRefused, do_release_run, do_renew_lease, do_request
-from webapp.runs.claims import do_claim_run
 from webapp.runs.models import Run, Worker
+from webapp.worker.claims import do_claim_run
 
 pytestmark = pytest.mark.django_db
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.webapp.javascript import evaluate
-from tests.webapp.pages import Visitors, assert_private, play, who
+from tests.webapp.page_requests import Visitors, assert_private, play, who
 from webapp.runs import curves
 from webapp.runs.curves import Point
 from webapp.runs.models import MetricPoint, Run

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from webapp.services.welcome import first_account
+from webapp.services.first_login import first_account
 from webapp.teams.actions import do_create_user, do_rename_user
 
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.webapp.conftest import People
-from tests.webapp.pages import Visitors, who
+from tests.webapp.page_requests import Visitors, who
 from tests.webapp.teams.identity_provider import Provider, running
 from webapp.teams.actions import TeamRefused, do_accept_invitation, do_create_user, do_invite, do_revoke_invitation
 from webapp.teams.models import Invitation, Membership, User

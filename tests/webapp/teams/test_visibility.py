@@ -9,7 +9,7 @@ from django.contrib.auth.models import AnonymousUser
 from pytest_django import Settings
 
 from tests.webapp.conftest import People
-from tests.webapp.pages import Visitors, assert_private, play, who
+from tests.webapp.page_requests import Visitors, assert_private, play, who
 from tests.webapp.teams.members import add_member, browser_of
 from webapp.runs.models import Run
 from webapp.teams.actions import do_remove_member, do_set_role

@@ -3,7 +3,7 @@
 import django.db.models.deletion
 import django.utils.timezone
 import webapp.alerts.models
-import webapp.slugs
+import webapp.core.ids
 from django.conf import settings
 from django.db import migrations, models
 
@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
             name="Rule",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("slug", models.CharField(default=webapp.slugs.slug, editable=False, max_length=24, unique=True)),
+                ("slug", models.CharField(default=webapp.core.ids.slug, editable=False, max_length=24, unique=True)),
                 ("name", models.CharField(max_length=120)),
                 ("events", models.JSONField(default=list)),
                 (
@@ -95,7 +95,7 @@ class Migration(migrations.Migration):
             name="Delivery",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("slug", models.CharField(default=webapp.slugs.slug, editable=False, max_length=24, unique=True)),
+                ("slug", models.CharField(default=webapp.core.ids.slug, editable=False, max_length=24, unique=True)),
                 ("event", models.CharField(help_text="A Rule.Event, or “test”.", max_length=10)),
                 ("key", models.CharField(max_length=200)),
                 ("payload", models.JSONField()),

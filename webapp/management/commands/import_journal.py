@@ -12,10 +12,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from trainer.journal import FILE_NAME, JournalError, RunStarted, read
-from webapp.api.sent import do_hear
-from webapp.runs.imports import ENDS, NotImportable, do_create_imported_run, do_settle_imported_run
-from webapp.runs.ingest import Ingest
+from trainer.journal.events import FILE_NAME, JournalError, RunStarted, read
+from webapp.api.uploads import do_hear
+from webapp.ingest.imports import ENDS, NotImportable, do_create_imported_run, do_settle_imported_run
+from webapp.ingest.tailer import Ingest
 from webapp.runs.models import Run
 from webapp.teams.models import Team, User
 

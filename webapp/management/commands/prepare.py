@@ -14,10 +14,10 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
 from bootstrap import stamp
-from trainer.config_files import load_preset
+from trainer.config.files import load_preset
 from webapp.runs.actions import RequestRefused, do_create_run, do_request
 from webapp.runs.models import Run
-from webapp.services.welcome import first_account, link
+from webapp.services.first_login import first_account, link
 from webapp.teams.models import Team, User
 
 PRESET = "sokoban-pocket"

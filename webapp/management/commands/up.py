@@ -1,4 +1,4 @@
-"""`manage.py up`: everything in one supervised group, until Ctrl-C. How is said in webapp/services/running.py."""
+"""`manage.py up`: everything in one supervised group, until Ctrl-C. How is said in webapp/services/startup.py."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -9,7 +9,7 @@ from bootstrap.progress import SetupError
 from webapp.services.lock import AlreadyRunning
 from webapp.services.postgres import PostgresError
 from webapp.services.redis import RedisError
-from webapp.services.running import CannotStart, Wishes, run
+from webapp.services.startup import CannotStart, Wishes, run
 
 
 class Command(BaseCommand):

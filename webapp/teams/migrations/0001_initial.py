@@ -4,7 +4,7 @@ import django.contrib.auth.models
 import django.contrib.auth.validators
 import django.db.models.deletion
 import django.utils.timezone
-import webapp.slugs
+import webapp.core.ids
 from django.conf import settings
 from django.db import migrations, models
 
@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
             name='Team',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.CharField(default=webapp.slugs.slug, editable=False, max_length=24, unique=True)),
+                ('slug', models.CharField(default=webapp.core.ids.slug, editable=False, max_length=24, unique=True)),
                 ('name', models.CharField(max_length=120)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
             ],

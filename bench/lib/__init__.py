@@ -1,0 +1,1 @@
+"""Parts of the benchmarks: contenders, comparison, fixtures."""

@@ -1,0 +1,123 @@
+"""Rounds in which contenders do the same work in turn, and the medians and ratios that come of them.
+
+What the work is and who does it is told by bench/learner.py and bench/iteration.py.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.lib.worker_protocol import Contender, ContenderError
+
+OURS = "Echoscope"
+MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Somebody who takes part."""
+
+    python: Path
+    module: str
+    job: Mapping[str, Any]
+
+    def start(self) -> Contender:
+        return Contender(self.python, self.module, self.job)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One kind of work: the command for it, and the tokens it handles."""
+
+    do: str
+    tokens: int
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Duel:
+    """Every entry does every kind of work once a round; the first round does not count.
+
+    With `fresh` an entry's process lives for its turn alone, for models of which memory holds one; then the first
+    steps of each kind in it, `warm` of them, do not count.
+    """
+
+    entries: dict[str, Entry]
+    asks: dict[str, Ask]
+    fresh: bool = False
+    warm: int = 1
+    missing: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    answers: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
+
+    def play(self, rounds: int, prepare: Callable[[Contender], None], told: Callable[[str], None]) -> None:
+        """All rounds; `prepare` is done once, by the first entry, before anybody works."""
+        alive: dict[str, Contender] = {}
+        try:
+            for number in range(rounds if self.fresh else rounds + 1):
+                for name in list(self.entries):
+                    try:
+                        contender = alive.pop(name, None) or self._start(name)
+                        alive[name] = contender
+                        if number == 0 and name == next(iter(self.entries)):
+                            prepare(contender)
+                        for work, ask in self.asks.items():
+                            for _ in range(self.warm * self.fresh):
+                                contender.ask(ask.do, **ask.arguments)
+                            answer = contender.ask(ask.do, **ask.arguments)
+                            if self.fresh or number:
+                                self.answers.setdefault((work, name), []).append(answer)
+                    except ContenderError as error:
+                        self._gone(name, str(error))
+                        if name in alive:
+                            alive.pop(name).close()
+                        continue
+                    if self.fresh:
+                        alive.pop(name).close()
+                told(f"round {number + 1} of {rounds if self.fresh else rounds + 1}")
+        finally:
+            for contender in alive.values():
+                contender.close()
+
+    def _start(self, name: str) -> Contender:
+        contender = self.entries[name].start()
+        self.versions |= contender.ready["versions"]
+        return contender
+
+    def _gone(self, name: str, why: str) -> None:
+        if name == next(iter(self.entries)):
+            raise ContenderError(f"{name}: {why}")
+        del self.entries[name]
+        self.missing[name] = why
+        for work in self.asks:
+            self.answers.pop((work, name), None)
+
+    def median(self, work: str, name: str, what: str) -> float:
+        """The median of a figure over the rounds that count."""
+        return statistics.median(answer[what] for answer in self.answers[work, name])
+
+    def ratio(self, work: str, name: str, what: str = "seconds", base: str = OURS) -> float:
+        """How many times ours a peer needs; the median of the rounds' ratios."""
+        return statistics.median(
+            theirs[what] / ours[what]
+            for ours, theirs in zip(self.answers[work, base], self.answers[work, name], strict=True)
+        )
+
+    def figures(self) -> list[dict[str, Any]]:
+        """Everything for a file: medians by kind of work and entry, the rounds' times, ratios to ours."""
+        found = []
+        for (work, name), answers in self.answers.items():
+            line: dict[str, Any] = {"work": work, "name": name, "tokens": self.asks[work].tokens}
+            line |= {what: self.median(work, name, what) for what in ("seconds", "rollout", "update", "cpu", "peak")}
+            line |= {"ratio": self.ratio(work, name), "cpu_ratio": self.ratio(work, name, "cpu")}
+            line |= {"rounds": [answer["seconds"] for answer in answers], "gradient_norm": answers[0]["norm"]}
+            found.append(line)
+        return found
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:,.0f} ×" if ratio >= 20 else f"{ratio:.2f} ×"

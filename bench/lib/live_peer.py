@@ -1,0 +1,88 @@
+"""The peer of `bench.live`: what tutorials of Channels do. Batches go whole through the channel layer to each socket.
+
+The same lines, the same batches ten times a second, the same Redis and uvicorn; no database, no cursor, no catching up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from channels_redis.core import RedisChannelLayer
+
+BATCH = 0.1
+DRAIN = 3.0
+GROUP = "peer"
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+_layers: dict[asyncio.AbstractEventLoop, RedisChannelLayer] = {}
+
+
+def layer() -> RedisChannelLayer:
+    """The default layer of channels_redis with its default capacity, one for each event loop."""
+    loop = asyncio.get_running_loop()
+    if loop not in _layers:
+        _layers[loop] = RedisChannelLayer(hosts=[os.environ["REDIS_URL"]])
+    return _layers[loop]
+
+
+async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Every socket joins the group and passes on what it hears."""
+    if scope["type"] != "websocket":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"ok"})
+        return
+    await receive()
+    channel = await layer().new_channel()
+    await layer().group_add(GROUP, channel)
+    await send({"type": "websocket.accept"})
+    while True:
+        message = await layer().receive(channel)
+        await send({"type": "websocket.send", "text": message["text"]})
+
+
+async def broadcast(rate: int, seconds: float, source: Path | None, shared: Path, events: int) -> None:
+    """Ten batches a second to the group."""
+    from bench.lib.live_processes import lines, moments
+
+    written, story, seq = moments(shared, events), lines(source), 0
+    story = chain([next(story)], story)  # games are played before the clock starts
+    began = time.monotonic()
+    while (now := time.monotonic()) - began < seconds and seq < events:
+        due = min(events, int((now - began) * rate) + 1) - seq
+        if due > 0:
+            batch = [line.rstrip("\n") for line in islice(story, due)]
+            written[seq + 1 : seq + due + 1] = time.monotonic()
+            text = f'{{"type":"events","first":{seq + 1},"last":{seq + due},"events":[{",".join(batch)}]}}'
+            await layer().group_send(GROUP, {"type": "frame", "text": text})
+            seq += due
+        await asyncio.sleep(max(0.0, BATCH - (time.monotonic() - now)))
+    await asyncio.sleep(DRAIN)
+
+
+def measure(rate: int, sockets: int, seconds: float, source: Path | None) -> tuple[float, int]:
+    """p99 in milliseconds, and how many events did not arrive."""
+    from bench import live
+    from webapp.services.addresses import free_port
+
+    events, port = int(rate * seconds), free_port()
+    shared = Path(os.environ["ECHOSCOPE_VAR"]) / f"peer-{rate}-{sockets}"
+    words = ["--url", f"ws://localhost:{port}/", "--sockets", str(sockets), "--shared", str(shared)]
+    with (
+        live.web(port, "bench.lib.live_peer:application"),
+        live.part("watch", *words, "--events", str(events)) as watch,
+    ):
+        assert watch.stdout is not None
+        watch.stdout.readline()
+        asyncio.run(broadcast(rate, seconds, source, shared, events))
+        watch.send_signal(signal.SIGTERM)
+        told = json.loads(watch.stdout.readline())
+    return told["p99"], told["missing"]

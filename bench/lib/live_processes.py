@@ -1,0 +1,225 @@
+"""The processes of `bench.live` besides the product itself: who writes the journal, who takes it in, who watches.
+
+    python -m bench.lib.live_processes write|ingest|watch …      started by bench.live, not by hand
+
+Moments are compared through a file of one double for each event: the monotonic clock, which all processes of a machine
+share, at which its line was written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from itertools import chain, islice
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+
+TICK = 0.01  # seconds between writes
+HEAD = re.compile(r'\{"type":\s*"events",\s*"first":\s*(\d+),\s*"last":\s*(\d+)')
+UNTIL_ALL_LISTEN = 120.0
+OF_A_WAVE = {"group_started", "groups_scored", "metrics", "phase"}
+
+
+def moments(path: Path, events: int) -> np.ndarray:
+    """When each event was written; 0 where it was not yet. Shared by all processes that name the same file."""
+    if not path.exists():
+        with path.open("wb") as file:
+            file.truncate(8 * (events + 1))
+    return np.memmap(path, dtype=np.float64, mode="r+")
+
+
+def lines(source: Path | None) -> Iterator[str]:
+    """An endless journal without its numbers' meaning lost: recorded iterations told again under names of their own."""
+    from bench.run_page import played_lines, renamed
+
+    if source is None:
+        yield from played_lines(100_000, lambda seq: time.time())
+        return
+    recorded = [json.loads(line) for line in source.open(encoding="utf-8")]
+    told = [event for event in recorded if event.get("split") != "eval" and "suite" not in event]
+    trained = {key for event in told if event["type"] == "group_started" for key in event["members"]}
+    waves: dict[int, list[dict[str, object]]] = {}
+    now = 0
+    for event in told:
+        now = event["iteration"] if event["type"] == "group_started" else now
+        if (
+            event["type"] in {"group_started", "groups_scored", "metrics", "phase"}
+            or event.get("trajectory") in trained
+        ):
+            waves.setdefault(max(1, now), []).append(event)
+    first = next(event for event in recorded if event["type"] == "run_started")
+    seq = 1
+    yield json.dumps(first | {"seq": seq, "time": time.time()}) + "\n"
+    number = 0
+    while True:
+        for wave in waves.values():
+            number += 1
+            for event in wave:
+                seq += 1
+                yield json.dumps(renamed(event, number) | {"seq": seq, "time": time.time()}) + "\n"
+
+
+def write(journal: Path, shared: Path, rate: float, seconds: float, source: Path | None, events: int) -> None:
+    """Append so many lines a second, evenly, for so long."""
+    written = moments(shared, events)
+    story = lines(source)
+    story = chain([next(story)], story)  # games are played before the clock starts
+    seq = 0
+    with journal.open("ab", buffering=0) as file:
+        began = time.monotonic()
+        while (now := time.monotonic()) - began < seconds and seq < events:
+            due = min(events, int((now - began) * rate) + 1) - seq
+            if due > 0:
+                batch = "".join(islice(story, due)).encode()
+                written[seq + 1 : seq + due + 1] = time.monotonic()
+                file.write(batch)
+                seq += due
+            time.sleep(TICK)
+    print(json.dumps({"events": seq, "bytes": journal.stat().st_size, "seconds": time.monotonic() - began}))
+
+
+def ingest(slug: str) -> None:
+    """What a supervisor does all day, without a trainer: a step, then its tick."""
+    import django
+
+    django.setup()
+    from webapp.core.publisher import bus
+    from webapp.ingest.tailer import Ingest
+    from webapp.runs.models import Run
+    from webapp.worker.supervisor import Pace
+
+    going = True
+
+    def stop(*_: object) -> None:
+        nonlocal going
+        going = False
+
+    signal.signal(signal.SIGTERM, stop)
+    reader = Ingest(Run.objects.get(slug=slug))
+    pace = Pace()
+    reader.step()
+    gc.collect()
+    gc.freeze()
+    print("ready", flush=True)
+    while going:
+        began = time.monotonic()
+        reader.step()
+        pace.rest(began)
+    reader.drain()
+    bus().flush()
+
+
+class Watcher:
+    """One socket: are the events contiguous, and how old were they on arrival?"""
+
+    def __init__(self) -> None:
+        self.cursor = 0
+        self.missing = self.twice = self.resyncs = 0
+        self.greeted = False
+        self.ages: list[np.ndarray] = []
+
+    def hear(self, text: str, written: np.ndarray) -> bool:
+        """Take in a frame. Whether it was the first hello: only now the server has admitted this socket."""
+        now = time.monotonic()
+        match = HEAD.match(text)
+        if match is None:
+            self.resyncs += text.startswith('{"type": "resync"')
+            greeted, self.greeted = self.greeted, self.greeted or text.startswith('{"type": "hello"')
+            return self.greeted and not greeted
+        first, last = int(match[1]), int(match[2])
+        if self.cursor:
+            self.missing += max(0, first - self.cursor - 1)
+            self.twice += max(0, self.cursor + 1 - first)
+        self.cursor = last
+        self.ages.append(now - written[first : last + 1])
+        return False
+
+
+async def watch(url: str, cookie: str, sockets: int, shared: Path, events: int) -> None:
+    """Open the sockets, say "listening", and count until SIGTERM; then the figures as JSON."""
+    from websockets.asyncio.client import connect
+    from websockets.typing import Origin
+
+    written = moments(shared, events)
+    watchers = [Watcher() for _ in range(sockets)]
+    listening = asyncio.Semaphore(0)
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+
+    async def follow(watcher: Watcher) -> None:
+        async with connect(
+            url,
+            origin=Origin(f"http://{urlsplit(url).netloc}"),
+            additional_headers={"Cookie": cookie},
+            compression=None,
+            max_size=None,
+            max_queue=None,
+        ) as socket:
+            async for message in socket:
+                if watcher.hear(str(message), written):
+                    listening.release()
+                if str(message).startswith('{"type": "ping"'):
+                    await socket.send('{"type": "pong"}')
+
+    tasks = [asyncio.create_task(follow(watcher)) for watcher in watchers]
+    async with asyncio.timeout(UNTIL_ALL_LISTEN):
+        for _ in tasks:
+            await listening.acquire()
+    print("listening", flush=True)
+    await ended.wait()
+    broken = sum(task.done() for task in tasks)
+    for task in tasks:
+        task.cancel()
+    ages = np.concatenate([age for watcher in watchers for age in watcher.ages] or [np.zeros(1)])
+    last = int(np.flatnonzero(written)[-1]) if written.any() else 0
+    print(
+        json.dumps(
+            {
+                "p50": 1000 * float(np.percentile(ages, 50)),
+                "p99": 1000 * float(np.percentile(ages, 99)),
+                "max": 1000 * float(ages.max()),
+                "deliveries": int(ages.size),
+                "missing": sum(watcher.missing + last - watcher.cursor for watcher in watchers),
+                "twice": sum(watcher.twice for watcher in watchers),
+                "resyncs": sum(watcher.resyncs for watcher in watchers),
+                "broken": broken,
+            }
+        ),
+        flush=True,
+    )
+
+
+def main() -> None:
+    """One of the parts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=["write", "ingest", "watch"])
+    parser.add_argument("--slug")
+    parser.add_argument("--journal", type=Path)
+    parser.add_argument("--source", type=Path)
+    parser.add_argument("--shared", type=Path)
+    parser.add_argument("--rate", type=float, default=100.0)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--events", type=int, default=0)
+    parser.add_argument("--url")
+    parser.add_argument("--sockets", type=int, default=1)
+    given = parser.parse_args()
+    if given.part == "write":
+        write(given.journal, given.shared, given.rate, given.seconds, given.source, given.events)
+    elif given.part == "ingest":
+        ingest(given.slug)
+    else:
+        asyncio.run(watch(given.url, os.environ["BENCH_COOKIE"], given.sockets, given.shared, given.events))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

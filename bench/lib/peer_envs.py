@@ -1,0 +1,99 @@
+"""Other people's environments, each in a virtual environment of its own: installed when missing, asked for figures.
+
+What they measure is in peer_worlds.py, which runs over there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+PACKAGES = {
+    "gym-sokoban": ("setuptools<81", "gym==0.26.2", "gym-sokoban==0.0.6"),
+    "EnvPool": ("envpool",),
+    "Jumanji": ("jumanji",),
+}
+SCRIPT = Path(__file__).with_name("peer_env_worker.py")
+PATIENCE = 900
+
+
+class NotInstallable(Exception):
+    """The peer cannot be had on this machine. The message is the reason in a line."""
+
+
+class Peer:
+    """A peer's process, waiting to be asked."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        python = interpreter(name, folder)
+        self.versions = versions(python, name)
+        self._process = subprocess.Popen(
+            [python, SCRIPT, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            encoding="utf-8", env=clean_environment(),
+        )  # fmt: skip
+        if self._read() != "ready":
+            raise NotInstallable(f"does not start: {self._last_words()}")
+
+    def ask(self, measure: str, seconds: float, **arguments: Any) -> float:
+        """What it did per second. Raises RuntimeError with the end of what it said when it fails."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"measure": measure, "seconds": seconds, **arguments}) + "\n")
+        self._process.stdin.flush()
+        answer = self._read()
+        if not answer:
+            raise RuntimeError(f"{measure}: {self._last_words()}")
+        return float(json.loads(answer)["rate"])
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate(timeout=30)
+
+    def _read(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def _last_words(self) -> str:
+        _, errors = self._process.communicate(timeout=30)
+        return (errors.strip().splitlines() or ["it ended without a word"])[-1]
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without what would lead the peer's Python to this project's packages."""
+    return {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME")
+    }
+
+
+def interpreter(name: str, folder: Path) -> Path:
+    """The Python of the peer's virtual environment, made and filled when missing. Raises NotInstallable."""
+    home = folder / name
+    python, filled = home / "bin" / "python", home / "installed"
+    if not filled.exists():
+        run(sys.executable, "-m", "venv", str(home))
+        run(str(python), "-m", "pip", "install", "--quiet", *PACKAGES[name])
+        filled.touch()
+    return python
+
+
+def versions(python: Path, name: str) -> str:
+    """The versions of the peer's packages in a line."""
+    wanted = [package.partition("=")[0].partition("<")[0] for package in PACKAGES[name]]
+    code = f"from importlib.metadata import version; print(' '.join(n + ' ' + version(n) for n in {wanted!r}))"
+    return run(str(python), "-c", code).strip()
+
+
+def run(*command: str) -> str:
+    """What the command printed. Raises NotInstallable with its last error line."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=clean_environment())
+    except subprocess.TimeoutExpired:
+        raise NotInstallable(f"not installable: it took longer than {PATIENCE} s") from None
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR")] or lines or [f"exit code {done.returncode}"]
+        raise NotInstallable(f"not installable: {errors[-1][:200]}")
+    return done.stdout

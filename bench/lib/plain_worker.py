@@ -1,0 +1,109 @@
+"""The update as a careful person writes it with PyTorch and transformers alone: padded rows, all logits, in fp32.
+
+`python -m bench.lib.plain_worker JOB` waits for commands (bench/lib/worker_protocol.py). The loss is the one of bench/lib/our_worker.py.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from bench.lib.random_models import build
+from bench.lib.recorded_dialogues import GROUP, Dialogue, load
+from bench.lib.resource_meter import Clock, Peak
+from bench.lib.worker_protocol import Line
+
+CLIP, ENTROPY, LARGEST_NORM = 0.2, 0.001, 1.0
+
+
+@dataclass(frozen=True)
+class Padded:
+    """(B, T) tensors; everything but `ids` and `attention` speaks of the token in its own column."""
+
+    ids: Tensor
+    attention: Tensor
+    mask: Tensor
+    logprobs: Tensor
+    advantages: Tensor
+
+    def pieces(self, rows: int) -> list[Padded]:
+        fields = (self.ids, self.attention, self.mask, self.logprobs, self.advantages)
+        return [Padded(*parts) for parts in zip(*(field.split(rows) for field in fields), strict=True)]
+
+
+def padded(dialogues: Sequence[Dialogue], device: str = "cpu") -> Padded:
+    """Right-padded rows, and advantages against the other dialogues of the group."""
+    shape = len(dialogues), max(map(len, dialogues))
+    ids, attention = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
+    mask, logprobs = torch.zeros(shape, dtype=torch.bool), torch.zeros(shape)
+    for row, one in enumerate(dialogues):
+        start, end = len(one.prompt), len(one)
+        ids[row, :end] = torch.tensor(one.prompt + one.rest)
+        attention[row, :end] = 1
+        mask[row, start:end] = torch.tensor(one.sampled)
+        if one.logprobs:
+            logprobs[row, start:end] = torch.tensor(one.logprobs)
+    rewards = torch.tensor([one.reward for one in dialogues]).view(-1, GROUP)
+    scaled = (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-6)
+    advantages = scaled.reshape(-1, 1).expand(shape).contiguous()
+    return Padded(*(field.to(device) for field in (ids, attention, mask, logprobs, advantages)))
+
+
+def step(
+    model: PreTrainedModel, optimizer: torch.optim.Optimizer, given: Padded, micro: int = 16_384, *, mixed: bool = False
+) -> float:
+    """One optimiser step; forward passes of at most `micro` tokens, padding included. Returns the gradient's norm.
+
+    Args:
+        mixed: compute in bf16 where autocast does, over fp32 weights.
+    """
+    total = given.mask.sum()
+    device = given.ids.device.type
+    for piece in given.pieces(max(1, micro // given.ids.shape[1])):
+        with torch.autocast(device, torch.bfloat16) if mixed else nullcontext():
+            logits = model(input_ids=piece.ids, attention_mask=piece.attention, use_cache=False).logits
+        logs = logits[:, :-1].float().log_softmax(-1)
+        mask = piece.mask[:, 1:]
+        logprobs = logs.gather(-1, piece.ids[:, 1:, None])[..., 0]
+        entropies = -(logs.exp() * logs).sum(-1)
+        ratio = (logprobs - piece.logprobs[:, 1:]).exp()
+        advantages = piece.advantages[:, 1:]
+        gained = torch.minimum(ratio * advantages, ratio.clamp(1 - CLIP, 1 + CLIP) * advantages)
+        loss = -((gained + ENTROPY * entropies) * mask).sum() / total
+        loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), LARGEST_NORM)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return float(norm)
+
+
+def main() -> None:
+    line, job = Line(), json.loads(sys.argv[1])
+    torch.set_num_threads(job["threads"])
+    device, peak = job["device"], Peak(job["device"])
+    model = build(job["shape"], job["seed"], device)
+    if job["checkpointing"]:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+        model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
+    line.answer(versions={"torch": torch.__version__})
+    known: dict[str, Padded] = {}
+    while True:
+        name = line.next()["work"]
+        if name not in known:
+            known[name] = padded(load(Path(name)), device)
+        clock = Clock(peak)
+        norm = step(model, optimizer, known[name], mixed=job["dtype"] == "bfloat16")
+        line.answer(**clock.stop(), norm=norm)
+
+
+if __name__ == "__main__":
+    main()

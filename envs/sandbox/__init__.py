@@ -1,0 +1,1 @@
+"""Environments in a subprocess of their own."""

@@ -1,0 +1,251 @@
+"""Advice in rooms too large for exhaustive play: pushes found by A*, told as actions, and remembered while followed.
+
+The search itself is compiled code in search.py. A plan is a shortest one in pushes unless most of the budget was gone
+when it was found; the walks between its pushes are shortest.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envs.base import Hint
+from envs.sokoban import push_search
+from envs.sokoban.deadlocks import Deadlocks
+from envs.sokoban.exhaustive import FAR as LOST
+from envs.sokoban.exhaustive import RoomTable, binomials
+from envs.sokoban.grid import Room
+from envs.sokoban.lower_bounds import FAR, bound, push_distances, sides_of
+from envs.sokoban.solver import ACTIONS, State, move, no_way, steps, walks
+
+BUDGET = 300_000
+"""States that the search for a first plan expands before it says "unknown"."""
+BUDGET_ASTRAY = 60_000
+"""The same for positions where a plan was left, or where a first search found nothing."""
+EXACT_SHARE = 0.4
+"""Share of a budget spent on plans of fewest pushes; after it any plan will do, the nearest to success first."""
+WEIGHT = 4
+"""Weight of the lower bound once any plan will do."""
+PATTERN_STATES = 2_000_000
+"""States of a table of two or three boxes; in larger rooms the search goes without."""
+_SLICE = 4096
+_REMEMBERED = 2048
+
+Push = tuple[int, int]
+"""The cell of the box and the direction, an index of ACTIONS."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came to. `fewest` tells whether no solution has fewer pushes; `expanded` is what it cost."""
+
+    solvable: Literal["yes", "no", "unknown"]
+    pushes: tuple[Push, ...]
+    fewest: bool
+    expanded: int
+
+
+class Searcher:
+    """A* in one room. What was found for a position is remembered, so a group of trajectories shares it."""
+
+    def __init__(self, room: Room, pattern_states: int = PATTERN_STATES) -> None:
+        self.room, self._pattern_states = room, pattern_states
+        boxes = len(room.targets)
+        targets = np.array([room.index[target] for target in sorted(room.targets)], dtype=np.int32)
+        on_target = np.zeros(len(room.cells), dtype=np.uint8)
+        on_target[targets] = 1
+        sides = sides_of(room.neighbours)
+        keys = np.random.PCG64(0).random_raw(2 * len(room.cells)) >> np.uint64(2)
+        self.facts = push_search.Facts(
+            neighbours=room.neighbours,
+            live_index=room.live_index,
+            targets=targets,
+            on_target=on_target,
+            sides=sides,
+            distances=push_distances(room.neighbours, sides, targets),
+            weights=binomials(len(room.live), 3),
+            pairs=self._pattern(2, boxes),
+            triples=self._pattern(3, boxes),
+            keys=keys.astype(np.int64).reshape(2, -1),
+        )
+        self._remembered: dict[tuple[int, tuple[int, ...], int], Found] = {}
+
+    def _pattern(self, size: int, boxes: int) -> NDArray[np.uint8]:
+        """By rank and player, whether that many boxes alone could be brought to targets; empty where not made."""
+        if size > boxes or self.room.positions(size) > self._pattern_states:
+            return np.zeros(0, dtype=np.uint8)
+        reached: NDArray[np.uint8] = (RoomTable(self.room, size).distances != LOST).astype(np.uint8)
+        return reached
+
+    def lower_bound(self, state: State) -> int | None:
+        """Fewest pushes that could be left; None where the bound proves that the position is lost."""
+        boxes = np.array([self.room.index[box] for box in state[1]], dtype=np.int16)
+        facts = self.facts
+        least = bound(boxes, self.room.index[state[0]], facts.targets, facts.sides, facts.distances)
+        return None if least >= FAR else int(least)
+
+    def part(self, state: State) -> int:
+        """The lowest cell the player can walk to: it names the part of the room the player is in."""
+        return min(walks(self.room.width, self.room.floor, state))
+
+    def find(self, state: State, budget: int = BUDGET, seconds: float | None = None) -> Found:
+        """A solution from the state, the proof that there is none, or neither within the budget.
+
+        Args:
+            budget: states expanded at most.
+            seconds: time after which the search ends too. Results then depend on the machine and are not remembered.
+        """
+        if set(state[1]) == self.room.targets:
+            return Found("yes", (), True, 0)
+        name = (self.part(state), state[1], budget)
+        if name in self._remembered:
+            return self._remembered[name]
+        found = self._search(*name, seconds)
+        if seconds is None:
+            if len(self._remembered) >= _REMEMBERED:
+                del self._remembered[next(iter(self._remembered))]
+            self._remembered[name] = found
+        return found
+
+    def _search(self, player: int, boxes: tuple[int, ...], budget: int, seconds: float | None) -> Found:
+        index = self.room.index
+        if any(self.facts.live_index[index[box]] < 0 for box in boxes):
+            return Found("no", (), False, 0)
+        end = time.perf_counter() + seconds if seconds is not None else None
+        begin = time.perf_counter()
+        pool = new_pool(len(boxes))
+        push_search.start(pool, self.facts, np.array([index[box] for box in boxes], dtype=np.int16), index[player], 1)
+        weight, limit = 1, 0
+        while True:
+            expanded = int(pool.counters[push_search.EXPANDED])
+            late = end is not None and time.perf_counter() > begin + EXACT_SHARE * (end - begin)
+            if weight == 1 and (expanded >= EXACT_SHARE * budget or late):
+                weight = WEIGHT
+                push_search.reorder(pool, weight)
+            if expanded >= budget or (end is not None and time.perf_counter() > end):
+                return Found("unknown", (), False, expanded)
+            limit = min(budget, max(limit, expanded + _SLICE))
+            outcome = push_search.expand(pool, self.facts, limit, weight)
+            if outcome == push_search.SOLVED:
+                return Found("yes", self._pushes(pool), weight == 1, int(pool.counters[push_search.EXPANDED]))
+            if outcome == push_search.EXHAUSTED:
+                return Found("no", (), False, int(pool.counters[push_search.EXPANDED]))
+            if outcome == push_search.FULL:
+                pool = grown(pool)
+
+    def _pushes(self, pool: push_search.Pool) -> tuple[Push, ...]:
+        """The way to the solved node."""
+        pushes: list[Push] = []
+        node = int(pool.counters[push_search.FOUND])
+        while pool.nodes[node, push_search.PARENT] >= 0:
+            box, direction = divmod(int(pool.nodes[node, push_search.PUSH]), 4)
+            pushes.append((self.room.cells[box], direction))
+            node = int(pool.nodes[node, push_search.PARENT])
+        return tuple(reversed(pushes))
+
+
+class Planner:
+    """Advice during one episode: follows the plan it made, and makes another where an action leaves it."""
+
+    def __init__(self, searcher: Searcher, budget: int = BUDGET) -> None:
+        self.room, self.searcher, self.budget = searcher.room, searcher, budget
+        self._deadlocks = Deadlocks(self.room.width, self.room.floor, self.room.targets)
+        self._next: dict[tuple[int, tuple[int, ...]], Push] = {}
+        self._searched = False
+
+    def fresh(self) -> Planner:
+        """A planner of the same room for another episode: advice follows from the episode alone."""
+        return Planner(self.searcher, self.budget)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A planner that goes on from the same plans; the searcher is shared, it only remembers."""
+        other = type(self)(self.searcher, self.budget)
+        other._next, other._searched = dict(self._next), self._searched
+        return other
+
+    def hint(self, state: State) -> Hint:
+        """The actions that lead to the next push of a plan, without a distance; or why there is no plan."""
+        if set(state[1]) == self.room.targets:
+            return Hint(distance=0)
+        reason = self.reason(state[1])
+        if reason is not None:
+            return Hint(solvable="no", reason=reason)
+        solvable, push = self._next_push(state)
+        if push is None:
+            return Hint(solvable=solvable, reason=no_way(state[1]) if solvable == "no" else None)
+        return Hint(actions=self._towards(state, push))
+
+    def plan(self, state: State) -> list[str]:
+        """A sequence of actions to success; empty when solved, unsolvable or unknown."""
+        actions: list[str] = []
+        while set(state[1]) != self.room.targets:
+            push = self._next_push(state)[1]
+            if push is None:
+                return []
+            while push is not None:
+                action = self._towards(state, push)[0]
+                actions.append(action)
+                before, state = state, move(self.room.floor, state, self._step(action))
+                push = push if state[1] == before[1] else None
+        return actions
+
+    def reason(self, boxes: tuple[int, ...]) -> str | None:
+        """Why no play can win with the boxes here, in words; None where the tests of deadlocks.py see no reason."""
+        return self._deadlocks.reason(boxes)
+
+    def _next_push(self, state: State) -> tuple[Literal["yes", "no", "unknown"], Push | None]:
+        """The next push of the plan at hand; a new plan is made where there is none."""
+        name = (self.searcher.part(state), state[1])
+        if name not in self._next:
+            found = self.searcher.find(state, min(self.budget, BUDGET_ASTRAY) if self._searched else self.budget)
+            self._searched = True
+            if not found.pushes:
+                return found.solvable, None
+            self._remember(state, found.pushes)
+        return "yes", self._next[name]
+
+    def _remember(self, state: State, pushes: tuple[Push, ...]) -> None:
+        for push in pushes:
+            self._next[self.searcher.part(state), state[1]] = push
+            box, direction = push
+            step = steps(self.room.width)[direction]
+            state = move(self.room.floor, (box - step, state[1]), step)
+
+    def _towards(self, state: State, push: Push) -> list[str]:
+        """Every action that begins a shortest walk to the push, or the push itself."""
+        box, direction = push
+        stand = box - steps(self.room.width)[direction]
+        if state[0] == stand:
+            return [ACTIONS[direction]]
+        far = walks(self.room.width, self.room.floor, (stand, state[1]))
+        return [action for action in ACTIONS if far.get(state[0] + self._step(action), -1) == far[state[0]] - 1]
+
+    def _step(self, action: str) -> int:
+        return steps(self.room.width)[ACTIONS.index(action)]
+
+
+def new_pool(boxes: int, nodes: int = 1 << 14) -> push_search.Pool:
+    """An empty pool with room for that many nodes."""
+    return push_search.Pool(
+        boxes=np.empty((nodes, boxes), dtype=np.int16),
+        nodes=np.empty((nodes, 7), dtype=np.int64),
+        table=np.full(4 * nodes, -1, dtype=np.int32),
+        heap_keys=np.empty(2 * nodes, dtype=np.int64),
+        heap_nodes=np.empty(2 * nodes, dtype=np.int32),
+        counters=np.zeros(5, dtype=np.int64),
+    )
+
+
+def grown(pool: push_search.Pool) -> push_search.Pool:
+    """The same search in a pool of twice the size."""
+    nodes, boxes = pool.boxes.shape
+    larger = new_pool(boxes, 2 * nodes)
+    for name in ("boxes", "nodes", "heap_keys", "heap_nodes", "counters"):
+        old = getattr(pool, name)
+        getattr(larger, name)[: len(old)] = old
+    push_search.rehash(larger)
+    return larger

@@ -1,0 +1,173 @@
+"""Exhaustive reverse play over a whole room as one array: the exact number of moves to success of every state.
+
+For rooms whose states fit into memory; larger ones are searched in search.py. Loads Numba.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envs.sokoban.grid import Cells, Room
+from envs.sokoban.jit import compiled
+from envs.sokoban.solver import ExactSolver, State
+
+FAR = np.uint16(65535)
+"""Distance of a state from which success is out of reach."""
+
+
+@compiled
+def combinations_of(count: int, size: int, ranks: int) -> Cells:
+    """(R, size) every choice of `size` numbers below `count`, each ascending, in the order of their rank."""
+    rows = np.empty((ranks, size), np.int32)
+    row = np.arange(size).astype(np.int32)
+    for rank in range(ranks):
+        rows[rank] = row
+        place = 0
+        while place < size - 1 and row[place] + 1 == row[place + 1]:
+            row[place] = place
+            place += 1
+        row[place] += 1
+    return rows
+
+
+@compiled
+def binomials(count: int, size: int) -> NDArray[np.int64]:
+    """(count, size) entry [c, i] is c over i + 1: what number c at place i adds to the rank of a choice."""
+    table = np.zeros((count, size), np.int64)
+    for number in range(1, count):
+        table[number, 0] = number
+        for place in range(1, size):
+            table[number, place] = table[number - 1, place - 1] + table[number - 1, place]
+    return table
+
+
+@compiled
+def play_back(
+    neighbours: Cells, live: Cells, live_index: Cells, rows: Cells, weights: NDArray[np.int64], goals: Cells, stop: int
+) -> tuple[NDArray[np.uint16], Cells, int]:
+    """Breadth-first from solved states backwards: a player steps, or steps and pulls a box along.
+
+    Args:
+        neighbours: (N, 4) cells one step away, −1 for walls; opposite directions differ in their last bit.
+        live, live_index: cells a box may stand on, and the way back.
+        rows, weights: of `combinations_of` and `binomials` over the live cells.
+        goals: ranks of the solved places of the boxes.
+        stop: the last layer wanted; −1 for all.
+    Returns:
+        (R·N,) moves to success by rank · N + player, FAR where out of reach or beyond `stop`; the states of the last
+        layer; and which layer that is (empty and one too many when there were no more).
+    """
+    count, size = neighbours.shape[0], rows.shape[1]
+    distances = np.full(rows.shape[0] * count, FAR, np.uint16)
+    queue = np.empty(rows.shape[0] * count, np.int32)
+    mark = np.full(count, -1, np.int32)
+    changed = np.empty(size, np.int32)
+    found = 0
+    for goal in goals:
+        for place in range(size):
+            mark[live[rows[goal, place]]] = place
+        for player in range(count):
+            if mark[player] < 0 and distances[goal * count + player] == FAR:
+                distances[goal * count + player] = 0
+                queue[found] = goal * count + player
+                found += 1
+        for place in range(size):
+            mark[live[rows[goal, place]]] = -1
+    begin, end, layer = 0, found, 0
+    while layer != stop and begin < end:
+        for at in range(begin, end):
+            state = queue[at]
+            rank, player = state // count, state % count
+            for place in range(size):
+                mark[live[rows[rank, place]]] = place
+            for direction in range(4):
+                behind = neighbours[player, direction ^ 1]
+                if behind < 0 or mark[behind] >= 0:
+                    continue
+                before = rank * count + behind
+                if distances[before] == FAR:
+                    distances[before] = layer + 1
+                    queue[found] = before
+                    found += 1
+                ahead = neighbours[player, direction]
+                if ahead < 0 or mark[ahead] < 0:
+                    continue
+                changed[:] = rows[rank]
+                place, value = mark[ahead], live_index[player]
+                while place > 0 and changed[place - 1] > value:
+                    changed[place] = changed[place - 1]
+                    place -= 1
+                while place < size - 1 and changed[place + 1] < value:
+                    changed[place] = changed[place + 1]
+                    place += 1
+                changed[place] = value
+                pulled = 0
+                for place in range(size):
+                    pulled += weights[changed[place], place]
+                before = pulled * count + behind
+                if distances[before] == FAR:
+                    distances[before] = layer + 1
+                    queue[found] = before
+                    found += 1
+            for place in range(size):
+                mark[live[rows[rank, place]]] = -1
+        begin, end = end, found
+        layer += 1
+    return distances, queue[begin:end].copy(), layer
+
+
+class RoomTable:
+    """Distances of all states of a room with that many boxes, and how its states are numbered."""
+
+    def __init__(self, room: Room, boxes: int, stop: int = -1) -> None:
+        self.room, self.boxes = room, boxes
+        live = np.array(room.live, dtype=np.int32)
+        self._live = {room.cells[number]: place for place, number in enumerate(room.live)}
+        self._weights = binomials(len(live), boxes)
+        self._rows = combinations_of(len(live), boxes, comb(len(live), boxes))
+        targets = sorted(self._live[target] for target in room.targets)
+        goals = np.array([self.rank(goal) for goal in combinations(targets, boxes)], dtype=np.int32)
+        self.distances, self._last, self.depth = play_back(
+            room.neighbours, live, room.live_index, self._rows, self._weights, goals, stop
+        )
+
+    def rank(self, places: tuple[int, ...]) -> int:
+        """The number of a choice of live cells, given by their own numbers, ascending."""
+        return int(sum(self._weights[place, at] for at, place in enumerate(places)))
+
+    def distance(self, state: State) -> int | None:
+        """Moves to success; None where it is out of reach."""
+        player, boxes = state
+        places = [self._live.get(box, -1) for box in boxes]
+        if min(places) < 0:
+            return None
+        found = self.distances[self.rank(tuple(places)) * len(self.room.cells) + self.room.index[player]]
+        return None if found == FAR else int(found)
+
+    def last_layer(self) -> list[State]:
+        """The states farthest from success that were looked at, in the order of their cells."""
+        cells = np.array(self.room.cells)
+        count = len(cells)
+        players = cells[self._last % count]
+        boxes = cells[np.array(self.room.live)[self._rows[self._last // count]]]
+        order = np.lexsort((*boxes.T[::-1], players))
+        return [
+            (player, tuple(row)) for player, row in zip(players[order].tolist(), boxes[order].tolist(), strict=True)
+        ]
+
+
+class TableSolver(ExactSolver):
+    """Advice from a table of the whole room: every distance is exact, and every "no" has been played out."""
+
+    complete = True
+
+    def __init__(self, room: Room) -> None:
+        super().__init__(room.width, room.floor, room.targets)
+        self._table = RoomTable(room, len(room.targets))
+
+    def distance(self, state: State) -> int | None:
+        return self._table.distance(state)

@@ -1,0 +1,136 @@
+"""Lower bounds of the pushes still needed: distances of single boxes, matched to the targets at the least sum.
+
+A box's distance depends on which side of it the player is at. The search that uses them is in search.py. Loads Numba.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envs.sokoban.grid import Cells
+from envs.sokoban.jit import compiled
+
+FAR = 1_000_000
+"""Pushes of a box that cannot get there; a sum of them still fits."""
+
+
+@compiled
+def sides_of(neighbours: Cells) -> NDArray[np.int8]:
+    """(N, N) entry [b, p]: which side of a box on b the player on p is at; −1 where p leads to no side of it.
+
+    Sides are numbered by the first direction that leads there; a box that divides nothing has one side.
+    """
+    count = neighbours.shape[0]
+    sides = np.full((count, count), -1, np.int8)
+    stack = np.empty(count, np.int32)
+    for box in range(count):
+        for direction in range(4):
+            start = neighbours[box, direction]
+            if start < 0 or sides[box, start] >= 0:
+                continue
+            sides[box, start] = direction
+            stack[0] = start
+            size = 1
+            while size:
+                size -= 1
+                cell = stack[size]
+                for turn in range(4):
+                    beside = neighbours[cell, turn]
+                    if beside >= 0 and beside != box and sides[box, beside] < 0:
+                        sides[box, beside] = direction
+                        stack[size] = beside
+                        size += 1
+    return sides
+
+
+@compiled
+def push_distances(neighbours: Cells, sides: NDArray[np.int8], targets: Cells) -> NDArray[np.int32]:
+    """(T, N, 4) fewest pushes of a box on a cell, the player at a side of it, to each target, were it alone.
+
+    Found by pulling the box away from the target. FAR where there is no way.
+    """
+    count = neighbours.shape[0]
+    distances = np.full((targets.size, count, 4), FAR, np.int32)
+    queue = np.empty(count * 4, np.int32)
+    for number in range(targets.size):
+        reached = distances[number]
+        found = 0
+        for side in range(4):
+            beside = neighbours[targets[number], side]
+            if beside >= 0 and reached[targets[number], sides[targets[number], beside]] == FAR:
+                reached[targets[number], sides[targets[number], beside]] = 0
+                queue[found] = targets[number] * 4 + sides[targets[number], beside]
+                found += 1
+        at = 0
+        while at < found:
+            box, side = queue[at] // 4, queue[at] % 4
+            at += 1
+            for direction in range(4):
+                to = neighbours[box, direction]
+                if to < 0 or sides[box, to] != side or neighbours[to, direction] < 0:
+                    continue
+                before = sides[to, neighbours[to, direction]]
+                if reached[to, before] == FAR:
+                    reached[to, before] = reached[box, side] + 1
+                    queue[found] = to * 4 + before
+                    found += 1
+    return distances
+
+
+@compiled
+def assignment(costs: NDArray[np.int32]) -> int:
+    """The least sum of a perfect matching of rows and columns, by the Hungarian method; FAR or more: there is none.
+
+    Args:
+        costs: (K, K) non-negative, FAR where a pair is not allowed.
+    """
+    size = costs.shape[0]
+    row_price, column_price = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
+    owner, way = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
+    slack, used = np.empty(size + 1, np.int64), np.empty(size + 1, np.bool_)
+    for row in range(1, size + 1):
+        owner[0] = row
+        slack[:] = 1 << 60
+        used[:] = False
+        column = 0
+        while owner[column]:
+            used[column] = True
+            here, least, following = owner[column], 1 << 60, 0
+            for other in range(1, size + 1):
+                if not used[other]:
+                    rest = costs[here - 1, other - 1] - row_price[here] - column_price[other]
+                    if rest < slack[other]:
+                        slack[other] = rest
+                        way[other] = column
+                    if slack[other] < least:
+                        least = slack[other]
+                        following = other
+            for other in range(size + 1):
+                if used[other]:
+                    row_price[owner[other]] += least
+                    column_price[other] -= least
+                else:
+                    slack[other] -= least
+            column = following
+        while column:
+            owner[column] = owner[way[column]]
+            column = way[column]
+    return int(-column_price[0])
+
+
+@compiled
+def bound(
+    boxes: NDArray[np.int16], player: int, targets: Cells, sides: NDArray[np.int8], distances: NDArray[np.int32]
+) -> int:
+    """Fewest pushes that could be left: every box to a target of its own, each as if it were alone. FAR: lost."""
+    size = boxes.size
+    costs = np.empty((size, size), np.int32)
+    for place in range(size):
+        side = sides[boxes[place], player]
+        for target in range(size):
+            if boxes[place] == targets[target]:
+                costs[place, target] = 0
+            else:
+                costs[place, target] = distances[target, boxes[place], side] if side >= 0 else FAR
+    return min(assignment(costs), FAR)

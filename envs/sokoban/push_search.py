@@ -1,0 +1,326 @@
+"""A* over pushes, compiled: states are the boxes and the part of the room the player can walk in.
+
+The lower bound is in bounds.py; how the found pushes become advice stands in planner.py. Loads Numba.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envs.sokoban.grid import Cells
+from envs.sokoban.jit import compiled
+from envs.sokoban.lower_bounds import FAR, bound
+
+Bytes = NDArray[np.uint8]
+Words = NDArray[np.int64]
+Places = NDArray[np.int16]
+
+NODES, OPEN, EXPANDED, FOUND, PUSHED = range(5)
+"""Places of the counters: nodes in the pool, entries of the heap, nodes expanded, the solved node, heap insertions."""
+
+MORE, SOLVED, EXHAUSTED, FULL = range(4)
+"""Why `expand` returned: its limit is reached, a solution, nothing left to try, the pool must grow."""
+
+G, H, PARENT, PUSH, CLOSED, PLAYER, HASH = range(7)
+"""Columns of a node: pushes made; pushes to go at least; the node before; the push from there, box · 4 + direction;
+whether it was expanded; the lowest cell the player can walk to; its hash."""
+
+
+class Facts(NamedTuple):
+    """What is known about a room before any search, as arrays over its N cells."""
+
+    neighbours: Cells
+    live_index: Cells
+    targets: Cells
+    on_target: Bytes
+    sides: NDArray[np.int8]
+    distances: NDArray[np.int32]
+    weights: Words
+    pairs: Bytes
+    triples: Bytes
+    keys: Words
+
+
+class Pool(NamedTuple):
+    """The nodes of a search, the hash table over them, the heap of those to expand, and the counters."""
+
+    boxes: Places
+    nodes: Words
+    table: Cells
+    heap_keys: Words
+    heap_nodes: Cells
+    counters: Words
+
+
+@compiled
+def walk(neighbours: Cells, occupied: Places, player: int, mark: Cells, stamp: int, stack: Cells) -> int:
+    """Mark every cell the player can walk to with the stamp; returns the lowest of them, which names the whole part."""
+    mark[player] = stamp
+    stack[0] = player
+    size, lowest = 1, player
+    while size:
+        size -= 1
+        cell = stack[size]
+        lowest = min(lowest, cell)
+        for direction in range(4):
+            beside = neighbours[cell, direction]
+            if beside >= 0 and occupied[beside] < 0 and mark[beside] != stamp:
+                mark[beside] = stamp
+                stack[size] = beside
+                size += 1
+    return lowest
+
+
+@compiled
+def freezes(
+    neighbours: Cells,
+    live_index: Cells,
+    on_target: Bytes,
+    boxes: Places,
+    occupied: Places,
+    frozen: Bytes,
+) -> bool:
+    """Whether a box off its target can never move again; the test of deadlocks.py.
+
+    `occupied` tells the place among `boxes` of the box on a cell, or −1; `frozen` is (K,) room to work in.
+    """
+    frozen[:] = 1
+    changed = True
+    while changed:
+        changed = False
+        for place in range(boxes.size):
+            if not frozen[place]:
+                continue
+            for axis in range(0, 4, 2):
+                before, after = neighbours[boxes[place], axis], neighbours[boxes[place], axis + 1]
+                if before < 0 or after < 0:
+                    continue
+                if occupied[before] >= 0 and frozen[occupied[before]]:
+                    continue
+                if occupied[after] >= 0 and frozen[occupied[after]]:
+                    continue
+                if live_index[before] < 0 and live_index[after] < 0:
+                    continue
+                frozen[place] = 0
+                changed = True
+                break
+    for place in range(boxes.size):  # noqa: SIM110 - Numba compiles no generator
+        if frozen[place] and not on_target[boxes[place]]:
+            return True
+    return False
+
+
+@compiled
+def hash_of(boxes: Places, player: int, keys: Words) -> int:
+    """A number that equal states share: keys (2, N) of the cells, mixed."""
+    mixed = int(keys[1, player])
+    for box in boxes:
+        mixed ^= keys[0, box]
+    return mixed
+
+
+@compiled
+def blocked(boxes: Places, player: int, moved: int, facts: Facts) -> bool:
+    """Whether two or three boxes, the moved one among them, could not be brought to targets even if they were alone."""
+    live_index, weights, count = facts.live_index, facts.weights, facts.neighbours.shape[0]
+    for place in range(boxes.size):
+        if place == moved:
+            continue
+        first, second = min(place, moved), max(place, moved)
+        low, high = live_index[boxes[first]], live_index[boxes[second]]
+        if facts.pairs.size and not facts.pairs[(weights[low, 0] + weights[high, 1]) * count + player]:
+            return True
+        if facts.triples.size:
+            for third in range(place + 1, boxes.size):
+                if third == moved:
+                    continue
+                one, two, three = low, high, live_index[boxes[third]]
+                if three < two:
+                    two, three = three, two
+                rank = weights[one, 0] + weights[two, 1] + weights[three, 2]
+                if not facts.triples[rank * count + player]:
+                    return True
+    return False
+
+
+@compiled
+def heap_push(pool: Pool, key: int, node: int) -> None:
+    """Put a node into the heap."""
+    keys, nodes = pool.heap_keys, pool.heap_nodes
+    at = pool.counters[OPEN]
+    pool.counters[OPEN] += 1
+    while at:
+        above = (at - 1) >> 1
+        if keys[above] <= key:
+            break
+        keys[at], nodes[at] = keys[above], nodes[above]
+        at = above
+    keys[at], nodes[at] = key, node
+
+
+@compiled
+def heap_pop(pool: Pool) -> int:
+    """Take the node with the lowest key out of the heap."""
+    keys, nodes = pool.heap_keys, pool.heap_nodes
+    top = int(nodes[0])
+    pool.counters[OPEN] -= 1
+    size = pool.counters[OPEN]
+    key, node, at = keys[size], nodes[size], 0
+    while True:
+        below = 2 * at + 1
+        if below >= size:
+            break
+        if below + 1 < size and keys[below + 1] < keys[below]:
+            below += 1
+        if keys[below] >= key:
+            break
+        keys[at], nodes[at] = keys[below], nodes[below]
+        at = below
+    keys[at], nodes[at] = key, node
+    return top
+
+
+@compiled
+def key_of(g: int, h: int, weight: int, other_box: int, pushed: int) -> int:
+    """Order of expansion: g + weight · h, then nearer to success, then the same box again, then the newest."""
+    return ((g + weight * h) << 46) | (min(h, 0xFFF) << 34) | (other_box << 33) | (0x1FFFFFFFF - pushed)
+
+
+@compiled
+def find(pool: Pool, boxes: Places, player: int, hashed: int) -> int:
+    """Where the state stands in the hash table, or where it would: an entry of `table`."""
+    mask = pool.table.size - 1
+    at = hashed & mask
+    while pool.table[at] >= 0:
+        node = pool.table[at]
+        if pool.nodes[node, HASH] == hashed and pool.nodes[node, PLAYER] == player:
+            same = True
+            for place in range(boxes.size):
+                if pool.boxes[node, place] != boxes[place]:
+                    same = False
+                    break
+            if same:
+                return at
+        at = (at + 1) & mask
+    return at
+
+
+@compiled
+def rehash(pool: Pool) -> None:
+    """Enter all nodes into the empty hash table."""
+    mask = pool.table.size - 1
+    for node in range(pool.counters[NODES]):
+        at = pool.nodes[node, HASH] & mask
+        while pool.table[at] >= 0:
+            at = (at + 1) & mask
+        pool.table[at] = node
+
+
+@compiled
+def reorder(pool: Pool, weight: int) -> None:
+    """Order what is left to expand by another weight."""
+    left = pool.heap_nodes[: pool.counters[OPEN]].copy()
+    pool.counters[OPEN] = 0
+    for node in left:
+        if not pool.nodes[node, CLOSED]:
+            pool.counters[PUSHED] += 1
+            g, h = pool.nodes[node, G], pool.nodes[node, H]
+            heap_push(pool, key_of(g, h, weight, 0, pool.counters[PUSHED]), node)
+
+
+@compiled
+def start(pool: Pool, facts: Facts, boxes: Places, player: int, weight: int) -> None:
+    """Make the first node: these boxes, the player in the part of the room named by its lowest cell."""
+    hashed = hash_of(boxes, player, facts.keys)
+    pool.boxes[0] = boxes
+    h = bound(boxes, player, facts.targets, facts.sides, facts.distances)
+    pool.nodes[0] = np.array([0, h, -1, -1, 0, player, hashed])
+    pool.table[find(pool, boxes, player, hashed)] = 0
+    pool.counters[NODES] = 1
+    if h < FAR:
+        heap_push(pool, key_of(0, h, weight, 0, 0), 0)
+
+
+@compiled
+def expand(pool: Pool, facts: Facts, limit: int, weight: int) -> int:
+    """Expand nodes until that many were, a solution is found, nothing is left or the pool is full; tells which."""
+    neighbours, live_index = facts.neighbours, facts.live_index
+    count, size = neighbours.shape[0], pool.boxes.shape[1]
+    counters, nodes = pool.counters, pool.nodes
+    occupied = np.full(count, -1, np.int16)
+    reach, other, stack = np.zeros(count, np.int32), np.zeros(count, np.int32), np.empty(count, np.int32)
+    boxes, frozen = np.empty(size, np.int16), np.empty(size, np.uint8)
+    stamp = 0
+    while counters[EXPANDED] < limit:
+        if counters[OPEN] == 0:
+            return EXHAUSTED
+        if counters[NODES] + 4 * size > nodes.shape[0] or counters[OPEN] + 4 * size > pool.heap_keys.size:
+            return FULL
+        node = heap_pop(pool)
+        if nodes[node, CLOSED]:
+            continue
+        if nodes[node, H] == 0:
+            counters[FOUND] = node
+            return SOLVED
+        nodes[node, CLOSED] = 1
+        counters[EXPANDED] += 1
+        g = nodes[node, G] + 1
+        came = nodes[node, PUSH]
+        last = neighbours[came >> 2, came & 3] if came >= 0 else -1
+        for place in range(size):
+            occupied[pool.boxes[node, place]] = place
+        stamp += 1
+        walk(neighbours, occupied, nodes[node, PLAYER], reach, stamp, stack)
+        reached = stamp
+        for pushed in range(size):
+            box = pool.boxes[node, pushed]
+            for direction in range(4):
+                to, stand = neighbours[box, direction], neighbours[box, direction ^ 1]
+                if to < 0 or stand < 0 or occupied[to] >= 0 or reach[stand] != reached or live_index[to] < 0:
+                    continue
+                boxes[:] = pool.boxes[node]
+                place = pushed
+                while place > 0 and boxes[place - 1] > to:
+                    boxes[place] = boxes[place - 1]
+                    place -= 1
+                while place < size - 1 and boxes[place + 1] < to:
+                    boxes[place] = boxes[place + 1]
+                    place += 1
+                boxes[place] = to
+                occupied[box] = -1
+                for at in range(size):
+                    occupied[boxes[at]] = at
+                stamp += 1
+                lost = freezes(neighbours, live_index, facts.on_target, boxes, occupied, frozen)
+                lost = lost or blocked(boxes, box, place, facts)
+                player = -1 if lost else walk(neighbours, occupied, box, other, stamp, stack)
+                occupied[to] = -1
+                for at in range(size):
+                    occupied[pool.boxes[node, at]] = at
+                if lost:
+                    continue
+                hashed = hash_of(boxes, player, facts.keys)
+                entry = find(pool, boxes, player, hashed)
+                known = pool.table[entry]
+                if known >= 0:
+                    if nodes[known, G] <= g:
+                        continue
+                    h = nodes[known, H]
+                else:
+                    h = bound(boxes, player, facts.targets, facts.sides, facts.distances)
+                    known = counters[NODES]
+                    counters[NODES] += 1
+                    pool.table[entry] = known
+                    pool.boxes[known] = boxes
+                    nodes[known, H], nodes[known, PLAYER], nodes[known, HASH] = h, player, hashed
+                nodes[known, G], nodes[known, PARENT], nodes[known, PUSH] = g, node, box * 4 + direction
+                nodes[known, CLOSED] = h >= FAR
+                if h < FAR:
+                    counters[PUSHED] += 1
+                    heap_push(pool, key_of(g, h, weight, box != last, counters[PUSHED]), known)
+        for place in range(size):
+            occupied[pool.boxes[node, place]] = -1
+    return MORE

@@ -1,0 +1,236 @@
+"""Sokoban as an environment: moves and pushes, rewards, the text a policy reads and the board a viewer draws.
+
+Rewards of an action: −0.1; +1 when the number of boxes on targets rose, −1 when it fell; +10 when all are on targets.
+Rooms are made in rooms.py, advice in solver.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+from gymnasium.error import ResetNeeded
+from pydantic import Field, model_validator
+
+from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, TextEnv
+from envs.sokoban import levels, rooms, solver
+from envs.spaces import ActionNames, text_space
+from envs.support.rng import Draws, Stream
+
+STEP_COST = -0.1
+BOX_REWARD = 1.0
+SOLVED_REWARD = 10.0
+REWARDS = tuple(
+    tuple(round(STEP_COST + BOX_REWARD * rise + SOLVED_REWARD * solved, 10) for rise in (0, 1, -1))
+    for solved in (False, True)
+)
+"""Reward of an action by [solved][rise], where rise is 0, 1 or −1 as the number of boxes on targets changed."""
+
+
+class SokobanSettings(EnvSettings):
+    """What kind of rooms are played."""
+
+    size: int = Field(6, ge=5, le=20, description="Cells along each side of the room, walls included.")
+    boxes: int = Field(1, ge=1, le=4, description="Boxes, and targets for them.")
+    min_length: int = Field(1, ge=1, le=100, description="Shortest optimal solution of a room, in actions.")
+    max_length: int = Field(10, ge=1, le=100, description="Longest optimal solution of a room, in actions.")
+    vocabulary: Literal["standard", "letters"] = Field(
+        "standard", description="Symbols of the text: standard (# _ O √ X P S) or letters (W . G C B A @)."
+    )
+    max_steps: int | None = Field(
+        None, ge=1, description="Actions after which the environment itself ends the episode; empty = never."
+    )
+
+    @model_validator(mode="after")
+    def possible(self) -> Self:
+        if self.min_length > self.max_length:
+            raise ValueError(f"min_length {self.min_length} is above max_length {self.max_length}")
+        if self.boxes > self.max_length:
+            raise ValueError(
+                f"{self.boxes} boxes need at least as many actions: max_length {self.max_length} is too short"
+            )
+        if 4 * self.boxes > (self.size - 2) ** 2:
+            raise ValueError(f"{self.boxes} boxes do not fit into a room of size {self.size}: take a larger room")
+        return self
+
+
+class Sokoban(TextEnv):
+    """Push every box onto a target. `reset(options={"room": text})` starts from a given room instead of a drawn one.
+
+    `options["boxes_on_target"]` overrides the count that the first action is compared with (default: as in the room).
+    """
+
+    Settings: ClassVar[type[EnvSettings]] = SokobanSettings
+    trusted = True
+    settings: SokobanSettings
+    NAME: ClassVar[str] = "Sokoban"
+    SUMMARY: ClassVar[str] = "Push a box onto its target in a small room of walls; a wrong push cannot be taken back."
+
+    def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
+        super().__init__(settings, **overrides)
+        many = self.settings.boxes > 1
+        self.world = EnvSpec(
+            name=self.NAME,
+            title=self.NAME,
+            summary=self.SUMMARY,
+            instruction=(
+                f"Push {'every box onto a target' if many else 'the box onto the target'}. "
+                "Boxes can be pushed, never pulled."
+            ),
+            vocabulary=levels.meanings(self.settings.vocabulary),
+            actions=solver.ACTIONS,
+            max_turns=5,
+            max_actions_per_turn=5,
+            max_actions=10,
+            success="Every box is on a target.",
+        )
+        self.action_space: ActionNames = ActionNames(solver.ACTIONS)
+        self.observation_space = text_space(self.world.vocabulary, max_length=levels.MAX_SIDE * (levels.MAX_SIDE + 1))
+        self._level: levels.Level | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        options = options or {}
+        if "room" in options:
+            level = levels.parse(options["room"])
+        else:
+            if seed is None:
+                seed = int(self.np_random.integers(2**62))
+            level = self._draw(seed)
+        self._level = level
+        self._advisor: solver.Advisor | None = None
+        self._canvas = canvas(level, self.settings.vocabulary)
+        self._steps = dict(zip(solver.ACTIONS, solver.steps(level.width), strict=True))
+        self._state: solver.State = (level.player, tuple(sorted(level.boxes)))
+        self.boxes_on_target = int(options.get("boxes_on_target", len(level.boxes & level.targets)))
+        self._taken = 0
+        self._over = False
+        return self.render(), self._info(effective=False, valid=True)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        level = self.level
+        if self._over:
+            raise ResetNeeded("the episode is over: call reset() before the next step()")
+        name = self.action_space.name_of(action)
+        if name is None:
+            return self.render(), 0.0, False, False, self._info(effective=False, valid=False)
+        before = self._state
+        self._state = solver.move(level.floor, before, self._steps[name])
+        self._taken += 1
+        on_target = len(level.targets.intersection(self._state[1]))
+        rise = (on_target > self.boxes_on_target) - (on_target < self.boxes_on_target)
+        self.boxes_on_target = on_target
+        solved = on_target == len(level.boxes)
+        out_of_steps = not solved and self._taken == self.settings.max_steps
+        self._over = solved or out_of_steps
+        info = self._info(effective=self._state != before, valid=True)
+        return self.render(), REWARDS[solved][rise], solved, out_of_steps, info
+
+    def render(self) -> str:
+        """The room in the symbols of the vocabulary, one line a row."""
+        level, (player, boxes) = self.level, self._state
+        width, targets, symbols = level.width, level.targets, levels.SYMBOLS[self.settings.vocabulary]
+        cells = self._canvas.copy()
+        for box in boxes:
+            cells[box + box // width] = symbols[3 if box in targets else 4]
+        cells[player + player // width] = symbols[6 if player in targets else 5]
+        return "".join(cells)
+
+    def board(self) -> GridBoard:
+        """The room in XSB characters."""
+        return GridBoard(theme="sokoban", rows=self._rows())
+
+    def hint(self) -> Hint:
+        """The best next actions and the number of actions to success, without regard to any budget of actions.
+
+        In rooms too large for exhaustive play the advice follows the plan a search found, and there is no distance.
+        """
+        return self._solver().hint(self._state)
+
+    def plan(self) -> list[str]:
+        """A sequence of actions to success, empty when solved, unsolvable or beyond the solver.
+
+        A shortest one wherever `hint` knows the distance.
+        """
+        return self._solver().plan(self._state)
+
+    @property
+    def level(self) -> levels.Level:
+        """The room of this episode, as it was at the start."""
+        if self._level is None:
+            raise ResetNeeded("call reset() first")
+        return self._level
+
+    @property
+    def player(self) -> tuple[int, int]:
+        """Row and column of the player, counted from 0."""
+        return self._place(self._state[0])
+
+    @property
+    def boxes(self) -> list[tuple[int, int]]:
+        """Row and column of each box, row by row."""
+        return [self._place(cell) for cell in self._state[1]]
+
+    @property
+    def targets(self) -> list[tuple[int, int]]:
+        """Row and column of each target, row by row."""
+        return [self._place(cell) for cell in sorted(self.level.targets)]
+
+    def _draw(self, seed: int) -> levels.Level:
+        """The room of that seed."""
+        kind = self.settings
+        return rooms.make_room(Draws(seed, Stream.START), kind.size, kind.boxes, kind.min_length, kind.max_length)
+
+    def _solver(self) -> solver.Advisor:
+        """The solver of this room, kept until the next: asking for a hint after every action costs a look-up."""
+        if self._advisor is None:
+            self._advisor = solver.solver_of(self.level)
+        return self._advisor
+
+    def _place(self, cell: int) -> tuple[int, int]:
+        return divmod(cell, self.level.width)
+
+    def _rows(self) -> list[str]:
+        return self.level.rows(self._state[1], self._state[0])
+
+    def _info(self, *, effective: bool, valid: bool) -> dict[str, Any]:
+        success = self.level.targets.issuperset(self._state[1])
+        return {"success": success, "effective": effective, "valid": valid, "actual": None}  # as in StepInfo
+
+
+def canvas(level: levels.Level, vocabulary: str) -> list[str]:
+    """The characters of a room's text without boxes and player; cell c of the level is number c + c // width here."""
+    cells = list(levels.format_rows(level.rows(()), vocabulary))
+    player = level.player
+    cells[player + player // level.width] = levels.SYMBOLS[vocabulary][2 if player in level.targets else 1]
+    return cells
+
+
+class LargeSokobanSettings(SokobanSettings):
+    """Larger rooms with two boxes."""
+
+    size: int = Field(8, ge=5, le=20, description="Cells along each side of the room, walls included.")
+    boxes: int = Field(2, ge=1, le=4, description="Boxes, and targets for them.")
+
+
+class LargeSokoban(Sokoban):
+    """Sokoban in 8×8 rooms with two boxes."""
+
+    Settings = LargeSokobanSettings
+    NAME = "LargeSokoban"
+    SUMMARY = "Sokoban in a larger room with two boxes."
+
+
+class SokobanNewVocabSettings(SokobanSettings):
+    """The same rooms, written in other symbols."""
+
+    vocabulary: Literal["standard", "letters"] = Field(
+        "letters", description="Symbols of the text: standard (# _ O √ X P S) or letters (W . G C B A @)."
+    )
+
+
+class SokobanNewVocab(Sokoban):
+    """Sokoban written in symbols that a policy trained on the standard ones has not seen."""
+
+    Settings = SokobanNewVocabSettings
+    NAME = "SokobanNewVocab"
+    SUMMARY = "The rooms of Sokoban, written in symbols that the policy did not train on."

@@ -1,0 +1,45 @@
+"""The draws of many rows at once, each row from a stream of its own: number by number what `Draws` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envs.support.rng import BLOCK, Draws, Stream
+
+
+class RowDraws:
+    """One `Draws` for each row, its words laid out in an array."""
+
+    def __init__(self, count: int) -> None:
+        self._draws: list[Draws | None] = [None] * count
+        self._words = np.zeros((count, BLOCK), np.uint64)
+        self._used = np.full(count, BLOCK, np.intp)
+
+    def seed(self, rows: Sequence[int], seeds: Sequence[int], stream: Stream) -> None:
+        """Start the streams of these rows anew."""
+        for row, seed in zip(rows, seeds, strict=True):
+            draws = self._draws[row] = Draws(seed, stream)
+            self._words[row] = draws.block()
+            self._used[row] = 0
+
+    def below(self, rows: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+        """For each of these rows a whole number from 0 to count − 1 (count up to 2048)."""
+        return ((self._top_bits(rows) * np.uint64(count)) >> np.uint64(53)).astype(np.intp)
+
+    def uniform(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """For each of these rows a number in [0, 1)."""
+        return self._top_bits(rows).astype(np.float64) * 2.0**-53
+
+    def _top_bits(self, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+        """The upper 53 bits of the next word of each row."""
+        for row in rows[self._used[rows] == BLOCK].tolist():
+            draws = self._draws[row]
+            assert draws is not None, "the row was never seeded"
+            self._words[row] = draws.block()
+            self._used[row] = 0
+        words = self._words[rows, self._used[rows]]
+        self._used[rows] += 1
+        return words >> np.uint64(11)

@@ -1,0 +1,203 @@
+"""WebShop as an environment: a request, a shop of pages, and a reward when something is bought.
+
+Reward is 0 until the purchase; then r_type · (attributes + options + price that match) / (all that were asked for).
+Content words of product names stand in for the nouns that the benchmark finds with a downloaded tagger (reward.py).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, ClassVar
+
+from gymnasium.error import ResetNeeded
+from pydantic import Field
+
+from envs.base import EnvSettings, EnvSpec, Hint, PageBoard, StepInfo, TextEnv
+from envs.spaces import AnyText
+from envs.webshop import catalogue_files, generated, pages, reward
+from envs.webshop.catalogue import Catalogue, Goal, Split
+from envs.webshop.oracle import Oracle
+from envs.webshop.pages import Place
+
+VARIABLE = "ECHOSCOPE_WEBSHOP_DATA"
+"""Names the folder of the benchmark's files where the setting `path` does not."""
+
+HINTS = (
+    "Search with the few words that name the product.",
+    "Open a product with a click on its id.",
+    "Look at description, features or reviews when the title leaves a wish open.",
+    "Choose every option the request names, then buy.",
+    "One purchase ends the episode.",
+)
+NO_HINTS = "-"
+_OFFER = "You can do one of these now: "
+
+
+class WebShopSettings(EnvSettings):
+    """Which shop, whose requests, and how much of a page is told."""
+
+    path: str | None = Field(
+        None,
+        description=f"Folder with the benchmark's files (items_shuffle*.json, items_ins_v2*.json); empty = "
+        f"the one that {VARIABLE} names, or else a generated catalogue.",
+    )
+    products: int | None = Field(None, ge=1, description="Only so many products of the file; empty = all.")
+    goals: catalogue_files.Goals = Field(
+        "auto", description="Requests: people's own (human), made ones (synthetic), or whichever is there (auto)."
+    )
+    split: Split = Field("train", description="Which part of the goals is played.")
+    hints: str | None = Field(
+        None, max_length=4000, description="Lines told under every page; empty = the shop's own, - = none."
+    )
+    longest_text: int = Field(
+        1500, ge=100, le=100_000, description="Characters of a description, features or reviews that are told."
+    )
+    max_steps: int | None = Field(
+        None, ge=1, description="Actions after which the environment itself ends the episode; empty = never."
+    )
+
+
+def catalogue_for(settings: WebShopSettings) -> Catalogue:
+    """The catalogue that the settings ask for, shared by all environments of the process that ask for the same."""
+    folder = settings.path or os.environ.get(VARIABLE)
+    if folder:
+        return catalogue_files.load(folder, settings.goals, settings.products)
+    return generated.catalogue(settings.products)
+
+
+class WebShop(TextEnv):
+    """Buy what was asked for: search, open a product, choose options, buy. `reset(options={"goal": n})` plays goal n.
+
+    Actions are `search[words]` and `click[thing]`, in any case; a page offers what its text ends with.
+    """
+
+    Settings: ClassVar[type[EnvSettings]] = WebShopSettings
+    settings: WebShopSettings
+
+    def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
+        super().__init__(settings, **overrides)
+        self.world = EnvSpec(
+            name="WebShop",
+            title="WebShop",
+            summary="Find a product in a shop of pages, choose its options and buy what was asked for.",
+            instruction="Buy the product that fits the request. Actions are search[words] and click[thing].",
+            vocabulary={},
+            actions=(),
+            max_turns=9,
+            max_actions_per_turn=1,
+            max_actions=9,
+            success="The purchase fits the request in every point (reward 1).",
+        )
+        self.action_space: AnyText = AnyText()
+        self.observation_space = AnyText()
+        given = self.settings.hints
+        lines = "\n".join(HINTS) if given is None else "" if given.strip() == NO_HINTS else given
+        self._hints = f"{lines}\n" if lines else ""
+        self._catalogue: Catalogue | None = None
+
+    def prepare(self) -> None:
+        """Read and index the catalogue: minutes where it is the benchmark's whole one."""
+        if self._catalogue is None:
+            self._catalogue = catalogue_for(self.settings)
+            self._catalogue.index  # noqa: B018 built when first asked for
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        options = options or {}
+        if seed is None:
+            seed = int(self.np_random.integers(2**62))
+        self.prepare()
+        assert self._catalogue is not None
+        catalogue = self._catalogue
+        if "goal" in options:
+            self.goal: Goal = catalogue.goal(int(options["goal"]))
+        else:
+            self.goal = catalogue.draw(seed, self.settings.split)
+        self._oracle = Oracle(catalogue, self.goal)
+        self._place = Place()
+        self._last: str | None = None
+        self._bought: reward.Score | None = None
+        self._taken = 0
+        self._over = False
+        return self.render(), self._info(effective=False, valid=True)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        catalogue = self.catalogue
+        if self._over:
+            raise ResetNeeded("the episode is over: call reset() before the next step()")
+        place = pages.follow(catalogue, self._place, action)
+        if place is None:
+            return self.render(), 0.0, False, False, self._info(effective=False, valid=False)
+        before, self._place = self._place, place
+        self._taken += 1
+        self._last = _TIDY.sub(" ", action.strip())
+        if place.kind == "done":
+            self._bought = reward.score(catalogue.products[place.product], place.chosen.values(), self.goal)
+        paid = self._bought.total if self._bought else 0.0
+        truncated = self._bought is None and self._taken == self.settings.max_steps
+        self._over = self._bought is not None or truncated
+        info = self._info(effective=place != before, valid=True)
+        return self.render(), paid, self._bought is not None, truncated, info
+
+    def render(self) -> str:
+        """Visible texts (before the first action: the request alone), hint lines, and the actions the page offers."""
+        catalogue = self.catalogue
+        texts = [self.goal.text] if self._last is None else self._texts()
+        page = f"{pages.SEPARATOR.join(texts)}."
+        if self._place.kind == "done":
+            return page
+        return f"{page}\n{self._hints}{_OFFER}{', '.join(pages.available(catalogue, self._place))}."
+
+    def board(self) -> PageBoard:
+        """The page as a person would see it."""
+        verdict = ""
+        if self._bought is not None:
+            bought = self._bought
+            verdict = (
+                f"Reward {bought.total:.2f}: {bought.attributes} of {len(self.goal.attributes)} attributes, "
+                f"{bought.options} of {len(self.goal.options)} options, price {'within' if bought.price else 'above'} "
+                f"the limit, kind of product × {bought.r_type:g}"
+            )
+        return pages.draw(self.catalogue, self._place, self.goal.text, self._last, verdict)
+
+    def hint(self) -> Hint:
+        """Advice of somebody who knows the product behind the request; see oracle.py."""
+        if self._catalogue is None:
+            raise ResetNeeded("call reset() first")
+        return self._oracle.hint(self._place, self._bought)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The shop of this episode."""
+        if self._catalogue is None:
+            raise ResetNeeded("call reset() first")
+        return self._catalogue
+
+    @property
+    def available_actions(self) -> list[str]:
+        """The actions that the present page offers; `search[keywords]` stands for a search with any words."""
+        return pages.available(self.catalogue, self._place)
+
+    @property
+    def end_of_page(self) -> bool:
+        """Whether the page lies behind the last results, with nothing on it but the ways back."""
+        return self._place.kind == "results" and pages.clicks(self.catalogue, self._place) == [
+            pages.BACK,
+            pages.PREVIOUS,
+        ]
+
+    @property
+    def bought(self) -> reward.Score | None:
+        """How the purchase was scored; None before it."""
+        return self._bought
+
+    def _texts(self) -> list[str]:
+        return pages.texts(self.catalogue, self._place, self.goal.text, self.settings.longest_text)
+
+    def _info(self, *, effective: bool, valid: bool) -> dict[str, Any]:
+        success = self._bought is not None and self._bought.total == 1
+        return StepInfo(success=success, effective=effective, valid=valid).model_dump()
+
+
+_TIDY = re.compile(r"\s+")

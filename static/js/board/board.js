@@ -1,0 +1,415 @@
+// @ts-check
+/**
+ * Draws a board from its data: grids with a theme or a legend (legend.js), a bandit's arms, plain text; pages are drawn
+ * in page_board.js. Compares old and new, keeps the nodes and slides them. No rules of any game live here.
+ */
+
+import { describeLegend, drawSign, drawTones, readLegend } from "./legend.js";
+import { clearMarks, describePage, drawPage, markAction } from "./web_page_board.js";
+import { html, svg } from "../ui/dom.js";
+
+/** @typedef {import("../live/types.js").Board} Board */
+/** @typedef {import("../live/types.js").GridBoard} GridBoard */
+/** @typedef {import("../live/types.js").ArmsBoard} ArmsBoard */
+/** @typedef {import("../live/types.js").PageBoard} PageBoard */
+/** @typedef {{x: number, y: number}} Cell */
+/** @typedef {{cell: Cell, on: boolean}} Piece */
+
+/** What each character of a theme means: ground below, piece above. @type {Record<string, Record<string, [string, string]>>} */
+const THEMES = {
+  sokoban: {
+    "#": ["wall", ""], " ": ["floor", ""], ".": ["target", ""], "$": ["floor", "box"], "*": ["target", "box"],
+    "@": ["floor", "player"], "+": ["target", "player"],
+  },
+  frozen_lake: {
+    " ": ["ice", ""], "O": ["hole", ""], "G": ["goal", ""], "@": ["ice", "player"], "X": ["hole", "player"],
+    "+": ["goal", "player"],
+  },
+};
+
+const NAMES = { sokoban: "Sokoban board", frozen_lake: "Frozen lake" };
+
+/** Directions as the arrows over a grid need them. @type {Record<string, Cell>} */
+const DIRECTIONS = { up: { x: 0, y: -1 }, down: { x: 0, y: 1 }, left: { x: -1, y: 0 }, right: { x: 1, y: 0 } };
+
+/** Boards drawn so far on this page: gives each its own marker id. */
+let drawn = 0;
+
+/**
+ * Split a grid into its ground (a text to compare) and its pieces; those of a legend by their character.
+ * @param {GridBoard} board
+ * @returns {{ground: string[][], boxes: Piece[], players: Piece[], signs: Record<string, Piece[]>}}
+ */
+export function read(board) {
+  if (hasLegend(board)) return readLegend(board);
+  const theme = THEMES[board.theme] ?? {};
+  /** @type {Piece[]} */ const boxes = [];
+  /** @type {Piece[]} */ const players = [];
+  const ground = board.rows.map((row, y) => [...row].map((character, x) => {
+    const [below, above] = theme[character] ?? ["floor", ""];
+    const piece = { cell: { x, y }, on: below !== "floor" && below !== "ice" };
+    if (above === "box") boxes.push(piece);
+    if (above === "player") players.push(piece);
+    return below;
+  }));
+  return { ground, boxes, players, signs: {} };
+}
+
+/**
+ * Whether the board's own legend decides: it does not for the themes that are known here.
+ * @param {GridBoard} board
+ */
+function hasLegend(board) {
+  return Boolean(board.legend) && !THEMES[board.theme];
+}
+
+/**
+ * Which old piece became which new one: those that stayed first, then the nearest.
+ * @param {Cell[]} before
+ * @param {Cell[]} after
+ * @returns {number[]} for each new piece the index of the old one, or −1
+ */
+export function match(before, after) {
+  const free = new Set(before.keys());
+  const result = after.map((cell) => {
+    for (const index of free) {
+      if (before[index].x === cell.x && before[index].y === cell.y) {
+        free.delete(index);
+        return index;
+      }
+    }
+    return -1;
+  });
+  after.forEach((cell, at) => {
+    if (result[at] >= 0) return;
+    let best = -1;
+    let least = Infinity;
+    for (const index of free) {
+      const distance = Math.abs(before[index].x - cell.x) + Math.abs(before[index].y - cell.y);
+      if (distance < least) [best, least] = [index, distance];
+    }
+    if (best >= 0) free.delete(best);
+    result[at] = best;
+  });
+  return result;
+}
+
+/**
+ * The board in words, for those who do not see it. Rows and columns are counted from 1, walls included.
+ * @param {Board} board
+ * @returns {string}
+ */
+export function describe(board) {
+  if (board.kind === "text") return "The state as text";
+  if (board.kind === "page") return describePage(board);
+  if (board.kind === "arms") {
+    return "Bandit: " + board.arms.map((arm) => `${arm.name}, ${arm.pulls} pulls, ${arm.total.toFixed(2)} in all`).join("; ");
+  }
+  const { ground, boxes, players } = read(board);
+  const place = (/** @type {Cell} */ cell) => `row ${cell.y + 1}, column ${cell.x + 1}`;
+  const title = NAMES[/** @type {keyof typeof NAMES} */ (board.theme)] ?? "Board";
+  const parts = [`${title}, ${ground.length} rows by ${ground[0]?.length ?? 0} columns`];
+  if (hasLegend(board)) return [...parts, ...describeLegend(board, place)].join(". ") + ".";
+  for (const { cell } of players) parts.push(`player at ${place(cell)}`);
+  for (const { cell, on } of boxes) parts.push(`box at ${place(cell)}${on ? " on a target" : ""}`);
+  for (const [name, word] of [["target", "target"], ["hole", "hole"], ["goal", "goal"]]) {
+    ground.forEach((row, y) => row.forEach((below, x) => {
+      if (below === name) parts.push(`${word} at ${place({ x, y })}`);
+    }));
+  }
+  return parts.join(". ") + ".";
+}
+
+/** One drawn board. `show` may be called with any board at any time. */
+export class BoardView {
+  /** @param {HTMLElement} host an empty element with the class "board" */
+  constructor(host) {
+    this.host = host;
+    this.host.setAttribute("role", "img");
+    /** @type {Board|null} */ this.board = null;
+    this.head = `arrow-head-${++drawn}`;
+    this.key = "";
+    /** @type {SVGElement|null} */ this.pieces = null;
+    /** @type {SVGElement|null} */ this.overlay = null;
+    /** @type {Array<{node: SVGElement, cell: Cell}>} */ this.boxes = [];
+    /** @type {Array<{node: SVGElement, cell: Cell}>} */ this.players = [];
+    /** @type {Record<string, Array<{node: SVGElement, cell: Cell}>>} */ this.signs = {};
+  }
+
+  /**
+   * @param {Board|null} board
+   * @param {{animate?: boolean}} [options] animate: slide the pieces from where they are
+   */
+  show(board, { animate = false } = {}) {
+    if (!board) {
+      this.host.replaceChildren();
+      this.key = "";
+      this.board = null;
+      this.host.classList.remove("page-board", "text-board");
+      this.host.setAttribute("aria-label", "No board yet");
+      return;
+    }
+    if (board.kind === "grid" && (THEMES[board.theme] || board.legend)) this.#grid(board, animate);
+    else if (board.kind === "arms") this.#arms(board);
+    else if (board.kind === "page") this.#page(board);
+    else this.#text(board.kind === "text" ? board.text : board.rows.join("\n"));
+    this.host.classList.toggle("page-board", board.kind === "page");
+    this.host.classList.toggle("text-board", board.kind === "text");
+    this.host.setAttribute("role", board.kind === "page" ? "group" : "img"); // the words of a page can be read as they are
+    this.board = board;
+    this.host.setAttribute("aria-label", describe(board));
+  }
+
+  /** Where the player stands on a grid, if there is one. @returns {Cell|null} */
+  player() {
+    return this.players[0]?.cell ?? null;
+  }
+
+  /** Remove arrows and marks. */
+  clearArrows() {
+    this.overlay?.replaceChildren();
+    clearMarks(this.host);
+  }
+
+  /**
+   * What is best here: an arrow for each direction, a mark at an arm, a mark at the first thing to use on a page.
+   * @param {string[]} actions
+   */
+  advise(actions) {
+    if (this.board?.kind === "page") actions = actions.slice(0, 1);
+    if (this.board?.kind === "arms") {
+      const names = this.board.arms.map((arm) => arm.name);
+      this.host.querySelectorAll(".arm").forEach((node, index) => node.classList.toggle("advised", actions.includes(names[index])));
+      return;
+    }
+    for (const action of actions) this.ghost(action);
+  }
+
+  /**
+   * The best move: a straight dashed arrow from the player, or on a page a mark at what to use.
+   * @param {string} direction or the action of a page
+   */
+  ghost(direction) {
+    if (this.board?.kind === "page") {
+      markAction(this.host, direction);
+      return;
+    }
+    const from = this.player();
+    const step = DIRECTIONS[direction.toLowerCase()];
+    if (!from || !step || !this.overlay) return;
+    this.overlay.append(arrow(line(from, step, 0.3, 1.05), "ghost", this.head));
+  }
+
+  /**
+   * A slip: where the player wanted to go, dashed, and the bend to where it went.
+   * @param {Cell} from
+   * @param {string} wanted
+   * @param {string} actual
+   */
+  slip(from, wanted, actual) {
+    const intended = DIRECTIONS[wanted.toLowerCase()];
+    const real = DIRECTIONS[actual.toLowerCase()];
+    if (!intended || !real || !this.overlay) return;
+    const [x, y] = [from.x + 0.5, from.y + 0.5];
+    const rows = this.board?.kind === "grid" ? this.board.rows : [];
+    const inside = rows[from.y + real.y]?.[from.x + real.x] !== undefined; // else it slipped against the edge
+    const reach = inside ? 0.8 : 0.34;
+    const bend = `M${x} ${y}Q${x + intended.x * 0.75} ${y + intended.y * 0.75} ${x + real.x * reach + intended.x * 0.22} ${y + real.y * reach + intended.y * 0.22}`;
+    this.overlay.append(arrow(line(from, intended, 0, 0.85), "wanted", this.head), arrow(bend, "slipped", this.head));
+  }
+
+  /**
+   * @param {GridBoard} board
+   * @param {boolean} animate
+   */
+  #grid(board, animate) {
+    const { ground, boxes, players, signs } = read(board);
+    const legend = hasLegend(board) ? board.legend ?? {} : null;
+    const key = `${board.theme}\n${ground.map((row) => row.join()).join("\n")}`;
+    if (key !== this.key) {
+      this.key = key;
+      this.#forget();
+      const height = ground.length;
+      const width = Math.max(1, ...ground.map((row) => row.length));
+      this.pieces = svg("g", { class: "pieces" });
+      this.overlay = svg("g", { class: "arrows" });
+      const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: `grid ${legend ? "legend" : board.theme}`, "aria-hidden": "true" }, [
+        defs(this.head), drawGround(ground), ...(legend ? [drawTones(ground, legend)] : []), this.pieces, this.overlay,
+      ]);
+      this.host.replaceChildren(picture);
+      animate = false;
+    }
+    this.clearArrows();
+    this.pieces?.classList.toggle("still", !animate);
+    this.boxes = this.#place(this.boxes, boxes, drawBox);
+    for (const sign of new Set([...Object.keys(this.signs), ...Object.keys(signs)])) {
+      this.signs[sign] = this.#place(this.signs[sign] ?? [], signs[sign] ?? [], () => drawSign((legend ?? {})[sign]));
+    }
+    this.players = this.#place(this.players, players, drawPlayer);
+  }
+
+  /**
+   * @param {Array<{node: SVGElement, cell: Cell}>} old
+   * @param {Piece[]} wanted
+   * @param {() => SVGElement} draw
+   */
+  #place(old, wanted, draw) {
+    const pairs = match(old.map((piece) => piece.cell), wanted.map((piece) => piece.cell));
+    const kept = new Set(pairs);
+    old.forEach((piece, index) => kept.has(index) || piece.node.remove());
+    return wanted.map(({ cell, on }, at) => {
+      const known = pairs[at] >= 0 ? old[pairs[at]] : null;
+      const node = known ? known.node : draw();
+      if (!known) this.pieces?.append(node);
+      node.style.transform = `translate(${cell.x}px, ${cell.y}px)`;
+      node.classList.toggle("on", on);
+      if (known && (known.cell.x !== cell.x || known.cell.y !== cell.y)) {
+        node.dataset.faces = cell.x > known.cell.x ? "right" : cell.x < known.cell.x ? "left" : cell.y < known.cell.y ? "up" : "down";
+      }
+      return { node, cell };
+    });
+  }
+
+  /** @param {ArmsBoard} board */
+  #arms(board) {
+    const key = `arms ${board.arms.map((arm) => arm.name).join()}`;
+    if (key !== this.key) {
+      this.key = key;
+      this.#forget();
+      this.host.replaceChildren(html("div", { class: "arms", "aria-hidden": "true" }, board.arms.map((arm) =>
+        html("div", { class: "arm" }, [
+          drawLever(), html("b", {}, [arm.name]), html("span", { class: "pulls" }), html("span", { class: "paid" }),
+        ]))));
+    }
+    board.arms.forEach((arm, index) => {
+      const node = this.host.querySelectorAll(".arm")[index];
+      node.classList.toggle("pulled", arm.pulls > 0);
+      node.classList.remove("advised");
+      node.querySelector(".pulls")?.replaceChildren(arm.pulls === 1 ? "1 pull" : `${arm.pulls} pulls`);
+      node.querySelector(".paid")?.replaceChildren(
+        arm.last === null || arm.last === undefined ? "not tried" : `paid ${arm.last.toFixed(2)}`);
+    });
+  }
+
+  /** @param {PageBoard} board */
+  #page(board) {
+    const key = `page ${JSON.stringify(board)}`;
+    if (key === this.key) {
+      this.clearArrows();
+      return;
+    }
+    this.#text("");
+    this.key = key;
+    this.host.replaceChildren(drawPage(board));
+    this.host.scrollTop = 0;
+  }
+
+  /** @param {string} text */
+  #text(text) {
+    this.key = "";
+    this.#forget();
+    this.host.replaceChildren(html("pre", {}, [text]));
+  }
+
+  /** The pieces of the last picture are of no use for the next. */
+  #forget() {
+    this.boxes = [];
+    this.players = [];
+    this.signs = {};
+    this.pieces = null;
+    this.overlay = null;
+  }
+}
+
+/**
+ * @param {Cell} from
+ * @param {Cell} step
+ * @param {number} near
+ * @param {number} far
+ */
+function line(from, step, near, far) {
+  const [x, y] = [from.x + 0.5, from.y + 0.5];
+  return `M${x + step.x * near} ${y + step.y * near}L${x + step.x * far} ${y + step.y * far}`;
+}
+
+/**
+ * @param {string} path
+ * @param {string} name
+ * @param {string} head id of the marker
+ */
+function arrow(path, name, head) {
+  return svg("path", { d: path, class: `arrow ${name}`, "marker-end": `url(#${head})` });
+}
+
+/** @param {string} head */
+function defs(head) {
+  return svg("defs", {}, [
+    svg("marker", { id: head, viewBox: "0 0 10 10", refX: 6, refY: 5, markerWidth: 3.4, markerHeight: 3.4, orient: "auto-start-reverse" }, [
+      svg("path", { d: "M1 1L9 5L1 9z", fill: "context-stroke" }),
+    ]),
+  ]);
+}
+
+/**
+ * The ground in few nodes: one path a kind, floor laid into the wall with rounded corners.
+ * @param {string[][]} ground
+ */
+function drawGround(ground) {
+  /** @type {Record<string, Cell[]>} */
+  const cells = {};
+  ground.forEach((row, y) => row.forEach((name, x) => (cells[name] ??= []).push({ x, y })));
+  const squares = (/** @type {Cell[]} */ list, inset = 0) =>
+    list.map(({ x, y }) => `M${x + inset} ${y + inset}h${1 - 2 * inset}v${1 - 2 * inset}h${2 * inset - 1}z`).join("");
+  const group = svg("g", { class: "ground" });
+  const open = Object.entries(cells).filter(([name]) => name !== "wall").flatMap(([, list]) => list);
+  group.append(svg("path", { class: "floor", d: squares(open, 0.06) + joins(open) }));
+  group.append(svg("path", { class: "floor-alt", d: squares(open.filter(({ x, y }) => (x + y) % 2 === 1), 0.05) }));
+  if (cells.wall) group.append(svg("path", { class: "bricks", d: cells.wall.map(({ x, y }) => `M${x} ${y + 0.5}h1M${x + (y % 2 ? 0.25 : 0.5)} ${y}v.5M${x + (y % 2 ? 0.75 : 0.25)} ${y + 0.5}v.5`).join("") }));
+  for (const { x, y } of cells.target ?? []) {
+    group.append(svg("circle", { class: "target", cx: x + 0.5, cy: y + 0.5, r: 0.36 }), svg("circle", { class: "target-dot", cx: x + 0.5, cy: y + 0.5, r: 0.1 }));
+  }
+  for (const { x, y } of cells.hole ?? []) {
+    group.append(svg("ellipse", { class: "hole", cx: x + 0.5, cy: y + 0.52, rx: 0.37, ry: 0.34 }), svg("path", { class: "hole-edge", d: `M${x + 0.2} ${y + 0.4}a.37 .34 0 0 1 .6 0` }));
+  }
+  for (const { x, y } of cells.goal ?? []) {
+    group.append(svg("path", { class: "pole", d: `M${x + 0.32} ${y + 0.86}v-.7` }), svg("path", { class: "goal", d: `M${x + 0.34} ${y + 0.16}h.42l-.12 .15 .12 .15h-.42z` }));
+  }
+  return group;
+}
+
+/**
+ * Strips that join neighbouring floor cells, so that only the outline of the whole floor is rounded.
+ * @param {Cell[]} open
+ */
+function joins(open) {
+  const known = new Set(open.map(({ x, y }) => `${x},${y}`));
+  return open.map(({ x, y }) =>
+    (known.has(`${x + 1},${y}`) ? `M${x + 0.5} ${y + 0.06}h1v.88h-1z` : "") +
+    (known.has(`${x},${y + 1}`) ? `M${x + 0.06} ${y + 0.5}h.88v1h-.88z` : "") +
+    (known.has(`${x + 1},${y}`) && known.has(`${x},${y + 1}`) && known.has(`${x + 1},${y + 1}`) ? `M${x + 0.5} ${y + 0.5}h1v1h-1z` : "")).join("");
+}
+
+function drawBox() {
+  return svg("g", { class: "piece box" }, [
+    svg("rect", { class: "crate", x: 0.12, y: 0.12, width: 0.76, height: 0.76, rx: 0.1 }),
+    svg("path", { class: "planks", d: "M.24 .24h.52v.52h-.52zM.24 .76L.76 .24" }),
+    svg("path", { class: "tick", d: "M.32 .52l.13 .14 .25 -.3" }),
+  ]);
+}
+
+function drawPlayer() {
+  return svg("g", { class: "piece player" }, [
+    svg("circle", { class: "body", cx: 0.5, cy: 0.5, r: 0.29 }),
+    svg("g", { class: "eyes" }, [svg("circle", { cx: 0.4, cy: 0.5, r: 0.055 }), svg("circle", { cx: 0.6, cy: 0.5, r: 0.055 })]),
+    svg("path", { class: "sunk", d: "M.36 .36L.64 .64M.64 .36L.36 .64" }),
+  ]);
+}
+
+function drawLever() {
+  return svg("svg", { viewBox: "0 0 60 44", class: "lever" }, [
+    svg("rect", { class: "machine", x: 8, y: 8, width: 34, height: 30, rx: 5 }),
+    svg("rect", { class: "window", x: 14, y: 14, width: 22, height: 10, rx: 2 }),
+    svg("path", { class: "handle", d: "M42 26h8v-14" }),
+    svg("circle", { class: "knob", cx: 50, cy: 10, r: 4.5 }),
+  ]);
+}

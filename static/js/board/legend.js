@@ -1,0 +1,88 @@
+// @ts-check
+/**
+ * Grids that bring their own legend: which character is ground and which a piece, and how their tones are drawn.
+ * Known themes, the sliding of pieces and the player itself are board.js's.
+ */
+
+import { svg } from "../ui/dom.js";
+
+/** @typedef {import("../live/types.js").GridBoard} GridBoard */
+/** @typedef {import("../live/types.js").Sign} Sign */
+/** @typedef {{x: number, y: number}} Cell */
+/** @typedef {{cell: Cell, on: boolean}} Piece */
+
+/**
+ * Ground: "floor", "wall", or the character itself where it has another tone. Pieces by their character, players apart.
+ * @param {GridBoard} board
+ * @returns {{ground: string[][], boxes: Piece[], players: Piece[], signs: Record<string, Piece[]>}}
+ */
+export function readLegend(board) {
+  const legend = board.legend ?? {};
+  /** @type {Piece[]} */ const players = [];
+  /** @type {Record<string, Piece[]>} */ const signs = {};
+  const ground = board.rows.map((row, y) => [...row].map((character, x) => {
+    const tone = legend[character]?.tone ?? "floor";
+    const piece = { cell: { x, y }, on: false };
+    if (tone === "player") players.push(piece);
+    if (tone === "piece") (signs[character] ??= []).push(piece);
+    if (tone === "player" || tone === "piece") return "floor";
+    return tone === "floor" && !legend[character]?.glyph || tone === "wall" ? tone : character;
+  }));
+  return { ground, boxes: [], players, signs };
+}
+
+/**
+ * The cells whose ground is neither plain floor nor wall.
+ * @param {string[][]} ground
+ * @param {Record<string, Sign>} legend
+ */
+export function drawTones(ground, legend) {
+  const group = svg("g", { class: "tones" });
+  ground.forEach((row, y) => row.forEach((character, x) => {
+    if (character === "floor" || character === "wall") return;
+    const { tone = "floor", glyph } = legend[character];
+    group.append(svg("rect", { class: `tone ${tone}`, x: x + 0.05, y: y + 0.05, width: 0.9, height: 0.9, rx: 0.12 }));
+    if (glyph) group.append(drawGlyph(glyph, `glyph ${tone}`, x + 0.5, y + 0.5));
+  }));
+  return group;
+}
+
+/**
+ * A piece that may move: a disc with its glyph.
+ * @param {Sign} sign
+ */
+export function drawSign(sign) {
+  const parts = [svg("circle", { class: "disc", cx: 0.5, cy: 0.5, r: 0.34 })];
+  if (sign.glyph) parts.push(drawGlyph(sign.glyph, "glyph", 0.5, 0.5));
+  return svg("g", { class: "piece sign" }, parts);
+}
+
+/**
+ * Where everything is but floor and walls, in words.
+ * @param {GridBoard} board
+ * @param {(cell: Cell) => string} place
+ * @returns {string[]}
+ */
+export function describeLegend(board, place) {
+  /** @type {string[]} */ const parts = [];
+  for (const [character, { name, tone = "floor" }] of Object.entries(board.legend ?? {})) {
+    if (tone === "floor" || tone === "wall") continue;
+    board.rows.forEach((row, y) => [...row].forEach((here, x) => {
+      if (here === character) parts.push(`${name} at ${place({ x, y })}`);
+    }));
+  }
+  return parts;
+}
+
+/**
+ * @param {string} glyph
+ * @param {string} name
+ * @param {number} x
+ * @param {number} y
+ */
+function drawGlyph(glyph, name, x, y) {
+  const size = [...glyph].length > 1 ? 0.4 : 0.56;
+  const node = svg("text", { class: name, x, y, "font-size": size, "text-anchor": "middle", "dominant-baseline": "central" });
+  node.textContent = glyph;
+  return node;
+}

@@ -1,0 +1,309 @@
+// @ts-check
+/**
+ * One chart, drawn by uPlot: raw line behind, average in front, synced cursor, a cursor for the keyboard. Data comes from
+ * outside; what is drawn over and under the lines is in overlays.js.
+ */
+
+import uPlot from "../../vendor/uplot/uPlot.esm.js";
+import { css } from "../board/colours.js";
+import { drawBands, drawCheckpoints, drawIntervals } from "./overlays.js";
+import { align, smooth } from "./series.js";
+import { setText } from "../ui/dom.js";
+import { axisValue, short } from "../ui/formatting.js";
+
+/** @typedef {import("../live/types.js").Evaluation} Evaluation */
+/** @typedef {import("./overlays.js").Marks} Marks */
+
+/** Iteration, place on the axis, value. @typedef {[number, number, number]} Point */
+
+/**
+ * @typedef {object} Line
+ * @property {string} label
+ * @property {string} color name of a CSS custom property
+ * @property {Point[]} points
+ * @property {boolean} [dots] separate measurements: joined, marked, never smoothed
+ * @property {boolean} [plain] drawn as it is, never smoothed
+ * @property {boolean} [quiet] not told in words
+ * @property {number[]} [dash]
+ * @property {Array<[number, number, number]>} [intervals] x, low, high
+ */
+
+/** @typedef {"iteration"|"tokens"|"seconds"} Axis */
+/** @typedef {{low: number, high: number}|null} Range */
+
+const HEIGHT = 96;
+const CLICK = 4;
+const STEPS = /** @type {Record<string, number>} */ ({ ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 });
+const SYNC = "iterations";
+
+export class Chart {
+  /**
+   * @param {HTMLElement} root an element with [data-plot] and [data-value]
+   * @param {object} [options]
+   * @param {(value: number) => string} [options.format]
+   * @param {number} [options.height]
+   * @param {boolean} [options.share]
+   * @param {(iteration: number, event: MouseEvent|KeyboardEvent) => void} [options.onPick] a point was chosen
+   * @param {(range: Range) => void} [options.onRange] somebody zoomed; without it the chart zooms by itself
+   * @param {(words: string) => void} [options.say] for those who move the cursor by keyboard
+   */
+  constructor(root, { format = short, height = HEIGHT, share = false, onPick, onRange, say } = {}) {
+    this.root = root;
+    this.format = format;
+    this.height = height;
+    this.share = share;
+    this.onPick = onPick;
+    this.onRange = onRange ?? ((range) => this.zoom(range));
+    this.say = say;
+    this.host = /** @type {HTMLElement} */ (root.querySelector("[data-plot]"));
+    this.value = /** @type {HTMLElement} */ (root.querySelector("[data-value]"));
+    /** @type {any} */ this.plot = null;
+    /** @type {Line[]} */ this.lines = [];
+    /** @type {Marks} */ this.marks = { bands: [], checkpoints: [] };
+    /** @type {Axis} */ this.axis = "iteration";
+    /** @type {Range} */ this.range = null;
+    this.smoothing = 0.6;
+    this.log = false;
+    this.shape = "";
+    this.pressed = 0;
+    new ResizeObserver(() => this.#resize()).observe(this.host);
+    document.addEventListener("themechange", () => this.plot?.redraw(false));
+    if (say) this.#keyboard();
+  }
+
+  /** @param {Line[]} lines */
+  show(lines) {
+    this.lines = lines.filter((line) => line.points.length);
+    const empty = !this.lines.length;
+    this.root.classList.toggle("no-data", empty);
+    if (empty) {
+      setText(this.value, "–");
+      return;
+    }
+    this.#rest();
+    if (!this.host.clientWidth) return;
+    const shape = `${this.lines.map((line) => line.label + line.color + line.dash).join()} ${this.log} ${this.axis}`;
+    if (shape !== this.shape || !this.plot) this.#build(shape);
+    else this.plot.setData(this.#data(), true);
+  }
+
+  /** Show this part of the axis; null: everything. @param {Range} range */
+  zoom(range) {
+    this.range = range;
+    this.plot?.setData(this.plot.data, true);
+  }
+
+  destroy() {
+    this.plot?.destroy();
+    this.plot = null;
+  }
+
+  /** Where an iteration lies on the axis: at its own point, or the next one. @param {number} iteration */
+  place(iteration) {
+    if (this.axis === "iteration") return iteration;
+    const points = this.lines[0]?.points ?? [];
+    return (points.find(([at]) => at >= iteration) ?? points[points.length - 1] ?? [0, 0])[1];
+  }
+
+  #data() {
+    return /** @type {import("../../vendor/uplot/uPlot.esm.js").AlignedData} */ (align(this.lines.flatMap((line) => {
+      const raw = line.points.map(([, x, y]) => /** @type {[number, number]} */ ([x, y]));
+      if (line.dots || line.plain) return [raw];
+      const calm = smooth(line.points.map(([at]) => at), line.points.map(([, , y]) => y), this.smoothing);
+      return [raw, raw.map(([x], index) => /** @type {[number, number]} */ ([x, calm[index]]))];
+    })));
+  }
+
+  /** @param {string} shape */
+  #build(shape) {
+    this.plot?.destroy();
+    this.shape = shape;
+    const axis = {
+      stroke: () => css("--soft"), font: "11px system-ui, sans-serif", ticks: { show: false },
+      grid: { stroke: () => css("--line"), width: 1 },
+    };
+    const logarithmic = this.log && !this.share;
+    this.plot = new uPlot({
+      width: this.host.clientWidth, height: this.height, padding: [6, 14, 0, 0],
+      legend: { show: false },
+      cursor: {
+        sync: { key: SYNC }, points: { size: 6 }, y: false, drag: { x: true, y: false, setScale: false },
+        bind: { dblclick: () => () => null },
+      },
+      scales: {
+        x: { time: false, range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => this.#across(low, high) },
+        y: { distr: this.log ? 3 : 1, range: logarithmic ? undefined : (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => this.#up(low, high) },
+      },
+      axes: [
+        { ...axis, size: 20, gap: 2, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => axisValue(this.axis, tick)) },
+        { ...axis, size: 44, gap: 4, space: 20, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => (tick === null ? "" : this.share ? `${short(Number((tick * 100).toPrecision(3)))} %` : short(tick))) },
+      ],
+      series: [{}, ...this.lines.flatMap((line) => this.#series(line))],
+      hooks: {
+        drawClear: [(/** @type {any} */ plot) => drawBands(plot, this.marks, (iteration) => this.place(iteration))],
+        draw: [(/** @type {any} */ plot) => this.#over(plot)],
+        setCursor: [(/** @type {any} */ plot) => this.#cursor(plot)],
+        setSelect: [(/** @type {any} */ plot) => this.#select(plot)],
+      },
+    }, this.#data(), this.host);
+    this.#pointer(this.plot.over);
+  }
+
+  /** @param {HTMLElement} over */
+  #pointer(over) {
+    over.addEventListener("pointerleave", () => this.#rest());
+    over.addEventListener("dblclick", () => this.onRange(null));
+    over.addEventListener("pointerdown", (event) => {
+      this.pressed = event.clientX;
+    });
+    over.addEventListener("click", (event) => {
+      const index = this.plot?.cursor.idx;
+      if (!this.onPick || event.detail > 1 || Math.abs(event.clientX - this.pressed) > CLICK) return;
+      if (index !== null && index !== undefined) this.onPick(this.#iterationAt(index), event);
+    });
+    over.classList.toggle("picks", Boolean(this.onPick));
+  }
+
+  #keyboard() {
+    this.host.tabIndex = 0;
+    this.host.addEventListener("keydown", (event) => {
+      if (!this.plot || event.ctrlKey || event.metaKey || event.altKey) return;
+      const last = this.plot.data[0].length - 1;
+      const at = this.plot.cursor.idx ?? (event.key === "ArrowRight" ? -1 : last + 1);
+      const step = (STEPS[event.key] ?? 0) * (event.shiftKey ? 10 : 1);
+      if (step) this.#moveTo(Math.max(0, Math.min(last, at + step)));
+      else if (event.key === "Home") this.#moveTo(0);
+      else if (event.key === "End") this.#moveTo(last);
+      else if (event.key === "Enter" && this.onPick && at >= 0 && at <= last) this.onPick(this.#iterationAt(at), event);
+      else if (event.key === "+" || event.key === "-") this.#zoomAround(Math.max(0, Math.min(last, at)), event.key === "+" ? 0.5 : 2);
+      else if (event.key === "0" || event.key === "Escape") this.onRange(null);
+      else return;
+      event.preventDefault();
+    });
+  }
+
+  /** @param {number} index */
+  #moveTo(index) {
+    const left = this.plot.valToPos(this.plot.data[0][index], "x");
+    this.plot.setCursor({ left, top: 10 }, true, true);
+    this.say?.(`${this.value.textContent}`);
+  }
+
+  /** @param {number} index @param {number} times */
+  #zoomAround(index, times) {
+    const { min, max } = this.plot.scales.x;
+    const middle = this.plot.data[0][index];
+    const half = ((max - min) * times) / 2;
+    this.onRange({ low: middle - half, high: middle + half });
+    this.say?.(`From ${axisValue(this.axis, Math.round(Math.max(0, middle - half)))} to ${axisValue(this.axis, Math.round(middle + half))}`);
+  }
+
+  /** @param {number} index on the aligned axis */
+  #iterationAt(index) {
+    const x = this.plot.data[0][index];
+    for (const line of this.lines) {
+      const point = line.points.find((known) => known[1] === x);
+      if (point) return point[0];
+    }
+    return 0;
+  }
+
+  /** @param {any} plot */
+  #select(plot) {
+    const { left, width } = plot.select;
+    if (width <= CLICK) return;
+    const range = { low: plot.posToVal(left, "x"), high: plot.posToVal(left + width, "x") };
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    if (range.high > range.low) this.onRange(range);
+  }
+
+  /** @param {number} low @param {number} high @returns {[number, number]} */
+  #across(low, high) {
+    return this.range ? [this.range.low, this.range.high] : [low, Math.max(high, low + 1)];
+  }
+
+  /** @param {number} low @param {number} high @returns {[number, number]} */
+  #up(low, high) {
+    const lows = this.lines.flatMap((line) => (line.intervals ?? []).map((interval) => interval[1]));
+    const highs = this.lines.flatMap((line) => (line.intervals ?? []).map((interval) => interval[2]));
+    const bottom = Math.min(low ?? 0, ...lows);
+    const top = Math.max(high ?? 1, ...highs);
+    const room = (top - bottom || Math.abs(top) || 1) * 0.08;
+    return [this.share ? Math.max(0, bottom - room) : bottom - room, this.share ? Math.min(1, top + room) : top + room];
+  }
+
+  /** @param {Line} line @returns {any[]} */
+  #series(line) {
+    const color = () => css(line.color);
+    const dash = line.dash;
+    if (line.dots) return [{ label: line.label, stroke: color, width: 1.5, dash, spanGaps: true, points: { show: true, size: 5, fill: color } }];
+    if (line.plain) return [{ label: line.label, stroke: color, width: 1.2, dash, spanGaps: true, points: { show: false } }];
+    const faint = () => css(line.color).replace("rgb(", "rgba(").replace(")", ", 0.33)");
+    return [
+      { label: `${line.label}, raw`, stroke: faint, width: 1, spanGaps: true, points: { show: false } },
+      { label: line.label, stroke: color, width: 1.8, dash, spanGaps: true, points: { show: line.points.length < 2, size: 5, fill: color } },
+    ];
+  }
+
+  /** @param {any} plot */
+  #over(plot) {
+    drawCheckpoints(plot, this.marks, (iteration) => this.place(iteration));
+    for (const line of this.lines) if (line.intervals) drawIntervals(plot, css(line.color), line.intervals);
+  }
+
+  /** Values under the cursor, each series at its last point up to there. @param {any} plot */
+  #cursor(plot) {
+    const index = plot.cursor.idx;
+    if (index === null || index === undefined || plot.cursor.left < 0) return this.#rest();
+    const x = plot.data[0][index];
+    const values = this.#told().map((line) => line.points.findLast(([, at]) => at <= x)?.[2]);
+    const iteration = this.#iterationAt(index);
+    const where = this.axis === "iteration" ? `at ${iteration}` : `at ${axisValue(this.axis, x)}, iteration ${iteration}`;
+    setText(this.value, `${values.map((value) => (value === undefined ? "–" : this.format(value))).join(" · ")} ${where}`);
+  }
+
+  #told() {
+    return this.lines.filter((line) => !line.quiet);
+  }
+
+  /** The newest values. */
+  #rest() {
+    const told = this.#told();
+    const newest = (/** @type {Line} */ line) => line.points[line.points.length - 1];
+    setText(this.value, told.map((line) => this.format(newest(line)[2])).join(" · "));
+    this.host.setAttribute("role", "img");
+    const keys = this.say ? " Arrow keys move the cursor, plus and minus zoom" + (this.onPick ? ", Enter opens the iteration's trajectories." : ".") : "";
+    this.host.setAttribute("aria-label", `${told.map((line) => `${line.label} ${this.format(newest(line)[2])} at iteration ${newest(line)[0]}`).join("; ")}.${keys}`);
+  }
+
+  #resize() {
+    const width = this.host.clientWidth;
+    if (!width) return;
+    if (!this.plot && this.lines.length) this.show(this.lines);
+    else if (this.plot && width !== this.plot.width) this.plot.setSize({ width, height: this.height });
+  }
+}
+
+/**
+ * Points of a curve over iterations, as the snapshot has them.
+ * @param {Array<[number, number]>} points
+ * @returns {Point[]}
+ */
+export function onIterations(points) {
+  return points.map(([iteration, value]) => [iteration, iteration, value]);
+}
+
+/**
+ * Evaluations of one suite as a line with intervals.
+ * @param {Evaluation[]} evaluations
+ * @param {string} suite
+ * @returns {Line}
+ */
+export function evaluationLine(evaluations, suite) {
+  const mine = evaluations.filter((result) => result.suite === suite).sort((a, b) => a.iteration - b.iteration);
+  return {
+    label: "Evaluation", color: "--good", dots: true,
+    points: mine.map((result) => [result.iteration, result.iteration, result.success]),
+    intervals: mine.map((result) => [result.iteration, result.success_low, result.success_high]),
+  };
+}

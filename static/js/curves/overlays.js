@@ -1,0 +1,92 @@
+// @ts-check
+/** What a chart draws under and over its lines: alarm bands, checkpoint marks, intervals. Canvas only; no data is kept. */
+
+import { css } from "../board/colours.js";
+
+/** @typedef {{state: string, from: number, to: number, open?: boolean}} Band in iterations, both ends included */
+/** @typedef {{bands: Band[], checkpoints: number[]}} Marks */
+
+const COLORS = /** @type {Record<string, string>} */ ({ watch: "--warn", trapped: "--bad" });
+const HATCH = 7;
+
+/**
+ * Stretches of watch (a wash) and trapped (a wash with stripes), each with a bar on top.
+ * @param {any} plot
+ * @param {Marks} marks
+ * @param {(iteration: number) => number} place
+ */
+export function drawBands(plot, marks, place) {
+  const context = /** @type {CanvasRenderingContext2D} */ (plot.ctx);
+  const { left, top, width, height } = plot.bbox;
+  for (const band of marks.bands) {
+    const from = Math.max(left, plot.valToPos(place(band.from), "x", true));
+    const end = band.open ? left + width : Math.min(left + width, plot.valToPos(place(band.to), "x", true));
+    const wide = Math.max(2 * devicePixelRatio, end - from);
+    if (end < left || from > left + width) continue;
+    context.save();
+    context.beginPath();
+    context.rect(from, top, wide, height);
+    context.clip();
+    context.fillStyle = context.strokeStyle = css(COLORS[band.state] ?? "--warn");
+    context.globalAlpha = 0.13;
+    context.fillRect(from, top, wide, height);
+    context.globalAlpha = 0.32;
+    if (band.state === "trapped") {
+      context.lineWidth = devicePixelRatio;
+      context.beginPath();
+      for (let at = from - height; at < from + wide; at += HATCH * devicePixelRatio) {
+        context.moveTo(at, top + height);
+        context.lineTo(at + height, top);
+      }
+      context.stroke();
+    }
+    context.globalAlpha = 0.9;
+    context.fillRect(from, top, wide, 2 * devicePixelRatio);
+    context.restore();
+  }
+}
+
+/**
+ * A small triangle on the axis for each checkpoint that is kept.
+ * @param {any} plot
+ * @param {Marks} marks
+ * @param {(iteration: number) => number} place
+ */
+export function drawCheckpoints(plot, marks, place) {
+  const context = /** @type {CanvasRenderingContext2D} */ (plot.ctx);
+  const { left, top, width, height } = plot.bbox;
+  const size = 4 * devicePixelRatio;
+  context.save();
+  context.fillStyle = css("--soft");
+  for (const iteration of marks.checkpoints) {
+    const x = plot.valToPos(place(iteration), "x", true);
+    if (x < left - 1 || x > left + width + 1) continue;
+    context.beginPath();
+    context.moveTo(x - size, top + height);
+    context.lineTo(x + size, top + height);
+    context.lineTo(x, top + height - 1.5 * size);
+    context.fill();
+  }
+  context.restore();
+}
+
+/**
+ * @param {any} plot
+ * @param {string} color
+ * @param {Array<[number, number, number]>} intervals x, low, high
+ */
+export function drawIntervals(plot, color, intervals) {
+  const context = /** @type {CanvasRenderingContext2D} */ (plot.ctx);
+  context.save();
+  context.strokeStyle = color;
+  context.globalAlpha = 0.55;
+  context.lineWidth = devicePixelRatio;
+  context.beginPath();
+  for (const [x, low, high] of intervals) {
+    const at = Math.round(plot.valToPos(x, "x", true));
+    context.moveTo(at, plot.valToPos(low, "y", true));
+    context.lineTo(at, plot.valToPos(high, "y", true));
+  }
+  context.stroke();
+  context.restore();
+}

@@ -1,0 +1,105 @@
+// @ts-check
+/**
+ * The Echo Trap watch beside the stage: state, the numbers it compares as small curves with their limits, what was done,
+ * and its past. webapp/runs/echo_trap.py says the same before any script runs.
+ */
+
+import { html, need, setText, svg } from "../ui/dom.js";
+
+/** @typedef {import("./types.js").Snapshot} Snapshot */
+
+const WIDTH = 120;
+const HEIGHT = 26;
+const QUIET = "The reward's spread inside groups, the entropy and the gradient norm show no sign of a collapse.";
+
+/**
+ * @param {Snapshot} state
+ * @param {Partial<Snapshot>} drawn what the panel shows already
+ */
+export function showTrap(state, drawn) {
+  const panel = need(document, "[data-trap]");
+  if (state.evidence !== drawn.evidence) for (const row of panel.querySelectorAll("[data-sign]")) showSign(/** @type {HTMLElement} */ (row), state);
+  if (drawn.seq === undefined || (state.alarms === drawn.alarms && state.rewinds === drawn.rewinds)) return;
+  const level = state.alarm?.state ?? "healthy";
+  panel.dataset.trap = level;
+  setText(need(panel, "[data-trap-word]"), `${level[0].toUpperCase()}${level.slice(1)}.`);
+  setText(need(panel, "[data-trap-words]"), state.alarm?.message ?? QUIET);
+  setText(need(panel, "[data-trap-since]"), state.alarm ? `since iteration ${state.alarm.iteration}` : "");
+  for (const words of panel.querySelectorAll("[data-meaning]")) /** @type {HTMLElement} */ (words).hidden = words.getAttribute("data-meaning") !== level;
+  need(panel, "[data-rewinds]").replaceChildren(...state.rewinds.map((rewind) => html("li", {}, [rewindWords(rewind)])));
+  need(panel, "[data-past]").replaceChildren(...state.alarms.map((alarm) => past(alarm, panel.dataset.trajectories ?? "")).reverse());
+  need(panel, "[data-no-past]").hidden = state.alarms.length > 0;
+}
+
+/**
+ * Stretches of watch and trapped, for charts; as webapp/runs/echo_trap.py.
+ * @param {Snapshot["alarms"]} alarms
+ * @returns {import("../curves/overlays.js").Band[]}
+ */
+export function bandsOf(alarms) {
+  const standing = alarms.filter((alarm) => !alarm.undone);
+  return standing.flatMap(({ state, iteration }, index) => {
+    const next = standing[index + 1];
+    return state === "healthy" ? [] : [{ state, from: iteration, to: Math.max(iteration, (next?.iteration ?? iteration) - 1), open: !next }];
+  });
+}
+
+/** @param {import("./types.js").Rewind} rewind */
+function rewindWords({ number, from_iteration, to_iteration, changes }) {
+  const said = Object.entries(changes).map(([name, value]) => `${name} = ${value}`).join(", ");
+  return `Went back from iteration ${from_iteration} to ${to_iteration} (rewind ${number})${said ? `, on with ${said}` : ""}.`;
+}
+
+/** @param {import("./types.js").PastAlarm} alarm @param {string} trajectories */
+function past({ state, iteration, message, undone }, trajectories) {
+  const head = html("b", {}, [`Iteration ${iteration}: ${state}`]);
+  const parts = undone ? [head, " ", html("span", { class: "tag" }, ["undone by a rewind"])] : [html("a", { href: `${trajectories}?iteration=${iteration}` }, [head])];
+  return html("li", { class: undone ? "undone" : null }, [...parts, ` ${message}`]);
+}
+
+/** @param {HTMLElement} row @param {Snapshot} state */
+function showSign(row, state) {
+  const points = state.evidence[row.dataset.sign ?? ""] ?? [];
+  const { bad = "", unit = "" } = row.dataset;
+  const newest = points[points.length - 1];
+  row.classList.toggle("crossed", Boolean(newest) && crossed(bad, newest[1], newest[2]));
+  setText(need(row, "[data-sign-words]"), newest ? `${inWords(unit, newest[1])}, limit ${bad === "beyond" ? "±" : ""}${inWords(unit, newest[2])}` : "not known yet");
+  row.querySelector("[data-sign-curve]")?.replaceChildren(...curve(points, bad));
+}
+
+/** @param {string} bad @param {number} value @param {number} limit */
+export function crossed(bad, value, limit) {
+  if (bad === "below") return value < limit;
+  if (bad === "from") return value >= limit;
+  if (bad === "above") return value > limit;
+  return Math.abs(value) > limit;
+}
+
+/** @param {string} unit @param {number} value */
+export function inWords(unit, value) {
+  const text = unit === "share" ? `${Math.round(100 * value)} %` : unit === "times" ? `${Math.round(value)}` : (Math.round(10 * value) / 10).toFixed(1);
+  return text.replace("-", "−");
+}
+
+/**
+ * The line, and its limit dashed on the side that is bad.
+ * @param {Array<[number, number, number]>} points
+ * @param {string} bad
+ */
+function curve(points, bad) {
+  if (points.length < 2) return [];
+  const mirrored = bad === "beyond" ? points.map(([, , limit]) => -limit) : [];
+  const all = [...points.flatMap(([, value, limit]) => [value, limit]), ...mirrored];
+  const low = Math.min(...all);
+  const high = Math.max(...all);
+  const first = points[0][0];
+  const span = points[points.length - 1][0] - first || 1;
+  const x = (/** @type {number} */ at) => (((at - first) / span) * WIDTH).toFixed(1);
+  const y = (/** @type {number} */ value) => (HEIGHT - 3 - ((value - low) / (high - low || 1)) * (HEIGHT - 6)).toFixed(1);
+  const path = (/** @type {(point: [number, number, number]) => number} */ read) => points.map((point, index) => `${index ? "L" : "M"}${x(point[0])} ${y(read(point))}`).join("");
+  const limits = [path(([, , limit]) => limit), ...(mirrored.length ? [path(([, , limit]) => -limit)] : [])];
+  return [
+    ...limits.map((d) => svg("path", { class: "limit", d })),
+    svg("path", { class: "value", d: path(([, value]) => value) }),
+  ];
+}

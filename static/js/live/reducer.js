@@ -1,0 +1,209 @@
+// @ts-check
+/**
+ * The page's state from its snapshot and the journal's events: `snapshot + events = the snapshot reloaded`. Pure: never
+ * changes what it is given, draws nothing, knows no socket. All lists are bounded.
+ */
+
+import { compress, strideOf } from "../curves/series.js";
+
+/** @typedef {import("./types.js").Snapshot} Snapshot */
+/** @typedef {import("./types.js").Event} Event */
+/** @typedef {import("./types.js").Wall} Wall */
+/** @typedef {import("./types.js").Member} Member */
+
+const FINISHED = 8;
+const NOTICES = 20;
+const ALARMS = 12;
+const REWINDS = 6;
+const EVIDENCE_ITERATIONS = 120;
+
+/**
+ * @param {Snapshot} state
+ * @param {Event[]} events in order; those the state already knows are skipped
+ * @returns {Snapshot}
+ */
+export function reduceAll(state, events) {
+  return events.reduce((now, event) => (event.seq > now.seq ? reduce(now, event) : now), state);
+}
+
+/**
+ * @param {Snapshot} state
+ * @param {Event} event
+ * @returns {Snapshot}
+ */
+export function reduce(state, event) {
+  return { ...state, ...change(state, event), seq: event.seq };
+}
+
+/**
+ * What an event changes.
+ * @param {Snapshot} state
+ * @param {Event} event
+ * @returns {Partial<Snapshot>}
+ */
+function change(state, event) {
+  switch (event.type) {
+    case "run_started": return started(state, event);
+    case "phase": return { phase: phaseOf(event) };
+    case "group_started": return { wall: groupStarted(state.wall, event) };
+    case "turn": return turn(state, event);
+    case "trajectory_finished": return finished(state, event);
+    case "groups_scored": return { wall: scored(state.wall, event) };
+    case "metrics": return { curves: withPoints(state.curves, event.iteration, event.values), evidence: weighed(state.evidence, event) };
+    case "evaluation": return evaluation(state, event);
+    case "alarm": return withAlarms([...state.alarms, { state: event.state, message: event.message, iteration: event.iteration, undone: false }]);
+    case "rewound": return rewound(state, event);
+    case "notice": return { notices: [...state.notices, { level: event.level, message: event.message }].slice(-NOTICES) };
+    default: return {};
+  }
+}
+
+/** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */
+function started(state, event) {
+  return {
+    attempt: event.attempt,
+    run: { ...state.run, iterations: event.iterations, title: event.title, device: event.device },
+  };
+}
+
+/** @param {Event} event */
+function phaseOf(event) {
+  return {
+    phase: event.phase, iteration: event.iteration, done: event.done, total: event.total, unit: event.unit,
+    tokens_per_second: event.tokens_per_second ?? null, eta_seconds: event.eta_seconds ?? null,
+  };
+}
+
+/** @param {Wall|null} wall @param {Event} event @returns {Wall} */
+function groupStarted(wall, event) {
+  const members = event.members.map((/** @type {string} */ id, /** @type {number} */ index) => ({
+    id, slug: event.slugs?.[index] ?? "", turns: 0, status: /** @type {const} */ ("waiting"), format_error: false,
+  }));
+  const group = { group: event.group, mean: null, std: null, kept: null, members };
+  const same = wall && wall.iteration === event.iteration && wall.split === event.split;
+  const others = same ? wall.groups.filter((other) => other.group !== event.group) : [];
+  return {
+    iteration: event.iteration, split: event.split,
+    groups: [...others, group].sort((a, b) => a.group - b.group),
+  };
+}
+
+/**
+ * The wall with one member changed; the same wall when it does not hold that trajectory.
+ * @param {Wall|null} wall
+ * @param {string} id
+ * @param {(member: Member) => Member} edit
+ */
+function withMember(wall, id, edit) {
+  const at = locate(wall, id);
+  if (!wall || !at) return wall;
+  const groups = wall.groups.slice();
+  const members = groups[at.row].members.slice();
+  members[at.member] = edit(members[at.member]);
+  groups[at.row] = { ...groups[at.row], members };
+  return { ...wall, groups };
+}
+
+/** @param {Wall|null} wall @param {string} id */
+export function locate(wall, id) {
+  for (const [row, group] of (wall?.groups ?? []).entries()) {
+    const member = group.members.findIndex((other) => other.id === id);
+    if (member >= 0) return { row, member, group: group.group };
+  }
+  return null;
+}
+
+/** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */
+function turn(state, event) {
+  const wall = withMember(state.wall, event.trajectory, (member) => ({
+    ...member, turns: event.turn + 1, status: "playing", format_error: member.format_error || !event.format_valid,
+  }));
+  const stage = state.stage;
+  if (stage === null || stage.id !== event.trajectory || stage.turns.some((known) => known.turn === event.turn)) return { wall };
+  const { type: _type, seq: _seq, time: _time, trajectory: _trajectory, ...record } = event;
+  return { wall, stage: { ...stage, turns: [...stage.turns, /** @type {any} */ (record)] } };
+}
+
+/** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */
+function finished(state, event) {
+  const at = locate(state.wall, event.trajectory);
+  const wall = withMember(state.wall, event.trajectory, (member) => ({
+    ...member, turns: event.turns, status: event.success ? "success" : "failed",
+  }));
+  const result = { success: event.success, end: event.end, total_reward: event.total_reward, lost_at: event.lost_at ?? null };
+  const stage = state.stage !== null && state.stage.id === event.trajectory ? { ...state.stage, ...result } : state.stage;
+  if (!at || !state.wall) return { wall, stage };
+  const entry = {
+    id: event.trajectory, slug: state.wall.groups[at.row].members[at.member].slug, group: at.group, member: at.member,
+    ...result, turns: event.turns, actions: event.actions,
+  };
+  return { wall, stage, finished: [entry, ...state.finished].slice(0, FINISHED) };
+}
+
+/** @param {Wall|null} wall @param {Event} event */
+function scored(wall, event) {
+  if (!wall || wall.split !== "train" || wall.iteration !== event.iteration) return wall;
+  const scores = new Map(event.groups.map((/** @type {any} */ score) => [score.group, score]));
+  return {
+    ...wall,
+    groups: wall.groups.map((group) => {
+      const score = scores.get(group.group);
+      return score ? { ...group, mean: score.mean, std: score.std, kept: score.kept } : group;
+    }),
+  };
+}
+
+/**
+ * @param {Record<string, Array<[number, number]>>} curves
+ * @param {number} iteration
+ * @param {Record<string, number>} values
+ */
+function withPoints(curves, iteration, values) {
+  const stride = strideOf(iteration);
+  const next = { ...curves };
+  for (const name of Object.keys(curves)) { // the live page shows a few; the tab of curves fetches them all
+    const points = name in values
+      ? [...curves[name].filter(([at]) => at !== iteration), /** @type {[number, number]} */ ([iteration, values[name]])]
+      : curves[name];
+    next[name] = stride > 1 ? compress(points, stride) : points;
+  }
+  return next;
+}
+
+/** @param {Snapshot["evidence"]} evidence @param {Event} event @returns {Snapshot["evidence"]} */
+function weighed(evidence, event) {
+  const from = event.iteration - EVIDENCE_ITERATIONS;
+  /** @type {Snapshot["evidence"]} */
+  const next = {};
+  for (const [sign, points] of Object.entries(evidence)) {
+    const value = event.values[`echo_trap/${sign}`];
+    const limit = event.values[`echo_trap/${sign}_limit`];
+    const known = value !== undefined && limit !== undefined;
+    const kept = points.filter(([at]) => at > from && (at !== event.iteration || !known));
+    next[sign] = known ? [...kept, [event.iteration, value, limit]] : kept;
+  }
+  return next;
+}
+
+/** @param {Snapshot["alarms"]} all @returns {Partial<Snapshot>} */
+function withAlarms(all) {
+  const alarms = all.slice(-ALARMS);
+  const standing = alarms.findLast((alarm) => !alarm.undone);
+  return { alarms, alarm: standing ? { state: standing.state, message: standing.message, iteration: standing.iteration } : null };
+}
+
+/** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */
+function rewound(state, event) {
+  const { number, from_iteration, to_iteration, changes } = event;
+  return {
+    ...withAlarms(state.alarms.map((alarm) => (alarm.iteration > to_iteration ? { ...alarm, undone: true } : alarm))),
+    rewinds: [...state.rewinds, { number, from_iteration, to_iteration, changes: changes ?? {} }].slice(-REWINDS),
+  };
+}
+
+/** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */
+function evaluation(state, event) {
+  const { iteration, suite, success, success_low, success_high, prompts } = event;
+  const others = state.evaluations.filter((known) => known.iteration !== iteration || known.suite !== suite);
+  return { evaluations: [...others, { iteration, suite, success, success_low, success_high, prompts, final: event.final ?? false }] };
+}

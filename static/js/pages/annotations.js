@@ -1,0 +1,125 @@
+// @ts-check
+/**
+ * Annotations on a trajectory's page: puts each turn's comments beside the turn, and fetches the panel again when others
+ * changed something. Forms are the server's and work without this; a text being written is never touched.
+ */
+
+import { LiveSocket } from "../live/socket.js";
+import { html, need, setText, svg } from "../ui/dom.js";
+
+/** @typedef {{ajax: (verb: string, path: string, options: {target: string, swap: string}) => Promise<void>, process: (node: Element) => void}} Htmx */
+
+const htmx = /** @type {Htmx} */ (/** @type {any} */ (window).htmx);
+const panel = need(document, "[data-annotations]");
+const form = /** @type {HTMLFormElement} */ (need(panel, "[data-draft]"));
+const list = document.querySelector("[data-turns]");
+let stale = false;
+
+const state = () => need(document, "#annotation-state");
+const version = () => Number(state().dataset.version);
+const editing = () => document.querySelector("[data-editing]") !== null;
+
+/** Every turn gets a button that starts a comment on it, and its thread below. */
+function place() {
+  if (!list) return;
+  for (const item of list.querySelectorAll(":scope > [data-turn]")) {
+    const turn = Number(item.getAttribute("data-turn"));
+    const thread = state().querySelector(`[data-thread="${turn}"]`);
+    if (thread) {
+      item.querySelector(".thread")?.remove();
+      item.append(thread);
+    }
+    const count = item.querySelectorAll(".thread .comment").length;
+    const words = count ? `${count} comment${count === 1 ? "" : "s"}` : "Comment";
+    let button = item.querySelector("[data-talk]");
+    if (!button) {
+      button = html("button", { type: "button", class: "turn-talk", "data-talk": turn }, [bubble(), html("span", {}, [words])]);
+      item.querySelector(".turn-number")?.after(button);
+    }
+    const span = button.querySelector("span");
+    if (span) setText(span, words);
+    button.classList.toggle("some", count > 0);
+    button.setAttribute("aria-label", count ? `${words} on turn ${turn + 1}: add one` : `Comment on turn ${turn + 1}`);
+  }
+  const left = state().querySelector(".thread");
+  const some = document.querySelector(".turn .thread");
+  const none = state().querySelector(".no-comments");
+  if (none instanceof HTMLElement) none.hidden = left !== null || some !== null;
+}
+
+function bubble() {
+  return svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, [svg("path", { d: "M2 3h12v8H7l-3 3v-3H2z" })]);
+}
+
+/** Threads that stand beside turns belong to the state that is about to go. */
+function clear() {
+  for (const thread of list?.querySelectorAll(".thread") ?? []) thread.remove();
+}
+
+async function refresh() {
+  if (editing()) {
+    stale = true; // an open edit would be lost; it is looked at again when that ends
+    return;
+  }
+  stale = false;
+  try {
+    await htmx.ajax("GET", panel.dataset.annotations ?? "", { target: "#annotation-state", swap: "outerHTML" });
+  } catch {
+    stale = true; // the server is away: what happened meanwhile is fetched with the next thing that happens
+  }
+}
+
+/** @param {number} turn */
+function talk(turn) {
+  const select = form.querySelector("select");
+  if (select) select.value = String(turn + 1);
+  const text = need(form, "textarea");
+  text.scrollIntoView({ block: "center" });
+  text.focus();
+}
+
+document.addEventListener("click", (event) => {
+  const target = /** @type {Element} */ (event.target);
+  const button = target.closest("[data-talk]");
+  if (button) talk(Number(button.getAttribute("data-talk")));
+  if (target.closest("[data-cancel-edit]")) {
+    event.preventDefault();
+    target.closest("[data-editing]")?.removeAttribute("data-editing");
+    void refresh();
+  }
+});
+
+let focus = "";
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const swap = /** @type {CustomEvent<{target: Element, shouldSwap: boolean}>} */ (event).detail;
+  if (swap.target.id !== "annotation-state" || !swap.shouldSwap) return;
+  focus = document.activeElement?.id ?? "";
+  clear();
+});
+document.addEventListener("htmx:afterSettle", () => {
+  place();
+  const found = focus && document.getElementById(focus);
+  if (found && document.activeElement === document.body) found.focus();
+  focus = "";
+  if (stale) void refresh();
+});
+document.addEventListener("annotations:comment", () => form.reset());
+document.addEventListener("annotations:tag", () => { focus = "tag"; });
+
+if (list) new MutationObserver(place).observe(list, { childList: true });
+place();
+const linked = location.hash.startsWith("#comment-") ? document.getElementById(location.hash.slice(1)) : null;
+linked?.scrollIntoView({ block: "center" });
+
+new LiveSocket(panel.dataset.socket ?? "", {
+  cursor: version,
+  onFrame: (frame) => {
+    if (frame.type !== "changed" || frame.version === version()) return;
+    const before = Number(state().dataset.comments);
+    void refresh().then(() => {
+      const now = Number(state().dataset.comments);
+      if (now !== before) setText(need(panel, "[data-annotations-words]"), `${now} comment${now === 1 ? "" : "s"} now.`);
+    });
+  },
+  onStatus: () => {},
+});

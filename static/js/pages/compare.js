@@ -1,0 +1,34 @@
+// @ts-check
+/** The curves of several runs over each other: whose are shown, and where a point leads to. */
+
+import { behind, CurveBoard, tools } from "../curves/chart_page.js";
+import { need, setText } from "../ui/dom.js";
+
+const REFRESH = 15_000;
+const root = document.querySelector("[data-curves]");
+
+/** @param {HTMLElement} root */
+function start(root) {
+  /** @type {import("../curves/chart_page.js").Source[]} */
+  const sources = JSON.parse(document.getElementById("sources")?.textContent ?? "[]");
+  const status = need(document, "[data-curve-words]");
+  const board = new CurveBoard(root, sources, {
+    say: (words) => setText(status, words),
+    address: ({ name }, iteration) => {
+      const shown = sources.filter((source) => source.shown);
+      return shown.length === 1 ? `/runs/${shown[0].slug}/trajectories?${behind(name, iteration)}` : null; // whose would it be?
+    },
+  });
+  tools(board, document);
+  for (const box of document.querySelectorAll("input[data-source]")) {
+    box.addEventListener("change", () => {
+      for (const source of sources) {
+        if (source.slug === box.getAttribute("data-source")) source.shown = /** @type {HTMLInputElement} */ (box).checked;
+      }
+      board.redraw();
+    });
+  }
+  if (root.dataset.active !== undefined) window.setInterval(() => document.hidden || board.refresh(), REFRESH);
+}
+
+if (root instanceof HTMLElement) start(root);

@@ -1,0 +1,87 @@
+// @ts-check
+/**
+ * Playing an environment with the keyboard: keys press the page's own buttons, boards are drawn and slide.
+ * The rules, the budgets and all words come from the server with every action; nothing of a game is known here.
+ */
+
+import { BoardView } from "../board/board.js";
+import { copy, onKey } from "../ui/shortcuts.js";
+import { setText } from "../ui/dom.js";
+
+/** @typedef {{board: import("../live/types.js").Board, taken: number, last: {name: string, actual: string|null}|null, advice: string|null, status: string, over: boolean}} Game */
+
+const MOST_WAITING = 8;
+
+/** Keys pressed while an action is on its way, so that fast fingers lose none. @type {string[]} */
+let waiting = [];
+let busy = false;
+let taken = 0;
+/** @type {BoardView|null} */ let view = null;
+
+/** @returns {Game|null} */
+function read() {
+  const node = document.getElementById("play-data");
+  return node?.textContent ? JSON.parse(node.textContent) : null;
+}
+
+/** @param {boolean} speak whether the words are news */
+function show(speak) {
+  const game = read();
+  const host = document.getElementById("play-board");
+  if (!game) return;
+  if (host && (!view || view.host !== host)) view = new BoardView(host);
+  if (host && view) {
+    const from = view.player();
+    view.show(game.board, { animate: speak && game.taken === taken + 1 });
+    if (game.last?.actual && from && game.taken === taken + 1) view.slip(from, game.last.name, game.last.actual);
+    if (game.advice) view.ghost(game.advice);
+  }
+  taken = game.taken;
+  const status = document.querySelector("[data-play-status]");
+  if (speak && status) setText(status, game.status);
+  if (game.over) waiting = [];
+}
+
+/**
+ * Press the button of that key.
+ * @param {string} key
+ * @returns {boolean} whether there is one
+ */
+function press(key) {
+  const wanted = key.length === 1 ? key.toLowerCase() : key;
+  for (const node of document.querySelectorAll("#game [data-keys]")) {
+    if (!(node.getAttribute("data-keys") ?? "").split(" ").includes(wanted)) continue;
+    if (node instanceof HTMLButtonElement && node.disabled) return true;
+    if (busy) {
+      if (waiting.length < MOST_WAITING) waiting.push(key);
+    } else {
+      /** @type {HTMLElement} */ (node).click();
+    }
+    return true;
+  }
+  return false;
+}
+
+onKey(press);
+document.addEventListener("htmx:beforeRequest", () => { busy = true; });
+document.addEventListener("htmx:afterRequest", (event) => {
+  const answer = /** @type {CustomEvent} */ (event).detail;
+  if (answer.successful) return;
+  busy = false;
+  waiting = [];
+  const status = document.querySelector("#game .game-said, #game .outcome");
+  if (status) setText(status, "The site did not answer. What you did is kept: try the action again.");
+});
+document.addEventListener("htmx:afterSettle", () => {
+  busy = false;
+  show(true);
+  const next = waiting.shift();
+  if (next !== undefined) press(next);
+});
+document.addEventListener("click", (event) => {
+  const link = event.target instanceof Element ? event.target.closest("[data-copy]") : null;
+  if (!(link instanceof HTMLAnchorElement)) return;
+  event.preventDefault();
+  copy(link.href, link.getAttribute("data-copy") ?? "");
+});
+show(false);

@@ -1,0 +1,51 @@
+// @ts-check
+/**
+ * The small graph under the scrubber: the best play's distance at every position, or its chance where play is random,
+ * turn borders, where it was lost.
+ */
+
+import { chances, distances } from "./positions.js";
+import { svg } from "../ui/dom.js";
+import { plural } from "../ui/formatting.js";
+
+/** @typedef {import("./positions.js").Step} Step */
+
+const HEIGHT = 34;
+
+/**
+ * @param {Element} host
+ * @param {Step[]} steps
+ * @param {number} lost index of the position from which nothing can be won, or −1
+ * @param {boolean|null} success
+ * @returns {string} what it shows, in words; "" where there is no solver
+ */
+export function drawGraph(host, steps, lost, success) {
+  const last = Math.max(1, steps.length - 1);
+  const found = distances(steps);
+  const counts = found.some((point) => point);
+  const points = counts ? found : chances(steps);
+  const most = counts ? Math.max(1, ...found.map((point) => point?.distance ?? 0)) : 1;
+  const x = (/** @type {number} */ index) => (index / last) * 100;
+  const y = (/** @type {number} */ distance) => HEIGHT - 5 - (distance / most) * (HEIGHT - 12);
+  const picture = svg("svg", { viewBox: `0 0 100 ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" });
+  picture.append(svg("path", { class: "base", d: `M0 ${HEIGHT - 5}H100` }));
+  steps.forEach((step, index) => {
+    if (step.action < 0 && index > 0) picture.append(svg("path", { class: "border", d: `M${x(index)} 0V${HEIGHT}` }));
+  });
+  let path = "";
+  let gap = true;
+  for (const point of points) {
+    if (point) path += `${gap ? "M" : "L"}${x(point.index).toFixed(2)} ${y(point.distance).toFixed(2)}`;
+    gap = !point;
+  }
+  if (path) picture.append(svg("path", { class: "distance", d: path }));
+  if (lost >= 0) {
+    picture.append(svg("rect", { class: "lost-zone", x: x(lost), y: 0, width: 100 - x(lost), height: HEIGHT }));
+    picture.append(svg("path", { class: "lost", d: `M${x(lost)} 0V${HEIGHT}` }));
+  }
+  if (success) picture.append(svg("path", { class: "won", d: `M100 0V${HEIGHT}` }));
+  host.replaceChildren(picture);
+  if (!path) return "";
+  const line = counts ? `Line: actions to go for the best play, at most ${plural(most, "action")}.` : "Line: chance of the best play to succeed, 0 to 100 %.";
+  return lost >= 0 ? `${line} Red: lost from there on.` : line;
+}

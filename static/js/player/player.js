@@ -1,0 +1,316 @@
+// @ts-check
+/**
+ * The player: a trajectory's board, turns and scrubber, by hand, by playback, or following turns as they arrive. The stage
+ * of a live run and the page of a trajectory are this one component; where its data comes from is theirs.
+ */
+
+import { advice } from "./solver_advice.js";
+import { BoardView } from "../board/board.js";
+import { drawGraph } from "./distance_graph.js";
+import { actionsTaken, indexOf, lostIndex, rewardSoFar, steps, turnStep } from "./positions.js";
+import { html, need, setText } from "../ui/dom.js";
+import { TokenView } from "./token_view.js";
+import { renderTurn, renderTyping, type } from "./turn_item.js";
+import { plural, signed } from "../ui/formatting.js";
+
+/** @typedef {import("../live/types.js").Trajectory} Trajectory */
+/** @typedef {import("../live/types.js").Turn} Turn */
+/** @typedef {import("../live/types.js").LostAt} LostAt */
+/** @typedef {import("./positions.js").Step} Step */
+
+/** Milliseconds a position stays during playback at 1×. */
+const PACE = { turn: 1100, action: 480 };
+/** The same while following a live trajectory. */
+const LIVE_PACE = { turn: 200, action: 230 };
+
+export class Player {
+  /**
+   * @param {HTMLElement} root an element with the markup of templates/trajectories/_player.html
+   * @param {{onMove?: (step: Step) => void, link?: (step: Step) => string}} [options]
+   */
+  constructor(root, { onMove = () => {} } = {}) {
+    this.root = root;
+    this.onMove = onMove;
+    this.board = new BoardView(need(root, "[data-board]"));
+    this.list = need(root, "[data-turns]");
+    this.tabs = need(root, "[data-tabs]");
+    this.scrub = /** @type {HTMLInputElement} */ (need(root, "[data-scrub]"));
+    this.speed = /** @type {HTMLSelectElement} */ (need(root, "[data-speed]"));
+    this.solver = /** @type {HTMLInputElement} */ (need(root, "[data-solver]"));
+    this.tokens = new TokenView(root, this.list);
+    /** @type {Trajectory|null} */ this.trajectory = null;
+    /** @type {Step[]} */ this.steps = [];
+    this.index = 0;
+    this.following = false;
+    this.playing = false;
+    this.timer = 0;
+    this.#listen();
+  }
+
+  /**
+   * @param {Trajectory} trajectory
+   * @param {{at?: (steps: Step[]) => number, follow?: boolean}} [options] follow: go on with turns as they are appended
+   */
+  load(trajectory, { at = () => 0, follow = false } = {}) {
+    this.pause();
+    this.trajectory = trajectory;
+    this.following = follow;
+    this.steps = steps(trajectory);
+    this.list.replaceChildren(...trajectory.turns.map((turn) => renderTurn(turn, { lost: this.#lostIn(turn) })));
+    this.tokens.show(trajectory.turns);
+    this.#outline();
+    this.go(follow ? this.steps.length - 1 : at(this.steps), { animate: false });
+  }
+
+  /** Nothing to show. */
+  clear() {
+    this.pause();
+    this.trajectory = null;
+    this.steps = [];
+    this.list.replaceChildren();
+    this.tabs.replaceChildren();
+    this.board.show(null);
+  }
+
+  /**
+   * The trajectory grew: draw what is new and, when following, walk to it action by action.
+   * @param {Trajectory} trajectory the same one, longer or finished
+   */
+  update(trajectory) {
+    const before = this.trajectory;
+    if (before === trajectory || !before) return;
+    this.trajectory = trajectory;
+    const grown = trajectory.turns.length !== before.turns.length;
+    if (!grown && before.lost_at === trajectory.lost_at && before.success === trajectory.success) return;
+    const empty = !before.turns.length;
+    this.steps = steps(trajectory);
+    this.list.querySelector(".typing")?.remove();
+    for (const turn of trajectory.turns.slice(before.turns.length)) this.list.append(renderTurn(turn, { lost: this.#lostIn(turn) }));
+    if (trajectory.lost_at && !before.lost_at) this.#redraw(trajectory.lost_at.turn);
+    this.tokens.show(trajectory.turns);
+    this.#outline();
+    this.#show({ animate: !empty });
+    if (this.following) this.#schedule();
+  }
+
+  /**
+   * A thought on its way.
+   * @param {number} turn
+   * @param {string} text all of it so far
+   */
+  typing(turn, text) {
+    if (!this.trajectory || turn < this.trajectory.turns.length) return;
+    let item = this.list.querySelector(".typing");
+    if (item && item.getAttribute("data-turn") !== String(turn)) {
+      item.remove();
+      item = null;
+    }
+    if (!item) {
+      item = renderTyping(turn);
+      this.list.append(item);
+      this.#outline();
+      this.#mark();
+    }
+    type(/** @type {HTMLElement} */ (item), text);
+  }
+
+  /**
+   * @param {number} index
+   * @param {{animate?: boolean}} [options]
+   */
+  go(index, { animate = true } = {}) {
+    const to = Math.max(0, Math.min(index, this.steps.length - 1));
+    const near = Math.abs(to - this.index) <= 1;
+    this.index = to;
+    this.#show({ animate: animate && near });
+    if (this.steps[to]) this.onMove(this.steps[to]);
+  }
+
+  play() {
+    if (this.index >= this.steps.length - 1) this.go(0, { animate: false });
+    this.playing = true;
+    this.#button();
+    this.#schedule();
+  }
+
+  pause() {
+    this.playing = false;
+    window.clearTimeout(this.timer);
+    this.timer = 0;
+    this.#button();
+  }
+
+  /** At a person's hand: leave the live edge unless it is where they went. @param {number} index */
+  take(index) {
+    this.pause();
+    const live = this.root.dataset.live !== undefined;
+    this.following = live && index >= this.steps.length - 1;
+    this.go(index);
+  }
+
+  /**
+   * Keys of the player. The caller decides when the page's keys are the player's.
+   * @param {string} key
+   * @returns {boolean} whether it was one of them
+   */
+  key(key) {
+    switch (key) {
+      case "ArrowLeft": this.take(this.index - 1); return true;
+      case "ArrowRight": this.take(this.index + 1); return true;
+      case "ArrowUp": this.take(turnStep(this.steps, this.index, -1)); return true;
+      case "ArrowDown": this.take(turnStep(this.steps, this.index, 1)); return true;
+      case "Home": this.take(0); return true;
+      case "End": this.take(this.steps.length - 1); return true;
+      case " ":
+        if (this.playing) this.pause();
+        else this.play();
+        return true;
+      case "t": return this.tokens.flip();
+      case "v":
+        this.solver.checked = !this.solver.checked;
+        this.#show({ animate: false });
+        return true;
+      default: return false;
+    }
+  }
+
+  #listen() {
+    this.scrub.addEventListener("input", () => this.take(Number(this.scrub.value)));
+    this.solver.addEventListener("change", () => this.#show({ animate: false }));
+    this.root.addEventListener("click", (event) => {
+      const target = /** @type {Element} */ (event.target);
+      const command = target.closest("[data-do]")?.getAttribute("data-do");
+      if (command === "back") this.take(this.index - 1);
+      if (command === "forward") this.take(this.index + 1);
+      if (command === "play") this.key(" ");
+      const tab = target.closest("[data-tab]");
+      if (tab) this.take(indexOf(this.steps, Number(tab.getAttribute("data-tab")), -1));
+      const link = target.closest("[data-step]");
+      const turn = link?.closest("[data-turn]")?.getAttribute("data-turn");
+      if (link && turn && !(event instanceof MouseEvent && (event.metaKey || event.ctrlKey || event.shiftKey))) {
+        event.preventDefault();
+        this.take(indexOf(this.steps, Number(turn), Number(link.getAttribute("data-step"))));
+      }
+    });
+  }
+
+  #schedule() {
+    if (this.timer || (!this.playing && !this.following)) return;
+    const next = this.steps[this.index + 1];
+    if (!next) {
+      if (this.playing) this.pause();
+      return;
+    }
+    const pace = this.playing ? PACE : LIVE_PACE;
+    const wait = (next.action < 0 ? pace.turn : pace.action) / (this.playing ? Number(this.speed.value) : 1);
+    this.timer = window.setTimeout(() => {
+      this.timer = 0;
+      this.go(this.index + 1);
+      this.#schedule();
+    }, wait);
+  }
+
+  /** @param {Turn} turn */
+  #lostIn(turn) {
+    const lost = this.trajectory?.lost_at;
+    return lost && lost.turn === turn.turn ? lost.action : -1;
+  }
+
+  /** @param {number} index of a turn whose marks changed */
+  #redraw(index) {
+    const turn = this.trajectory?.turns.find((known) => known.turn === index);
+    if (turn) this.list.querySelector(`[data-turn="${index}"]`)?.replaceWith(renderTurn(turn, { lost: this.#lostIn(turn) }));
+  }
+
+  /** Tabs and graph: what depends on how long the trajectory is, not on where one stands. */
+  #outline() {
+    const turns = [...this.list.querySelectorAll("[data-turn]")].map((item) => Number(item.getAttribute("data-turn")));
+    this.tabs.replaceChildren(...turns.map((turn) => html("button", { class: "tab", type: "button", "data-tab": turn, "aria-label": `Turn ${turn + 1}` }, [String(turn + 1)])));
+    this.scrub.max = String(Math.max(0, this.steps.length - 1));
+    const lost = this.trajectory ? lostIndex(this.trajectory, this.steps) : -1;
+    const words = drawGraph(need(this.root, "[data-graph]"), this.steps, lost, this.trajectory?.success ?? null);
+    const caption = this.root.querySelector("[data-graph-words]");
+    if (caption) setText(caption, words);
+  }
+
+  /** @param {{animate: boolean}} options */
+  #show({ animate }) {
+    const step = this.steps[this.index];
+    if (!step || !this.trajectory) return;
+    this.board.show(step.board, { animate });
+    const record = step.record;
+    const from = this.#before();
+    if (record?.actual && record.name && from) this.board.slip(from, record.name, record.actual);
+    if (this.solver.checked && !record?.actual) this.board.advise(step.hint?.actions ?? []);
+    this.scrub.value = String(this.index);
+    this.scrub.setAttribute("aria-valuetext", this.#position(step));
+    setText(need(this.root, "[data-position]"), this.#position(step));
+    setText(need(this.root, "[data-advice]"), this.solver.checked ? advice(this.trajectory, this.steps, this.index) : "");
+    this.root.classList.toggle("no-solver", !this.solver.checked);
+    this.#mark();
+  }
+
+  /** Where the player stood before the action of this position. */
+  #before() {
+    const previous = this.steps[this.index - 1]?.board;
+    if (previous?.kind !== "grid") return null;
+    for (const [y, row] of previous.rows.entries()) {
+      const x = row.search(/[@+X]/);
+      if (x >= 0) return { x, y };
+    }
+    return null;
+  }
+
+  /** @param {Step} step */
+  #position(step) {
+    const turn = this.trajectory?.turns.find((known) => known.turn === step.turn);
+    if (!turn || !this.trajectory) return "Initial state";
+    const where = step.action < 0 ? "before its actions" : `action ${step.action + 1} of ${turn.actions.length}`;
+    const taken = actionsTaken(this.steps, this.index);
+    return `Turn ${step.turn + 1} of ${this.trajectory.turns.length}, ${where} · ${plural(taken, "action")} taken, reward ${signed(rewardSoFar(this.trajectory, step))} so far`;
+  }
+
+  /** Highlight the current turn and action. */
+  #mark() {
+    const step = this.steps[this.index];
+    if (!step) return;
+    const writing = this.list.querySelector(".typing");
+    const edge = this.index === this.steps.length - 1;
+    const turn = writing && this.following && edge ? writing.getAttribute("data-turn") : String(step.turn);
+    for (const item of this.list.children) {
+      const current = item.getAttribute("data-turn") === turn;
+      item.classList.toggle("current", current);
+      for (const link of item.querySelectorAll("[data-step]")) {
+        const at = Number(link.getAttribute("data-step"));
+        const here = item.getAttribute("data-turn") === String(step.turn) && at === step.action;
+        link.classList.toggle("here", here);
+        if (here) link.setAttribute("aria-current", "step");
+        else link.removeAttribute("aria-current");
+        link.classList.toggle("ahead", current && at > step.action && !item.matches(".typing"));
+      }
+    }
+    for (const tab of this.tabs.children) {
+      const current = tab.getAttribute("data-tab") === turn;
+      tab.classList.toggle("current", current);
+      tab.setAttribute("aria-pressed", String(current));
+    }
+    this.tokens.settle();
+    const item = this.list.querySelector(".turn.current");
+    if (item && this.root.dataset.view === "all" && this.steps.length > 1) this.#reveal(/** @type {HTMLElement} */ (item));
+  }
+
+  /** Scroll the turn list, never the page. @param {HTMLElement} item */
+  #reveal(item) {
+    const box = this.list;
+    if (box.scrollHeight <= box.clientHeight) return;
+    const top = item.offsetTop - box.offsetTop;
+    if (top < box.scrollTop || top + item.offsetHeight > box.scrollTop + box.clientHeight) box.scrollTop = top - 8;
+  }
+
+  #button() {
+    const button = this.root.querySelector("[data-do=play]");
+    if (!button) return;
+    button.setAttribute("aria-label", this.playing ? "Pause playback" : "Play");
+    button.classList.toggle("is-playing", this.playing);
+  }
+}

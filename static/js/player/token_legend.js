@@ -1,0 +1,98 @@
+// @ts-check
+/** What a token's numbers are called, how strongly they are shaded, and what the legend says. Pure functions, no DOM. */
+
+import { percent, short, signed } from "../ui/formatting.js";
+
+/** @typedef {import("../live/types.js").Token} Token */
+/** @typedef {import("../live/types.js").TokenTurn} TokenTurn */
+/** @typedef {"p"|"entropy"|"advantage"} Measure */
+/** @typedef {{level: number, sign: ""|"+"|"−"}} Shade level 0 (none) to 4 (strongest) */
+
+/** Bounds between one shade and the next, from no shade to the strongest. */
+const BOUNDS = { p: [0.9, 0.5, 0.2, 0.05], entropy: [0.1, 0.5, 1, 2] };
+/** The same for advantages, as shares of the largest in the trajectory. */
+const SHARES = [0.05, 0.25, 0.5, 0.75];
+
+/** What stands for a response's end, which is a token but no text. */
+export const END = "∎";
+
+/**
+ * A token's text as it is shown: a line's end can be seen, and the text of several tokens is that of the response.
+ * @param {string} text
+ */
+export function visible(text) {
+  return text.replaceAll("\n", "↵\n");
+}
+
+/**
+ * The largest advantage by size; 0 where there is none.
+ * @param {TokenTurn[]} turns
+ */
+export function largest(turns) {
+  let most = 0;
+  for (const turn of turns) for (const token of turn.tokens) most = Math.max(most, Math.abs(token.advantage ?? 0));
+  return most;
+}
+
+/**
+ * @param {Token} token
+ * @param {Measure} measure
+ * @param {number} most the trajectory's largest advantage
+ * @returns {Shade}
+ */
+export function shade(token, measure, most) {
+  if (measure === "p") return { level: BOUNDS.p.filter((bound) => token.p < bound).length, sign: "" };
+  if (measure === "entropy") return { level: BOUNDS.entropy.filter((bound) => (token.entropy ?? 0) >= bound).length, sign: "" };
+  const value = token.advantage ?? 0;
+  const level = most > 0 ? SHARES.filter((share) => Math.abs(value) >= share * most).length : 0;
+  return { level, sign: level === 0 ? "" : value > 0 ? "+" : "−" };
+}
+
+/**
+ * The legend's entries, in the order in which they are shown.
+ * @param {Measure} measure
+ * @param {number} most the trajectory's largest advantage
+ * @returns {Array<Shade & {words: string}>}
+ */
+export function legend(measure, most) {
+  if (measure === "p") {
+    const words = ["≥ 90 %", "50 to 90 %", "20 to 50 %", "5 to 20 %", "< 5 %"];
+    return words.map((text, level) => ({ level, sign: "", words: text }));
+  }
+  if (measure === "entropy") {
+    const words = ["< 0.1", "0.1 to 0.5", "0.5 to 1", "1 to 2", "≥ 2"];
+    return words.map((text, level) => ({ level, sign: "", words: text }));
+  }
+  if (most === 0) return [{ level: 0, sign: "", words: "0" }];
+  const bounds = SHARES.map((share) => short(Number((share * most).toPrecision(2))));
+  const up = bounds.map((bound, index) => ({ level: index + 1, sign: /** @type {const} */ ("+"), words: `≥ +${bound}` }));
+  const down = bounds.map((bound, index) => ({ level: index + 1, sign: /** @type {const} */ ("−"), words: `≤ −${bound}` }));
+  return [...down.reverse(), { level: 0, sign: "", words: "about 0" }, ...up];
+}
+
+/** What the legend measures, with its unit. */
+export const TITLES = {
+  p: "Probability with which the token was drawn; the stronger the shade, the less likely",
+  entropy: "Entropy of the choice, nats; the stronger the shade, the less decided",
+  advantage: "Advantage in the update, no unit; underlined: made likelier, overlined: made less likely",
+};
+
+/**
+ * All of a token's numbers in words.
+ * @param {Token} token
+ * @param {{index: number, count: number, turn: number}} place counted from 0
+ */
+export function describeToken(token, { index, count, turn }) {
+  const last = index === count - 1;
+  const name = token.text ? `“${visible(token.text).trimEnd() || "␣".repeat(token.text.length)}”` : last ? "End of the response" : "Part of a character";
+  const parts = [
+    name,
+    `probability ${token.p < 0.001 ? `${short(token.p * 100)} %` : percent(token.p)}`,
+    `log-probability ${short(token.logprob)} nats`,
+    ...(token.entropy === null ? [] : [`entropy ${short(token.entropy)} nats`]),
+    ...(token.advantage === null ? [] : [`advantage ${Math.abs(token.advantage) < 0.01 ? short(token.advantage) : signed(token.advantage)}`]),
+    `token ${index + 1} of ${count} in turn ${turn + 1}`,
+    `id ${token.id}`,
+  ];
+  return parts.join(" · ");
+}

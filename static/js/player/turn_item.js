@@ -1,0 +1,108 @@
+// @ts-check
+/**
+ * One dialogue turn as a list item, with the same markup as templates/trajectories/_turn.html, which serves readers
+ * without JavaScript. Which turn is current is the player's business.
+ */
+
+import { html } from "../ui/dom.js";
+import { number, plural, signed } from "../ui/formatting.js";
+
+/** @typedef {import("../live/types.js").Turn} Turn */
+/** @typedef {import("../live/types.js").ActionRecord} ActionRecord */
+
+const STATUS = { executed: "executed", ignored: "ignored: beyond a budget or after the end", illegal: "illegal: no such action" };
+
+/**
+ * The thought and the answer in a response that is still being written.
+ * @param {string} text
+ * @returns {{thought: string, answer: string|null}} answer is null before it begins
+ */
+export function splitResponse(text) {
+  const body = text.replace(/^\s*<think>/, "");
+  const end = body.indexOf("</think>");
+  const begin = body.indexOf("<answer>");
+  const cut = end >= 0 ? end : begin;
+  if (cut < 0) return { thought: body.replace(/<\/?[a-z]*$/, "").trimStart(), answer: null };
+  const rest = begin >= 0 ? body.slice(begin + 8) : "";
+  return { thought: body.slice(0, cut).trim(), answer: rest.replace(/<\/?[a-z]*>?$/, "").trim() };
+}
+
+/**
+ * @param {Turn} turn
+ * @param {{lost: number}} options lost: index of the action that lost the puzzle, or −1
+ * @returns {HTMLElement}
+ */
+export function renderTurn(turn, { lost }) {
+  const thought = turn.thought || (turn.format_valid ? "" : turn.response);
+  return html("li", { class: "turn", "data-turn": turn.turn, "aria-label": `Turn ${turn.turn + 1}` }, [
+    html("div", { class: "turn-head" }, [
+      html("a", { class: "turn-number", href: `?turn=${turn.turn + 1}`, "data-step": "-1" }, [`Turn ${turn.turn + 1}`]),
+      html("span", { class: "turn-reward number" }, [signed(turn.reward)]),
+    ]),
+    html("details", { class: "turn-state" }, [html("summary", {}, ["State it read"]), html("pre", {}, [turn.state])]),
+    html("p", { class: thought ? "thought" : "thought none" }, [thought || "No thought."]),
+    ...(turn.problem ? [html("p", { class: "problem" }, [html("b", {}, ["Format: "]), turn.problem])] : []),
+    html("div", { class: "chips" }, turn.actions.length
+      ? turn.actions.map((record, index) => chip(turn, record, index, lost))
+      : [html("span", { class: "soft small" }, [turn.answer ? `No action in the answer “${turn.answer}”.` : "No answer."])]),
+    html("p", { class: "turn-facts soft small number" }, [facts(turn)]),
+  ]);
+}
+
+/**
+ * @param {Turn} turn
+ * @param {ActionRecord} record
+ * @param {number} index
+ * @param {number} lost
+ */
+function chip(turn, record, index, lost) {
+  const name = record.name ?? record.text;
+  const title = [
+    STATUS[record.status],
+    record.status === "executed" && !record.effective ? "nothing moved" : "",
+    record.actual ? `slipped: went ${record.actual}` : "",
+    index === lost ? "from here nothing can be won" : "",
+    record.status === "executed" ? `reward ${signed(record.reward ?? 0)}` : "",
+  ].filter(Boolean).join("; ");
+  const marks = record.status === "illegal" ? "✗" : record.status === "ignored" ? "–" : index === lost ? "!" : record.actual ? "↝" : !record.effective ? "·" : "";
+  return html("a", {
+    class: `chip ${record.status}${index === lost ? " lost" : ""}${record.status === "executed" && !record.effective ? " idle" : ""}`,
+    href: `?turn=${turn.turn + 1}&action=${index + 1}`, "data-step": index, title,
+  }, [name, ...(marks ? [html("span", { class: "mark", "aria-hidden": "true" }, [marks])] : []), html("span", { class: "visually-hidden" }, [`, ${title}`])]);
+}
+
+/** @param {Turn} turn */
+function facts(turn) {
+  const terms = Object.entries(turn.terms);
+  const reward = terms.length > 1 ? `${signed(turn.reward)} = ${terms.map(([name, value]) => `${signed(value)} ${name}`).join(", ")}` : `reward ${signed(turn.reward)}`;
+  const entropy = turn.entropy == null ? [] : [`entropy ${number(turn.entropy)} nats/token`];
+  return [reward, `${plural(turn.tokens, "token")}${turn.truncated ? ", cut at the limit" : ""}`, ...entropy].join(" · ");
+}
+
+/**
+ * A turn that is still being written.
+ * @param {number} index
+ * @returns {HTMLElement}
+ */
+export function renderTyping(index) {
+  return html("li", { class: "turn typing", "data-turn": index, "aria-label": `Turn ${index + 1}, being written` }, [
+    html("div", { class: "turn-head" }, [html("span", { class: "turn-number" }, [`Turn ${index + 1}`]), html("span", { class: "soft small" }, ["being written"])]),
+    html("p", { class: "thought", "data-typed": true }),
+    html("p", { class: "typed-answer", "data-answer": true, hidden: true }),
+  ]);
+}
+
+/**
+ * @param {HTMLElement} item from renderTyping
+ * @param {string} text all that was written so far
+ */
+export function type(item, text) {
+  const { thought, answer } = splitResponse(text);
+  const typed = item.querySelector("[data-typed]");
+  const field = item.querySelector("[data-answer]");
+  if (!(field instanceof HTMLElement) || !typed) return;
+  if (typed.textContent !== thought) typed.textContent = thought;
+  typed.classList.toggle("writing", answer === null);
+  field.hidden = answer === null;
+  field.textContent = answer ?? "";
+}

@@ -1,0 +1,13 @@
+// @ts-check
+/** Buttons that copy what a field shows: `<button data-copy-from="id of the field" data-copied="words">`. */
+
+import { copy } from "./shortcuts.js";
+
+document.addEventListener("click", (event) => {
+  const button = event.target instanceof Element ? event.target.closest("[data-copy-from]") : null;
+  if (!(button instanceof HTMLElement)) return;
+  const field = document.getElementById(button.dataset.copyFrom ?? "");
+  if (!(field instanceof HTMLInputElement)) return;
+  field.select();
+  void copy(field.value, button.dataset.copied ?? "Copied.");
+});

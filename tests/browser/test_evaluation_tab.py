@@ -1,0 +1,82 @@
+"""The evaluation tab in a browser: a result that comes while it is open is drawn and told, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.running_product import LiveStack
+
+pytestmark = pytest.mark.browser
+
+SET_UP = """
+from tests.webapp.explorer.scripted_run import story, tell
+from trainer.config.run import RunConfig
+from webapp.runs.models import Run
+from webapp.teams.models import Team
+config = RunConfig(iterations=8).model_dump(mode="json")
+run = Run.objects.create(team=Team.objects.first(), title="Examined", config=config, environment="Sokoban")
+tell(run, story())
+print("slug=" + run.slug)
+"""
+GO_ON = """
+from tests.webapp.recorded_journal import evaluated
+from tests.webapp.explorer.scripted_run import tell
+from webapp.runs.models import Run
+tell(Run.objects.get(slug="{slug}"), [evaluated({iteration}, {success})])
+"""
+
+
+def set_up(stack: LiveStack) -> str:
+    """A run with an examination; its slug."""
+    return stack.manage("shell", input=SET_UP).split("slug=")[1].split()[0]
+
+
+def test_a_new_result_is_drawn_and_told_while_the_tab_is_open(
+    live_stack: LiveStack, signed_in: Callable[..., Page]
+) -> None:
+    slug = set_up(live_stack)
+    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=2, success=0.5))
+    page = signed_in()
+    page.goto(f"/runs/{slug}/evaluation")
+    page.wait_for_selector("html.ready.exams-ready")
+    rows = page.locator("#exams tbody tr")
+    before = rows.count()
+    link = page.get_by_role("link", name="after iteration 2")
+    link.focus()
+    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=4, success=0.75))
+    expect(rows).to_have_count(before + 1, timeout=60_000)
+    expect(rows.last).to_contain_text("75.0 %")
+    expect(page.locator("[data-exams-said]")).to_have_text("Sokoban: 75.0 % after iteration 4.")
+    expect(link).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/trajectories?split=eval&suite=Sokoban&iteration=2")
+
+
+def test_a_request_that_was_cut_is_made_again(live_stack: LiveStack, signed_in: Callable[..., Page]) -> None:
+    slug = set_up(live_stack)
+    page = signed_in()
+    page.goto(f"/runs/{slug}/evaluation")
+    page.wait_for_selector("html.ready.exams-ready")
+    cut = []
+
+    def once(route: Route) -> None:
+        cut.append(route.request.url)
+        route.abort("internetdisconnected")
+
+    page.route(f"**/runs/{slug}/evaluation", once, times=1)
+    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=6, success=0.25))
+    expect(page.locator("#exams tbody tr").last).to_contain_text("25.0 %", timeout=60_000)
+    assert len(cut) == 1
+
+
+def test_a_session_that_has_ended_leads_to_the_login(live_stack: LiveStack, signed_in: Callable[..., Page]) -> None:
+    slug = set_up(live_stack)
+    page = signed_in()
+    page.goto(f"/runs/{slug}/evaluation")
+    page.wait_for_selector("html.ready.exams-ready")
+    page.context.clear_cookies()
+    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=8, success=1.0))
+    page.wait_for_url("**/login?next=**", timeout=60_000)

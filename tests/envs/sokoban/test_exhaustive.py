@@ -1,0 +1,79 @@
+"""Tables of whole rooms: as exact as plain search, and the same as reverse play in plain Python."""
+
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envs.sokoban.exhaustive import RoomTable, TableSolver, binomials, combinations_of
+from envs.sokoban.grid import Room
+from envs.sokoban.levels import parse
+from envs.sokoban.solver import ACTIONS, Solver, layers, solver_of
+from tests.envs.sokoban.drawn import after_actions, fewest, small_levels, start_of
+
+
+def room_of(level):
+    return Room(level.width, level.floor, level.targets)
+
+
+@settings(deadline=None, max_examples=150)
+@given(small_levels(), st.lists(st.sampled_from(ACTIONS), max_size=10))
+def test_advice_from_a_table_is_that_of_plain_reverse_play_and_of_plain_search(level, actions):
+    table = TableSolver(room_of(level))
+    plain = Solver(level.width, level.floor, level.targets, 10**6)
+    state = after_actions(level, start_of(level), actions)
+    assert table.hint(state) == plain.hint(state)
+    assert table.plan(state) == plain.plan(state)
+    assert table.hint(start_of(level)).distance == fewest(level)
+
+
+@settings(deadline=None, max_examples=100)
+@given(small_levels(), st.integers(0, 12))
+def test_a_table_that_stops_at_a_layer_ends_with_exactly_that_layer(level, stop):
+    every = list(layers(level.width, level.floor, level.targets, 10**6))
+    table = RoomTable(room_of(level), len(level.boxes), stop=stop)
+    assert table.last_layer() == (every[stop] if stop < len(every) else [])
+    assert (table.depth == stop) == (stop <= len(every))
+
+
+@settings(deadline=None)
+@given(st.integers(1, 9), st.integers(1, 5))
+def test_choices_are_numbered_without_gaps(count, size):
+    if size > count:
+        return
+    rows = combinations_of(count, size, comb(count, size))
+    weights = binomials(count, size)
+    ranks = [sum(int(weights[value, place]) for place, value in enumerate(row)) for row in rows.tolist()]
+    assert ranks == list(range(comb(count, size)))
+    assert (np.diff(rows, axis=1) > 0).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(small_levels(), st.data())
+def test_every_best_action_comes_one_closer(level, data):
+    solver = TableSolver(room_of(level))
+    state = start_of(level)
+    hint = solver.hint(state)
+    while hint.actions:
+        state = after_actions(level, state, [data.draw(st.sampled_from(hint.actions))])
+        after = solver.hint(state)
+        assert after.distance == hint.distance - 1
+        hint = after
+    assert (hint.solvable == "no") or set(state[1]) == level.targets
+
+
+def test_rooms_with_more_states_than_plain_play_can_hold_get_a_table_and_exact_advice():
+    level = parse("##########\n#@       #\n# $ $    #\n#    $   #\n# $      #\n#      ..#\n#      ..#\n##########")
+    advisor = solver_of(level)
+    assert isinstance(advisor, TableSolver)
+    plan = advisor.plan(start_of(level))
+    assert len(plan) == advisor.hint(start_of(level)).distance
+    assert set(after_actions(level, start_of(level), plan)[1]) == level.targets
+
+
+@pytest.mark.parametrize("text", ["######\n#@$ .#\n######", "#######\n#@ $*.#\n#######"])
+def test_corridors_of_few_states_fit_too(text):
+    level = parse(text)
+    assert TableSolver(room_of(level)).hint(start_of(level)).distance == fewest(level)

@@ -1,0 +1,215 @@
+"""A* for several boxes: its bound never promises too much, its "no" is never wrong, its solutions are played out."""
+
+import copy
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import envs
+from envs.sokoban import astar_advisor, level_files
+from envs.sokoban.astar_advisor import Planner, Searcher
+from envs.sokoban.grid import Room
+from envs.sokoban.levels import parse
+from envs.sokoban.lower_bounds import FAR, assignment
+from envs.sokoban.rooms import make_room
+from envs.sokoban.solver import ACTIONS, solver_of
+from envs.support.rng import Draws, Stream
+from tests.envs.sokoban.drawn import after_actions, brute_force, fewest, small_levels, start_of
+
+BOXOBAN = Path(__file__).parents[4] / "shared" / "data" / "boxoban"
+LARGE = """
+#############
+########## ##
+#########   #
+##########  #
+#######.#   #
+#######$.$  #
+#######     #
+#######. .  #
+#  ####   . #
+#@$  .. $#  #
+# ## $#$  $ #
+#           #
+#############
+"""
+
+
+def searcher_of(level, **options):
+    return Searcher(Room(level.width, level.floor, level.targets), **options)
+
+
+def pushed(level, state, pushes):
+    """The state after pushes, each checked to be possible."""
+    advisor = Planner(searcher_of(level))
+    for push in pushes:
+        boxes = state[1]
+        while state[1] == boxes:
+            state = after_actions(level, state, [advisor._towards(state, push)[0]])
+        assert push[0] not in state[1]
+    return state
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5).flatmap(lambda size: st.lists(
+    st.lists(st.one_of(st.integers(0, 30), st.just(FAR)), min_size=size, max_size=size), min_size=size, max_size=size
+)))  # fmt: skip
+def test_the_matching_is_the_cheapest_of_all(costs):
+    least = min(sum(row[to] for row, to in zip(costs, way, strict=True)) for way in permutations(range(len(costs))))
+    assert assignment(np.array(costs, dtype=np.int32)) == least
+
+
+@settings(deadline=None, max_examples=150)
+@given(small_levels(most_boxes=2))
+def test_the_bound_is_never_above_the_pushes_needed_and_zero_only_at_success(level):
+    searcher = searcher_of(level)
+    for state in list(brute_force(level))[:40]:
+        there = type(level)(level.width, level.height, level.floor, level.targets, frozenset(state[1]), state[0])
+        needed, bound = fewest(there, count_walks=False), searcher.lower_bound(state)
+        if needed is not None:
+            assert bound is not None
+            assert bound <= needed
+            assert (bound == 0) == (set(state[1]) == level.targets)
+
+
+@settings(deadline=None, max_examples=300)
+@given(small_levels(), st.sampled_from([0, astar_advisor.PATTERN_STATES]), st.sampled_from([1, 5, 25, 100_000]))
+def test_yes_and_no_agree_with_all_play_and_pushes_are_fewest_where_it_says_so(level, pattern_states, budget):
+    state = start_of(level)
+    found = searcher_of(level, pattern_states=pattern_states).find(state, budget)
+    needed = fewest(level, count_walks=False)
+    assert found.expanded <= budget
+    if found.solvable == "yes":
+        assert set(pushed(level, state, found.pushes)[1]) == level.targets
+        assert len(found.pushes) >= needed
+        if found.fewest:
+            assert len(found.pushes) == needed
+    elif found.solvable == "no":
+        assert needed is None
+    else:
+        assert found.expanded == budget
+    if budget == 100_000:
+        assert found.solvable != "unknown"
+        assert found.fewest == (needed is not None)
+
+
+@settings(deadline=None, max_examples=100)
+@given(small_levels(), st.lists(st.sampled_from(ACTIONS), max_size=12), st.data())
+def test_following_the_advice_succeeds_in_the_actions_of_the_plan_wherever_one_strays_before(level, astray, data):
+    advisor = Planner(searcher_of(level))
+    state = start_of(level)
+    for action in astray:
+        advisor.hint(state)
+        state = after_actions(level, state, [action])
+    plan, hint = advisor.plan(state), advisor.hint(state)
+    assert (hint.solvable == "yes") == (fewest_from(level, state) is not None)
+    assert (hint.solvable == "no") == (hint.reason is not None)
+    for _ in plan:
+        state = after_actions(level, state, [data.draw(st.sampled_from(advisor.hint(state).actions))])
+    if hint.solvable == "yes":
+        assert set(state[1]) == level.targets
+        assert advisor.hint(state).distance == 0
+
+
+@pytest.mark.parametrize("seed", [70, 102, 113, 0, 1, 2])
+def test_a_shorter_way_to_a_position_met_before_is_taken(seed):
+    level = make_room(Draws(seed, Stream.START), 8, 3, 35, 70)
+    for pattern_states in (0, astar_advisor.PATTERN_STATES):
+        found = searcher_of(level, pattern_states=pattern_states).find(start_of(level))
+        assert found.fewest
+        assert len(found.pushes) == fewest(level, count_walks=False)
+
+
+def fewest_from(level, state):
+    return fewest(type(level)(level.width, level.height, level.floor, level.targets, frozenset(state[1]), state[0]))
+
+
+def test_a_plan_that_is_followed_is_searched_for_once_and_straying_costs_another_search(monkeypatch):
+    level = parse(LARGE)
+    searched = []
+    search = Searcher.find
+    monkeypatch.setattr(
+        Searcher, "find", lambda self, state, *more: searched.append(state) or search(self, state, *more)
+    )
+    advisor, state = Planner(searcher_of(level)), start_of(level)
+    for action in advisor.plan(state):
+        assert action in advisor.hint(state).actions
+        state = after_actions(level, state, [action])
+    assert set(state[1]) == level.targets
+    assert len(searched) == 1
+    state = start_of(level)
+    wrong = next(action for action in ACTIONS if action not in advisor.hint(state).actions)
+    advisor.hint(after_actions(level, state, [wrong]))
+    assert len(searched) == 1, "a walk in the same part of the room leaves no plan"
+
+
+def test_a_level_too_large_for_a_table_is_solved_by_search_and_played_in_the_environment():
+    env = envs.make("Boxoban", {"max_steps": None})
+    env.reset(options={"room": LARGE})
+    assert isinstance(solver_of(env.level), Planner)
+    hint = env.hint()
+    assert (hint.solvable, hint.distance) == ("yes", None)
+    assert hint.actions
+    for action in env.plan():
+        _, _, terminated, _, info = env.step(action)
+    assert terminated
+    assert info["success"]
+
+
+def test_a_copy_of_a_planner_keeps_the_plans_and_goes_its_own_way():
+    level = parse(LARGE)
+    advisor, state = Planner(searcher_of(level)), start_of(level)
+    plan = advisor.plan(state)
+    other = copy.deepcopy(advisor)
+    assert other.plan(state) == plan
+    assert other.searcher is advisor.searcher
+    assert advisor.fresh().plan(state) == plan
+
+
+def test_beyond_its_budget_the_search_says_unknown_and_still_sees_deadlocks():
+    level = parse(LARGE)
+    advisor = Planner(searcher_of(level), budget=3)
+    assert advisor.hint(start_of(level)).solvable == "unknown"
+    assert advisor.plan(start_of(level)) == []
+    cornered = parse(LARGE.replace("#           #", "#$          #").replace("#@$  ", "#@   "))
+    assert advisor.hint(start_of(cornered)).reason == "a box is in a corner"
+
+
+def test_when_time_runs_out_the_search_says_unknown_and_forgets_it():
+    level = parse(LARGE)
+    searcher = searcher_of(level)
+    assert searcher.find(start_of(level), seconds=0.0).solvable == "unknown"
+    assert searcher.find(start_of(level)).solvable == "yes"
+
+
+def test_a_pool_that_grows_finds_the_same(monkeypatch):
+    level = parse(LARGE)
+    found = searcher_of(level, pattern_states=0).find(start_of(level))
+    small = astar_advisor.new_pool
+    monkeypatch.setattr(astar_advisor, "new_pool", lambda boxes, nodes=64: small(boxes, nodes))
+    assert searcher_of(level, pattern_states=0).find(start_of(level)) == found
+    assert found.expanded > 64, "a pool of 64 nodes was too small"
+
+
+@pytest.mark.skipif(not BOXOBAN.exists(), reason=f"no Boxoban levels at {BOXOBAN}")
+@pytest.mark.parametrize("name", ["hard_000", "medium_valid_000", "unfiltered_test_000"])
+def test_boxoban_levels_are_solved_by_table_and_by_search_and_the_solutions_are_played(name):
+    env = envs.make("Boxoban", {"max_steps": None})
+    for text in level_files.read_levels(BOXOBAN / f"{name}.txt").texts[::50]:
+        level, state = text.level, start_of(text.level)
+        searcher = searcher_of(level)
+        found = searcher.find(state)
+        assert found.fewest
+        env.reset(options={"room": text.rows})
+        optimal = env.hint().distance
+        for plan in (env.plan(), Planner(searcher).plan(state)):
+            assert len(plan) >= optimal
+            env.reset(options={"room": text.rows})
+            for action in plan:
+                _, _, terminated, _, info = env.step(action)
+            assert terminated
+            assert info["success"]
+        assert searcher.lower_bound(state) <= len(found.pushes)

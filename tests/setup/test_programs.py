@@ -1,0 +1,136 @@
+"""The running product: it heals what dies, refuses a second copy, and leaves nothing behind however it ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from http.cookiejar import CookieJar
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests import running_product
+from tests.running_product import LiveStack, wait_for
+from webapp.services.addresses import ROOT
+from webapp.services.child_process import command_line
+from webapp.services.postgres import Postgres
+from webapp.services.redis import Redis
+
+PROGRAMS = ("PostgreSQL", "Redis", "Web", "Worker", "Clock")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_killed_by_force_comes_back_and_pages_are_served_again(live_stack: LiveStack, program: str) -> None:
+    gone = live_stack.kill(program)
+    wait_for(lambda: live_stack.pid(program) != gone, f"another {program}", live_stack.logs)
+    wait_for(lambda: status(live_stack, "/login") == 200, "the login page", live_stack.logs)
+    assert command_line(live_stack.pid(program))
+
+
+def test_a_second_copy_says_where_the_first_one_is_and_changes_nothing(live_stack: LiveStack) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "up"],
+        cwd=ROOT,
+        env=running_product.clean_environment(live_stack.home),
+        capture_output=True,
+        text=True,
+        timeout=running_product.PATIENCE,
+    )
+    assert done.returncode == 1
+    assert f"already running at {live_stack.url} (process {live_stack.process.pid})" in done.stderr
+    assert "ECHOSCOPE_VAR=" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert status(live_stack, "/login") == 200
+
+
+def test_the_link_signs_its_visitor_in_once_and_only_once(live_stack: LiveStack) -> None:
+    first, second = visit(live_stack.login_url), visit(live_stack.login_url)
+    assert "/login" not in first
+    assert "/login" in second
+
+
+def test_manage_py_finds_the_embedded_database_by_itself(live_stack: LiveStack) -> None:
+    told = live_stack.manage("shell", input="from webapp.teams.models import User; print(User.objects.get().username)")
+    assert "admin" in told
+
+
+@pytest.mark.parametrize("farewell", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_however_it_ends_no_process_is_left(tmp_path: Path, farewell: signal.Signals) -> None:
+    stack = running_product.start(tmp_path / "var")
+    wait_for(lambda: "programs" in (stack.home / "running.json").read_text(), "its note", stack.logs)
+    pids = {name: stack.pid(name) for name in PROGRAMS}
+    stack.process.send_signal(farewell)
+    code = stack.process.wait(running_product.PATIENCE)
+    assert code == (-signal.SIGKILL if farewell == signal.SIGKILL else 0)
+    wait_for(lambda: not using(stack.home), "its processes to end", lambda: str(using(stack.home)))
+    assert not any(command_line(pid) for pid in pids.values())
+
+
+def test_started_again_it_goes_on_with_its_data(tmp_path: Path) -> None:
+    first = running_product.start(tmp_path / "var")
+    running_product.stop(first)
+    second = running_product.start(tmp_path / "var")
+    try:
+        assert (second.username, second.password) == (first.username, first.password)
+        assert "/login" not in visit(second.login_url)
+    finally:
+        running_product.stop(second)
+
+
+def test_servers_given_by_address_are_used_and_none_is_started(
+    tmp_path: Path, postgres_server: Postgres, redis_server: Redis
+) -> None:
+    postgres_server.create_database("given")
+    addresses = {"DATABASE_URL": postgres_server.url("given"), "REDIS_URL": redis_server.url(1)}
+    stack = running_product.start(tmp_path / "var", extra=addresses)
+    try:
+        programs = json.loads((stack.home / "running.json").read_text()).get("programs", {})
+        assert not {"PostgreSQL", "Redis"} & set(programs)
+        assert not (stack.home / "postgres").exists()
+        with psycopg.connect(postgres_server.url("given")) as connection:
+            assert connection.execute("SELECT username FROM teams_user").fetchall() == [(stack.username,)]
+    finally:
+        running_product.stop(stack)
+
+
+def status(stack: LiveStack, path: str) -> int:
+    host = stack.url.removeprefix("http://")
+    connection = http.client.HTTPConnection(host, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return 0
+    finally:
+        connection.close()
+
+
+def visit(url: str) -> str:
+    """Where a browser with an empty cookie jar ends up."""
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+    try:
+        with opener.open(url, timeout=10) as answer:
+            return str(answer.url)
+    except urllib.error.HTTPError as answer:  # a page that is not there yet is still where the link led
+        return str(answer.url)
+
+
+def using(home: Path) -> list[int]:
+    """Processes that have this data folder in their environment or on their command line."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        pid = int(folder.name)
+        try:
+            text = (folder / "environ").read_bytes() + (folder / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+        if str(home).encode() in text and pid != os.getpid():
+            found.append(pid)
+    return found

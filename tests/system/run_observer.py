@@ -1,0 +1,100 @@
+"""A run of the running product, seen from its journal, its tables and its page. Nothing of Django is used here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from playwright.sync_api import Page
+
+from tests.running_product import LiveStack
+from trainer.journal import events
+from webapp.services.addresses import remembered
+
+Row = tuple[Any, ...]
+
+
+@dataclass
+class Watched:
+    """One run and the page that shows it."""
+
+    stack: LiveStack
+    slug: str
+    page: Page
+
+    @property
+    def folder(self) -> Path:
+        return self.stack.home / "runs" / self.slug
+
+    def kill_trainer(self) -> int:
+        """Kill -9 its trainer. The process id that is gone."""
+        pid = self.trainer_pid()
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def trainer_pid(self) -> int:
+        return int(json.loads((self.folder / "trainer.pid").read_text())["pid"])
+
+    def told(self) -> int:
+        """Lines of the journal."""
+        with (self.folder / events.FILE_NAME).open("rb") as file:
+            return sum(1 for _ in file)
+
+    def query(self, statement: str, *values: object) -> list[Row]:
+        """Rows of its database; none while it does not answer."""
+        addresses = remembered(self.stack.home)
+        assert addresses is not None
+        try:
+            with psycopg.connect(addresses.postgres(self.stack.home).url(), connect_timeout=5) as connection:
+                return connection.execute(statement, values).fetchall()  # type: ignore[call-overload, no-any-return]
+        except psycopg.OperationalError:
+            return []
+
+    def state(self) -> str:
+        rows = self.query("SELECT state FROM runs_run WHERE slug = %s", self.slug)
+        return str(rows[0][0]) if rows else ""
+
+    def standing(self) -> tuple[int, int, int]:
+        """Attempt, iterations finished and events, according to the database; zeros while it does not answer."""
+        rows = self.query("SELECT attempt, iteration, seq FROM runs_run WHERE slug = %s", self.slug)
+        return (int(rows[0][0]), int(rows[0][1]), int(rows[0][2])) if rows else (0, 0, 0)
+
+    def shown(self) -> int:
+        """The iteration that the page names, -1 if it names none."""
+        text = self.page.locator("[data-phase]").inner_text()
+        found = re.search(r"Iteration (\d+) of", text)
+        return int(found[1]) if found else -1
+
+    def explain(self) -> str:
+        """For the message of a test that waited in vain."""
+        log = self.folder / "log.txt"
+        return "\n".join([
+            f"state {self.state()!r}, (attempt, iteration, events) {self.standing()}, journal {self.told()} lines, "
+            f"page: {self.page.locator('.run-facts').inner_text()!r}",
+            log.read_text(errors="replace")[-2000:] if log.exists() else "no log",
+            self.stack.logs(),
+        ])  # fmt: skip
+
+
+def turns_that_stand(path: Path) -> list[int]:
+    """Events of the journal that tell a turn which no later attempt played again, as webapp/ingest/writer.py reads it."""
+    groups: dict[str, events.GroupStarted] = {}
+    standing: dict[int, events.GroupStarted] = {}
+    for event in events.read(path):
+        match event:
+            case events.RunStarted(attempt=attempt, from_iteration=trained, evaluated_iteration=examined):
+                groups = {}
+                if attempt > 1:
+                    last = {"train": trained, "eval": examined}
+                    standing = {seq: group for seq, group in standing.items() if group.iteration <= last[group.split]}
+            case events.GroupStarted():
+                groups.update(dict.fromkeys(event.members, event))
+            case events.Turn():
+                standing[event.seq] = groups[event.trajectory]
+    return sorted(standing)

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.trainer.random_batches import Dialogues, dialogues
+from trainer.algorithms import advantages
+
+RUBBISH = st.sampled_from([float("nan"), float("inf"), -1e30, 7.0])
+SHARES = st.sampled_from([0.0, 0.5, 0.95, 1.0])
+
+
+def estimate(name: str, d: Dialogues, rewards: Tensor, values: Tensor) -> list[Tensor]:
+    """Whatever the estimator returns, whitening included where it is part of it."""
+    match name:
+        case "gae":
+            return list(advantages.gae(rewards, values, d.mask, 0.95, 0.9))
+        case "bi_level_gae":
+            return list(advantages.bi_level_gae(rewards, values, d.mask, d.turns, 0.95, 0.9, 0.8))
+        case "grpo":
+            return [advantages.grpo(rewards, d.groups(2), d.mask, True)]
+        case "dr_grpo":
+            return [advantages.grpo(rewards, d.groups(2), d.mask, False)]
+        case "rloo":
+            return [advantages.rloo(rewards, d.groups(2), d.mask)]
+        case "reinforce_plus_plus":
+            return list(advantages.reinforce_plus_plus(rewards, d.mask, 0.9))
+        case "reinforce_plus_plus_baseline":
+            return [advantages.reinforce_plus_plus_baseline(rewards, d.groups(2), d.mask)]
+    raise AssertionError(name)
+
+
+ESTIMATORS = ["gae", "bi_level_gae", "grpo", "dr_grpo", "rloo", "reinforce_plus_plus", "reinforce_plus_plus_baseline"]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@given(d=dialogues(), rubbish=RUBBISH)
+def test_what_stands_on_environment_tokens_changes_nothing(name: str, d: Dialogues, rubbish: float) -> None:
+    rewards, values = d.numbers(1), d.numbers(2)
+    clean = estimate(name, d, d.rubbish(rewards, 0.0), d.rubbish(values, 0.0))
+    dirty = estimate(name, d, d.rubbish(rewards, rubbish), d.rubbish(values, rubbish))
+    for one, other in zip(clean, dirty, strict=True):
+        assert torch.equal(one, other)
+        assert not one[~d.mask].any()
+        assert one.isfinite().all()
+
+
+@given(d=dialogues(), gamma=SHARES, lam=SHARES)
+def test_gae_is_what_one_gets_with_the_environment_tokens_cut_out(d: Dialogues, gamma: float, lam: float) -> None:
+    rewards, values = d.numbers(1), d.numbers(2)
+    found, returns = advantages.gae(rewards, values, d.mask, gamma, lam)
+    for row in range(len(d.mask)):
+        chosen = d.mask[row]
+        r, v = rewards[row, chosen].tolist(), values[row, chosen].tolist()
+        wanted = [0.0] * len(r)
+        ahead = 0.0
+        for t in reversed(range(len(r))):
+            ahead = r[t] + gamma * (v[t + 1] if t + 1 < len(v) else 0.0) - v[t] + gamma * lam * ahead
+            wanted[t] = ahead
+        torch.testing.assert_close(found[row, chosen], torch.tensor(wanted), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(returns[row, chosen], torch.tensor(wanted) + torch.tensor(v), rtol=1e-4, atol=1e-5)
+
+
+@given(d=dialogues())
+def test_without_a_critic_and_discount_every_token_is_worth_the_rewards_still_to_come(d: Dialogues) -> None:
+    rewards = d.rubbish(d.numbers(1), 0.0)
+    found, _ = advantages.gae(rewards, torch.zeros_like(rewards), d.mask, 1.0, 1.0)
+    to_come = rewards.flip(1).cumsum(1).flip(1)
+    torch.testing.assert_close(found, to_come * d.mask, rtol=1e-4, atol=1e-5)
+
+
+@given(d=dialogues(), cut=st.integers(1, 5))
+def test_padding_changes_no_advantage(d: Dialogues, cut: int) -> None:
+    rewards, values = d.numbers(1), d.numbers(2)
+    padding = torch.zeros(len(d.mask), cut)
+    wide = torch.cat([d.mask, padding.bool()], 1)
+    found, _ = advantages.gae(rewards, values, d.mask, 0.95, 0.9)
+    padded, _ = advantages.gae(torch.cat([rewards, padding], 1), torch.cat([values, padding], 1), wide, 0.95, 0.9)
+    assert torch.equal(found, padded[:, : d.mask.shape[1]])
+
+
+def test_a_turn_with_reward_zero_is_a_turn_like_any_other() -> None:
+    mask = torch.tensor([[1, 1, 0, 1, 1, 0, 1]])
+    turns = torch.tensor([[0, 0, -1, 1, 1, -1, 2]])
+    rewards = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 8.0]])
+    found, _ = advantages.bi_level_gae(rewards, torch.zeros(1, 7), mask, turns, gamma=1.0, lam=1.0, turn_gamma=0.5)
+    assert found.tolist() == [[2.0, 2.0, 0.0, 4.0, 4.0, 0.0, 8.0]]
+
+
+def test_turns_without_any_reward_have_no_advantage_and_raise_nothing() -> None:
+    mask, turns = torch.ones(1, 4), torch.tensor([[0, 0, 1, 1]])
+    found, returns = advantages.bi_level_gae(torch.zeros(1, 4), torch.zeros(1, 4), mask, turns, 1.0, 1.0, 0.95)
+    assert not found.any()
+    assert not returns.any()
+
+
+@given(d=dialogues(), gamma=SHARES, lam=SHARES)
+def test_bi_level_gae_of_a_single_turn_is_gae(d: Dialogues, gamma: float, lam: float) -> None:
+    """With one turn the turn level only replaces the last reward by itself."""
+    rewards, values = d.numbers(1), d.numbers(2)
+    found, returns = advantages.bi_level_gae(rewards, values, d.mask, torch.zeros_like(d.turns), gamma, lam, 0.3)
+    plain, plain_returns = advantages.gae(rewards, values, d.mask, gamma, lam)
+    torch.testing.assert_close(found, plain, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(returns, plain_returns, rtol=1e-4, atol=1e-5)
+
+
+@given(d=dialogues())
+def test_each_turn_ends_at_its_last_policy_token(d: Dialogues) -> None:
+    ends = advantages.turn_ends(d.turns, d.mask)
+    for row in range(len(d.mask)):
+        wanted = {turn: column for column, turn in enumerate(d.turns[row].tolist()) if d.mask[row, column]}
+        assert ends[row].nonzero().squeeze(1).tolist() == sorted(wanted.values())
+
+
+@given(d=dialogues())
+def test_whitened_numbers_have_mean_zero_and_variance_one_over_the_mask(d: Dialogues) -> None:
+    white = advantages.masked_whiten(5 + 3 * d.numbers(), d.mask)[d.mask]
+    if len(white) >= 2:
+        assert white.mean().abs() < 1e-4
+        assert abs(float(white.var()) - 1) < 1e-3
+
+
+def test_whitening_equal_numbers_gives_zeros_and_one_number_gives_zero() -> None:
+    mask = torch.tensor([[True, True, True, False]])
+    assert not advantages.masked_whiten(torch.full((1, 4), 0.1), mask)[mask].any()
+    alone = torch.tensor([[False, True, False, False]])
+    assert advantages.masked_whiten(torch.full((1, 4), 3.0), alone)[alone].tolist() == [0.0]
+
+
+@given(d=dialogues(rows=6), scale=st.floats(0.5, 20), shift=st.floats(-5, 5))
+def test_grpo_does_not_care_for_the_scale_of_rewards_nor_for_what_all_get(
+    d: Dialogues, scale: float, shift: float
+) -> None:
+    first = torch.zeros_like(d.mask)
+    first[torch.arange(len(d.mask)), d.mask.int().argmax(1)] = True
+    totals = torch.arange(len(d.mask)).float() ** 2
+    rewards = torch.where(first, totals[:, None], torch.zeros(())) * d.mask
+    other = torch.where(first, (scale * totals + shift)[:, None], torch.zeros(())) * d.mask
+    group = torch.zeros(len(d.mask), dtype=torch.long)
+    played = d.mask.any(1)
+    if played.all() and len(d.mask) > 1:
+        one, two = (advantages.grpo(r, group, d.mask, True) for r in (rewards, other))
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
+        per_trajectory = one.sum(1) / d.mask.sum(1)
+        assert per_trajectory.sum().abs() < 1e-4
+
+
+def test_grpo_knows_groups_by_their_id_and_not_by_their_place() -> None:
+    rewards = torch.tensor([[1.0], [10.0], [3.0], [20.0]])
+    mask = torch.ones(4, 1)
+    found = advantages.grpo(rewards, torch.tensor([7, 2, 7, 2]), mask, normalize_by_std=False)
+    assert found.squeeze(1).tolist() == [-1.0, -5.0, 1.0, 5.0]
+
+
+def test_a_group_whose_rewards_are_all_equal_teaches_nothing() -> None:
+    rewards = torch.full((5, 3), 0.1)
+    group = torch.zeros(5, dtype=torch.long)
+    assert not advantages.grpo(rewards, group, torch.ones(5, 3), normalize_by_std=True).any()
+    assert not advantages.rloo(rewards, group, torch.ones(5, 3)).any()
+
+
+def test_leave_one_out_compares_with_the_others_only() -> None:
+    rewards = torch.tensor([[0.0], [3.0], [6.0]])
+    found = advantages.rloo(rewards, torch.zeros(3, dtype=torch.long), torch.ones(3, 1))
+    assert found.squeeze(1).tolist() == [-4.5, 0.0, 4.5]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_batch_without_policy_tokens_gives_zeros(name: str) -> None:
+    d = Dialogues(torch.zeros(2, 5, dtype=torch.bool), torch.full((2, 5), -1), seed=1)
+    for found in estimate(name, d, d.numbers(1), d.numbers(2)):
+        assert not found.any()

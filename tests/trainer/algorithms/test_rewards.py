@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.trainer.random_batches import Dialogues, dialogues
+from trainer.algorithms import rewards
+from trainer.algorithms.advantages import only
+from trainer.algorithms.rewards import Grouping, Normalization, normalize, normalize_tokens
+
+STATES = torch.tensor([0, 0, 1, 1])
+WORLDS = torch.tensor([0, 0, 0, 0])
+SCORES = torch.tensor([0.0, 10.0, 1.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("structured", "known", "unknown", "by_structure", "by_actions"),
+    [
+        (True, 2, 0, True, True),
+        (True, 1, 1, True, False),
+        (True, 0, 1, True, False),
+        (True, 0, 0, False, False),
+        (False, 2, 0, False, False),
+    ],
+)
+def test_the_two_format_rules(structured: bool, known: int, unknown: int, by_structure: bool, by_actions: bool) -> None:
+    def term(rule: rewards.FormatRule) -> float:
+        return rewards.format_term(
+            structured=structured, known_actions=known, unknown_actions=unknown, rule=rule, penalty=-0.1
+        )
+
+    assert term("structure") == (0.0 if by_structure else -0.1)
+    assert term("actions") == (0.0 if by_actions else -0.1)
+
+
+@given(d=dialogues())
+def test_the_kl_penalty_is_paid_by_policy_tokens_only(d: Dialogues) -> None:
+    paid = d.rubbish(d.numbers(1), 0.0)
+    kl = d.rubbish(d.numbers(2), float("nan"))
+    found = rewards.subtract_kl(paid, kl, d.mask, 0.5)
+    assert not found[~d.mask].any()
+    torch.testing.assert_close(found[d.mask], paid[d.mask] - 0.5 * kl[d.mask])
+
+
+def test_grouping_decides_who_is_compared_with_whom() -> None:
+    def centred(grouping: rewards.Grouping) -> list[float]:
+        return rewards.normalize(SCORES, STATES, WORLDS, grouping=grouping, method="mean").tolist()
+
+    assert centred("state") == [-5.0, 5.0, -1.0, 1.0]
+    assert centred("environment") == centred("batch") == [-3.5, 6.5, -2.5, -0.5]
+    two_worlds = rewards.normalize(SCORES, STATES, STATES, grouping="environment", method="mean")
+    assert two_worlds.tolist() == [-5.0, 5.0, -1.0, 1.0]
+
+
+def test_asymmetric_clip_bounds_losses_tighter_than_wins() -> None:
+    scores = torch.tensor([*([0.0] * 30), 100.0])
+    one = torch.zeros(31, dtype=torch.long)
+    high = rewards.normalize(scores, one, one, grouping="batch", method="asym_clip")
+    low = rewards.normalize(-scores, one, one, grouping="batch", method="asym_clip")
+    assert float(high.max()) == 3.0
+    assert float(low.min()) == -1.0
+
+
+def test_identity_leaves_scores_alone() -> None:
+    assert rewards.normalize(SCORES, STATES, WORLDS, grouping="state", method="identity").tolist() == SCORES.tolist()
+
+
+@given(
+    d=dialogues(),
+    grouping=st.sampled_from(["state", "environment", "batch"]),
+    method=st.sampled_from(["identity", "mean", "mean_std", "asym_clip"]),
+)
+def test_token_rewards_add_up_to_the_normalised_reward_of_their_trajectory(
+    d: Dialogues, grouping: Grouping, method: Normalization
+) -> None:
+    raw, state = only(d.numbers(1), d.mask), d.groups(2)
+    environment = state // 2
+    found = normalize_tokens(raw, d.mask, state, environment, grouping=grouping, method=method)
+    wanted = normalize(raw.sum(1), state, environment, grouping=grouping, method=method)
+    there = d.mask.any(dim=1)
+    torch.testing.assert_close(found.sum(1)[there], wanted[there], rtol=1e-4, atol=1e-4)
+    assert not found[~d.mask].any()
+
+
+def test_a_centred_reward_leaves_the_turns_as_they_were_but_for_the_last_token() -> None:
+    raw, mask = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0]]), torch.ones(2, 3, dtype=torch.bool)
+    same = torch.zeros(2, dtype=torch.long)
+    found = normalize_tokens(raw, mask, same, same, grouping="state", method="mean")
+    assert found.tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, -2.0]]

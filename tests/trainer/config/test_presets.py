@@ -1,0 +1,122 @@
+"""The shipped presets: the settings of the paper, the tuned pocket ones, and the short names that people know."""
+
+import re
+
+import pytest
+
+import envs
+from trainer.config.files import PRESETS, SHORT_NAMES, find_preset, load_preset, preset_names
+from trainer.config.run import POCKET, RunConfig
+
+WORLDS = {
+    "bandit": "Bandit",
+    "sokoban": "Sokoban",
+    "frozen_lake": "FrozenLake",
+    "webshop": "WebShop",
+    "countdown": "Countdown",
+}
+SOURCE = re.compile(r"paper|published code|ours|StarPO|likewise|as it comes")
+FAMILY = [(world, variant) for world in WORLDS for variant in ("starpo", "starpo_s")]
+
+
+def leaves(data, path=""):
+    """Every setting of nested data with its dotted name."""
+    for name, value in data.items():
+        if isinstance(value, dict) and path + name != "environment.settings":
+            yield from leaves(value, f"{path}{name}.")
+        else:
+            yield path + name, value
+
+
+def test_every_world_comes_as_starpo_and_starpo_s_on_paper_and_in_the_pocket():
+    assert preset_names() == sorted(f"{world}-{way}-{size}" for world, way in FAMILY for size in ("paper", "pocket"))
+    for name in preset_names():
+        world, variant, size = name.split("-")
+        config = load_preset(name)
+        assert config.environment.name == WORLDS[world]
+        assert (config.algorithm.filter != "none") == (variant == "starpo_s")
+        assert (config.policy.model == POCKET) == (size == "pocket")
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_value_says_where_it_comes_from(name):
+    for line in (PRESETS / f"{name}.yaml").read_text(encoding="utf-8").splitlines():
+        setting, _, comment = line.partition("  # ")
+        key, _, value = setting.partition(":")
+        if value.strip() and not key.startswith("#"):
+            assert SOURCE.search(comment), line
+
+
+@pytest.mark.parametrize("world, variant", FAMILY)
+def test_paper_presets_hold_the_settings_table_of_the_paper(world, variant):
+    config = load_preset(f"{world}-{variant}-paper")
+    rollout, algorithm, optimizer = config.rollout, config.algorithm, config.optimizer
+    assert config.policy.model == "Qwen/Qwen2.5-0.5B-Instruct"
+    assert (rollout.groups, rollout.group_size, config.iterations, optimizer.update_batch) == (8, 16, 200, 32)
+    assert (algorithm.gamma, algorithm.lam, algorithm.entropy_coef) == (1.0, 1.0, 0.001)
+    assert (optimizer.beta1, optimizer.beta2) == (0.9, 0.999)
+    assert (optimizer.policy_lr, optimizer.critic_lr) == (1e-6, 1e-5)
+    assert config.rewards.format_penalty == -0.1
+    assert (rollout.temperature, config.evaluation.temperature, config.evaluation.prompts) == (1.0, 0.5, 256)
+    assert (algorithm.estimator, algorithm.dual_clip, algorithm.value_clip) == ("gae", 3.0, 0.5)
+    assert algorithm.whiten_advantages
+    assert algorithm.aggregation == "seq-mean-token-mean"
+    if variant == "starpo":
+        assert (algorithm.filter, algorithm.clip_low, algorithm.clip_high) == ("none", 0.2, 0.2)
+        assert (algorithm.kl_coef, algorithm.kl_placement, algorithm.kl_estimator) == (0.001, "reward", "k1")
+    else:
+        assert (algorithm.filter, algorithm.filter_keep) == ("std", 0.25)
+        assert (algorithm.clip_low, algorithm.clip_high, algorithm.kl_coef) == (0.2, 0.28, 0.0)
+    budget = (rollout.max_turns, rollout.max_actions_per_turn, rollout.max_actions)
+    spec = envs.spec(config.environment.name)
+    assert budget == (spec.max_turns, spec.max_actions_per_turn, spec.max_actions)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("size", ["paper", "pocket"])
+def test_starpo_and_starpo_s_differ_in_nothing_but_what_makes_them_two(world, size):
+    plain, stable = (
+        dict(leaves(load_preset(f"{world}-{variant}-{size}").model_dump())) for variant in ("starpo", "starpo_s")
+    )
+    different = {name for name in plain if plain[name] != stable[name]}
+    ours = {"algorithm.filter", "algorithm.filter_keep", "algorithm.clip_high", "algorithm.kl_coef"}
+    assert ours <= different <= ours | {"algorithm.drop_zero_std"}
+
+
+@pytest.mark.parametrize("world, variant", FAMILY)
+def test_pocket_presets_follow_the_one_that_was_tuned(world, variant):
+    tuned = dict(leaves(load_preset("sokoban-starpo_s-pocket").model_dump()))
+    config = dict(leaves(load_preset(f"{world}-{variant}-pocket").model_dump()))
+    for name in ("algorithm.estimator", "algorithm.normalize_by_std", "rewards.format_penalty", "optimizer.policy_lr"):
+        assert config[name] == tuned[name]
+    assert config["rollout.group_size"] == 8
+
+
+def test_the_demo_is_what_it_was_when_its_curves_were_measured():
+    """docs/performance.md reports this run: what these settings were then, they are now."""
+    changed = {
+        "iterations": 48,
+        "rollout.groups": 16,
+        "rollout.group_size": 8,
+        "algorithm.estimator": "grpo",
+        "algorithm.normalize_by_std": False,
+        "algorithm.filter": "std",
+        "algorithm.filter_keep": 0.5,
+        "algorithm.clip_high": 0.28,
+        "algorithm.reuse": 2,
+        "rewards.format_penalty": -0.5,
+        "optimizer.policy_lr": 2e-4,
+        "evaluation.every": 8,
+        "checkpoint.every": 8,
+    }
+    defaults = dict(leaves(RunConfig().model_dump()))
+    assert dict(leaves(load_preset("sokoban-pocket").model_dump())) == defaults | changed
+
+
+def test_short_names_mean_full_ones_everywhere():
+    for short, full in SHORT_NAMES.items():
+        assert find_preset(short) == find_preset(full) == full
+        assert load_preset(short) == load_preset(full)
+        assert short not in preset_names()
+    assert find_preset("sokoban") is None
+    assert find_preset("../presets/sokoban-starpo-paper") is None

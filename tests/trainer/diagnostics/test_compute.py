@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.trainer.random_batches import Dialogues, dialogues
+from trainer.algorithms.group_filter import keep_groups
+from trainer.diagnostics import compute
+from trainer.journal.events import ActionRecord, Turn
+from trainer.rollout.trajectory import Trajectory
+
+
+def turn(
+    actions: str = "Up", *, reward: float = -0.1, valid: bool = True, tokens: int = 4, entropy: float = 0.5,
+    effective: bool = True, truncated: bool = False, terms: dict[str, float] | None = None,
+) -> Turn:  # fmt: skip
+    """One turn of the words in `actions`; `?word` is an unknown one, `-word` comes after the end."""
+    records = []
+    for word in actions.split():
+        status = {"?": "illegal", "-": "ignored"}.get(word[0], "executed")
+        name = None if status == "illegal" else word.lstrip("-")
+        records.append(ActionRecord(text=word, status=status, name=name, effective=effective))  # type: ignore[arg-type]
+    return Turn(
+        trajectory="t", turn=0, state="", response="", thought="", answer=actions, format_valid=valid, actions=records,
+        reward=reward, terms=terms or {"environment": reward}, tokens=tokens, truncated=truncated, entropy=entropy,
+        logprob=-entropy,
+    )  # fmt: skip
+
+
+def played(group: int, *turns: Turn, success: bool = False, thoughts: list[list[int]] | None = None) -> Trajectory:
+    """A trajectory of these turns, with the thoughts' tokens one after the other."""
+    trajectory = Trajectory(id=f"{group}", group=group, member=0, success=success, turns=list(turns))
+    for thought in thoughts or []:
+        start = len(trajectory.ids)
+        trajectory.wrote(thought, [-1.0] * len(thought), [1.0] * len(thought), 0)
+        trajectory.thought_spans.append((start, len(trajectory.ids)))
+    return trajectory
+
+
+def test_the_metrics_of_a_small_rollout_by_hand() -> None:
+    rollout = [
+        played(0, turn("Up Down", reward=-0.2), turn("Up", reward=10.9), success=True, thoughts=[[1, 2, 3], [1, 2, 3]]),
+        played(0, turn("?jump", valid=False, effective=False, tokens=12, entropy=1.5, truncated=True,
+                       terms={"environment": 0.0, "format": -0.1})),
+        played(1, turn("Left", effective=False)),
+        played(1, turn("Left -Up")),
+    ]  # fmt: skip
+    found = compute.rollout_metrics(rollout)
+    assert found == {
+        "reward/mean": pytest.approx((10.7 - 0.1 - 0.1 - 0.1) / 4),
+        "reward/std": pytest.approx(5.4),
+        "reward/in_group_std": pytest.approx(10.8 / math.sqrt(2) / 2),
+        "reward/zero_std_share": 0.5,
+        "reward/term/environment": pytest.approx((10.7 - 0.1 - 0.1) / 4),
+        "reward/term/format": pytest.approx(-0.025),
+        "success/rate": 0.25,
+        "format/valid_rate": 0.8,
+        "entropy/mean": pytest.approx((4 * 4 * 0.5 + 12 * 1.5) / 28),
+        "length/response": 5.6,
+        "length/truncated_share": 0.2,
+        "length/think": 3.0,
+        "actions/effective_rate": 0.8,
+        "turns/mean": 1.25,
+        "actions/mean": 1.25,
+        "diversity/think_distinct_2": 0.5,
+        "diversity/actions_in_group": 1.0,
+    }
+
+
+def test_a_rollout_without_trajectories_has_no_metrics() -> None:
+    assert compute.rollout_metrics([]) == {}
+
+
+def test_what_cannot_be_computed_is_absent() -> None:
+    found = compute.rollout_metrics([played(0)])
+    assert set(found) == {"reward/mean", "reward/in_group_std", "reward/zero_std_share", "success/rate", "turns/mean",
+                          "actions/mean"}  # fmt: skip
+
+
+REWARD = st.floats(-20, 20)
+
+
+@given(st.lists(st.tuples(REWARD, st.integers(0, 3)), max_size=12))
+def test_reward_metrics_are_numbers_whatever_is_played(played: list[tuple[float, int]]) -> None:
+    found = compute.reward_metrics([reward for reward, _ in played], [group for _, group in played])
+    assert all(math.isfinite(value) for value in found.values())
+    assert bool(found) == bool(played)
+
+
+def test_rewards_without_their_groups_are_an_error() -> None:
+    with pytest.raises(ValueError, match="group ids"):
+        compute.reward_metrics([1.0], [])
+
+
+def test_the_metrics_of_the_filter_are_its_own_figures() -> None:
+    found = compute.filter_metrics(keep_groups([[0.0, 2.0], [1.0, 1.0]], "std", 0.5, True))
+    assert found == {"filter/kept_share": 0.5, "filter/kept_std": pytest.approx(math.sqrt(2))}
+
+
+def test_a_template_lowers_distinct_pairs_and_a_stutter_raises_repetition() -> None:
+    assert compute.distinct([[1, 2, 3], [4, 5, 6]], 2) == 1.0
+    assert compute.distinct([[1, 2, 3]] * 4, 2) == 0.25
+    assert compute.repetition([1, 2, 3, 4, 5, 6]) == 0.0
+    assert compute.repetition([1] * 9) == pytest.approx(5 / 6)
+
+
+def test_a_thought_too_short_for_an_n_gram_says_nothing() -> None:
+    assert compute.repetition([1, 2, 3]) is None
+    assert compute.distinct([[1], []], 2) is None
+
+
+@given(st.lists(st.integers(0, 3), max_size=30))
+def test_repetition_is_a_share(thought: list[int]) -> None:
+    found = compute.repetition(thought)
+    assert found is None or 0.0 <= found < 1.0
+
+
+def test_a_group_that_answers_alike_has_no_variety() -> None:
+    assert compute.different_in_group([0, 0, 0], ["a", "a", "a"]) == 0.0
+    assert compute.different_in_group([0, 0, 0], ["a", "b", "c"]) == 1.0
+    assert compute.different_in_group([0, 0, 0, 1, 1], ["a", "b", "b", "c", "c"]) == 0.25
+    assert compute.different_in_group([0, 1], ["a", "b"]) is None
+
+
+def test_an_entropy_that_the_engine_does_not_tell_is_estimated_by_what_was_drawn() -> None:
+    told, untold = turn(entropy=0.5, tokens=4), turn(entropy=1.5, tokens=12).model_copy(update={"entropy": None})
+    assert compute.turn_metrics([told, untold])["entropy/mean"] == pytest.approx((4 * 0.5 + 12 * 1.5) / 16)
+    nothing = untold.model_copy(update={"logprob": None})
+    assert compute.turn_metrics([told, nothing])["entropy/mean"] == pytest.approx(0.5)
+
+
+@given(d=dialogues())
+def test_sampler_and_trainer_that_agree_have_no_mismatch(d: Dialogues) -> None:
+    logprobs = -d.numbers().abs()
+    found = compute.mismatch_metrics(logprobs, d.rubbish(logprobs, float("nan")), d.mask)
+    if d.mask.any():
+        assert found == {"mismatch/k3": 0.0, "mismatch/chi2": 0.0, "mismatch/ess": 1.0}
+    else:
+        assert found == {}
+
+
+@given(d=dialogues(), scale=st.sampled_from([0.01, 1.0, 1e4, math.inf]))
+def test_mismatch_stays_a_number_however_far_the_two_are_apart(d: Dialogues, scale: float) -> None:
+    found = compute.mismatch_metrics(d.numbers(1) * scale, d.numbers(2), d.mask)
+    assert all(math.isfinite(value) for value in found.values())
+    if found:
+        assert found["mismatch/k3"] >= 0
+        assert 0 < found["mismatch/ess"] <= 1
+
+
+def test_mismatch_by_hand() -> None:
+    ratios = torch.tensor([[0.5, 1.5, 99.0]])
+    found = compute.mismatch_metrics(ratios.log(), torch.zeros(1, 3), torch.tensor([[1, 1, 0]]))
+    assert found["mismatch/chi2"] == pytest.approx(0.25)
+    assert found["mismatch/ess"] == pytest.approx(0.8)
+    assert found["mismatch/k3"] == pytest.approx(-(math.log(0.5) + math.log(1.5)) / 2)
+
+
+def test_thoughts_that_fit_only_their_own_state_have_all_the_information_there_is() -> None:
+    scores = torch.full((4, 4), -1000.0)
+    scores.fill_diagonal_(-10.0)
+    found = compute.reasoning_metrics(scores)
+    assert found == {
+        "reasoning/mutual_information": pytest.approx(math.log(4)),
+        "reasoning/conditional_entropy": pytest.approx(10.0),
+        "reasoning/retrieval_accuracy": 1.0,
+    }
+
+
+def test_a_template_has_no_information_and_is_recognised_by_chance_only() -> None:
+    found = compute.reasoning_metrics(torch.full((4, 4), -10.0))
+    assert found["reasoning/mutual_information"] == pytest.approx(0.0, abs=1e-9)
+    assert found["reasoning/retrieval_accuracy"] == 0.25
+
+
+@given(st.integers(2, 6), st.integers(0, 10_000))
+def test_mutual_information_never_exceeds_the_logarithm_of_the_number_of_prompts(n: int, seed: int) -> None:
+    scores = 50 * torch.randn(n, n, generator=torch.Generator().manual_seed(seed))
+    assert compute.reasoning_metrics(scores)["reasoning/mutual_information"] <= math.log(n) + 1e-9
+
+
+def test_impossible_scores_are_passed_over_and_not_reported() -> None:
+    assert compute.reasoning_metrics(torch.zeros(1, 1)) == {}
+    assert compute.reasoning_metrics(torch.full((2, 2), math.nan)) == {}
+    assert all(math.isfinite(v) for v in compute.reasoning_metrics(torch.full((2, 2), -math.inf)).values())
+    with pytest.raises(ValueError, match="square"):
+        compute.reasoning_metrics(torch.zeros(2, 3))
+
+
+def test_wilson_interval_of_known_counts() -> None:
+    assert compute.wilson(8, 10) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
+    assert compute.wilson(0, 256) == (0.0, pytest.approx(0.01478, abs=1e-5))
+    assert compute.wilson(0, 0) == (0.0, 1.0)
+
+
+@given(st.integers(1, 500), st.data())
+def test_the_interval_holds_the_rate_and_stays_between_nought_and_one(trials: int, data: st.DataObject) -> None:
+    successes = data.draw(st.integers(0, trials))
+    low, high = compute.wilson(successes, trials)
+    assert 0.0 <= low <= successes / trials <= high <= 1.0
+    assert compute.wilson(trials - successes, trials) == (pytest.approx(1 - high), pytest.approx(1 - low))
+
+
+def test_pass_at_k_is_the_exact_chance_without_replacement() -> None:
+    assert compute.pass_at_k(2, 4, 1) == 0.5
+    assert compute.pass_at_k(2, 4, 2) == pytest.approx(5 / 6)
+    assert compute.pass_at_k(0, 4, 4) == 0.0
+    assert compute.pass_at_k(1, 4, 4) == 1.0
+    assert compute.pass_at_k(1, 4, 5) is None
+    with pytest.raises(ValueError, match="cannot be"):
+        compute.pass_at_k(5, 4, 1)
+
+
+def test_an_evaluation_reports_the_rate_with_its_interval() -> None:
+    found = compute.evaluation_metrics("fixed", [True, False], [10.0, -1.0], [1, 5], [3, 10])
+    assert found["eval/fixed/success"] == 0.5
+    assert found["eval/fixed/success_low"] < 0.5 < found["eval/fixed/success_high"]
+    assert (found["eval/fixed/reward"], found["eval/fixed/turns"], found["eval/fixed/actions"]) == (4.5, 3.0, 6.5)
+    assert compute.evaluation_metrics("fixed", [], [], [], []) == {}

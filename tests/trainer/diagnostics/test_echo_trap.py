@@ -1,0 +1,267 @@
+"""The watch on simulated runs: groups of trajectories whose success, agreement and entropy follow a script."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+import pytest
+
+from trainer.config.run import EchoTrapConfig
+from trainer.diagnostics.echo_trap import EchoTrap
+from trainer.journal.events import Alarm
+from trainer.metrics.registry import finite
+from trainer.metrics.trap_signals import SIGNS
+
+SEEDS = range(12)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A run of `iterations`, learning from success rate `start` towards `end`; it collapses around `collapse`.
+
+    A collapse as the paper tells it: `lead` iterations before the reward, the trajectories of a group begin to share
+    their fate; then entropy and the variety of thoughts fall, then the reward, then gradients spike.
+    """
+
+    start: float = 0.15
+    end: float = 0.5
+    pace: float = 60
+    iterations: int = 160
+    groups: int = 8
+    size: int = 16
+    collapse: int | None = None
+    lead: int = 40
+
+    def play(self, seed: int) -> list[dict[str, float]]:
+        rng = np.random.default_rng(seed)
+        return [self._iteration(t, rng) for t in range(self.iterations)]
+
+    def _iteration(self, t: int, rng: np.random.Generator) -> dict[str, float]:
+        def gone(late: int, width: float) -> float:
+            return 0.0 if self.collapse is None else float(np.tanh((t - self.collapse - late) / width / 2) / 2 + 0.5)
+
+        rate = self.start + (self.end - self.start) * (1 - np.exp(-t / self.pace))
+        rate = float(np.clip(rate * (1 - 0.95 * gone(0, 4)), 0.005, 0.99))
+        agreement = gone(-self.lead, 4)
+        concentration = 2.0 * (1 - agreement) + 0.05 * agreement
+        chances = rng.beta(concentration * rate + 1e-3, concentration * (1 - rate) + 1e-3, self.groups)
+        won = rng.random((self.groups, self.size)) < chances[:, None]
+        rewards = 10.9 * won - 0.1 * rng.integers(3, 11, won.shape) - 0.1 * rng.binomial(5, 0.1, won.shape)
+        spike = 8.0 if gone(5, 0.1) > 0.5 and rng.random() < 0.4 else 1.0
+        return {
+            "reward/in_group_std": float(rewards.std(axis=1, ddof=1).mean()),
+            "reward/mean": float(rewards.mean()),
+            "success/rate": float(won.mean()),
+            "entropy/mean": float(
+                (0.3 + 0.7 * np.exp(-t / 80)) * (1 - 0.6 * gone(-10, 5)) * np.exp(0.04 * rng.normal())
+            ),
+            "policy/grad_norm": float(0.5 * spike * np.exp(0.3 * rng.normal())),
+            "diversity/think_distinct_2": float(0.3 * (1 - 0.6 * gone(-15, 6)) * np.exp(0.05 * rng.normal())),
+        }
+
+
+def watch(curves: list[dict[str, float]], trap: EchoTrap | None = None, first: int = 1) -> list[Alarm]:
+    trap = trap or EchoTrap(EchoTrapConfig())
+    alarms = [trap.update(iteration, values) for iteration, values in enumerate(curves, start=first)]
+    return [alarm for alarm in alarms if alarm]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        Script(),
+        Script(start=0.05, end=0.35, pace=150),
+        Script(start=0.3, end=0.97, pace=30),
+        Script(start=0.3, end=0.3),
+        Script(start=0.03, end=0.06),
+        Script(groups=4, size=8),
+        Script(start=0.35, end=0.55, pace=20, iterations=40),
+    ],
+    ids=["learning", "slow learning", "mastery", "no progress", "hard task", "few trajectories", "short run"],
+)
+def test_it_keeps_quiet_about_healthy_runs(script: Script) -> None:
+    cried = {seed: [alarm.message for alarm in alarms] for seed in SEEDS if (alarms := watch(script.play(seed)))}
+    assert not cried
+
+
+@pytest.mark.parametrize(("collapse", "lead"), [(110, 40), (60, 30)])
+def test_it_speaks_before_the_reward_collapses_and_says_so_when_it_has(collapse: int, lead: int) -> None:
+    ahead, after = [], []
+    for seed in SEEDS:
+        alarms = watch(Script(collapse=collapse, lead=lead).play(seed))
+        ahead.append(collapse - alarms[0].iteration)
+        after.append(next(alarm.iteration for alarm in alarms if alarm.state == "trapped") - collapse)
+        assert alarms[-1].state == "trapped", "nothing at the bottom of a collapse looks like health"
+    assert median(ahead) >= 5
+    assert max(after) <= 25
+
+
+def test_the_evidence_is_in_the_message_and_in_numbers() -> None:
+    alarms = watch(Script(collapse=110).play(0))
+    first = next(alarm for alarm in alarms if alarm.state == "watch")
+    assert "within a group" in first.message
+    assert first.evidence["in_group_std"] < 0.65 * first.evidence["in_group_std_before"]
+    trapped = next(alarm for alarm in alarms if alarm.state == "trapped")
+    assert trapped.message.startswith("Collapse:")
+    assert trapped.evidence
+
+
+def test_it_tells_the_numbers_it_compares_and_their_limits() -> None:
+    trap = EchoTrap(EchoTrapConfig())
+    told: list[tuple[int, dict[str, float], Alarm | None]] = []
+    for iteration, values in enumerate(Script(collapse=110).play(0), start=1):
+        alarm = trap.update(iteration, values)
+        told.append((iteration, trap.statistics(), alarm))
+    assert told[0][1] == {}, "nothing can be compared at first"
+    assert finite(told[-1][1]) == told[-1][1], "each of them is in the table of metrics"
+    first = next(number for number, _, alarm in told if alarm)
+    spread = [(said["echo_trap/spread"], said["echo_trap/spread_limit"]) for _, said, _ in told[first - 3 : first]]
+    assert all(value < limit for value, limit in spread), "the sign was there for a third of the window"
+    calm = [said for number, said, _ in told if 25 < number < first - 20]
+    assert all(not sign.crossed(said[sign.name], said[sign.limit]) for said in calm for sign in SIGNS if sign.key in
+               ("spread", "reward", "gradient") and sign.name in said)  # fmt: skip
+
+
+def test_it_knows_nothing_of_the_future() -> None:
+    curves = Script(collapse=60, lead=30).play(3)
+    assert watch(curves[:70]) == [alarm for alarm in watch(curves) if alarm.iteration <= 70]
+
+
+def test_spread_lost_to_success_is_no_reason_to_worry() -> None:
+    better = [steady(0.3, spread=5.0)] * 20 + [steady(0.95, spread=1.5)] * 40
+    worse = [steady(0.3, spread=5.0)] * 20 + [steady(0.3, spread=1.5)] * 40
+    assert watch(better) == []
+    assert watch(worse)[0].state == "watch"
+
+
+def steady(success: float, *, spread: float = 5.0, entropy: float = 0.5) -> dict[str, float]:
+    return {
+        "reward/in_group_std": spread,
+        "reward/mean": -1 + 11 * success,
+        "success/rate": success,
+        "entropy/mean": entropy,
+    }
+
+
+def test_entropy_that_leaves_its_decay_is_noticed_in_both_directions() -> None:
+    rng = np.random.default_rng(0)
+    decay = [0.8 * 0.995**t + 0.005 * rng.normal() for t in range(60)]
+    for factor in (0.3, 2.5):
+        curves = [steady(0.3, entropy=e * (factor if t >= 50 else 1.0)) for t, e in enumerate(decay)]
+        alarms = watch(curves)
+        assert [alarm.state for alarm in alarms] == ["watch"]
+        assert alarms[0].message.startswith("Entropy " + ("falls" if factor < 1 else "rises"))
+        assert 50 < alarms[0].iteration <= 56
+    assert watch([steady(0.3, entropy=e) for e in decay]) == []
+
+
+def test_a_decay_that_only_slows_down_is_no_rise_of_entropy() -> None:
+    rng = np.random.default_rng(0)
+    decay = [max(0.5 * 0.97**t, 0.1) + 0.002 * rng.normal() for t in range(90)]
+    assert watch([steady(0.3, entropy=entropy) for entropy in decay]) == []
+
+
+def test_a_format_that_is_lost_within_a_few_iterations_is_noticed_at_once() -> None:
+    """As a small policy with too large a learning rate does it: no success is left to speak of by iteration 6."""
+    valid = [1.0, 0.98, 0.54, 0.3, 0.26, *[0.1] * 20]
+    curves = [steady(0.3 * share) | {"format/valid_rate": share, "reward/mean": 3 * share - 1} for share in valid]
+    alarms = watch(curves)
+    assert [alarm.state for alarm in alarms] == ["watch", "trapped"]
+    assert alarms[0].iteration <= 5
+    assert alarms[1].iteration <= 12
+    assert "keep the format" in alarms[0].message
+    assert alarms[0].evidence["format_valid"] < 0.75 * alarms[0].evidence["format_valid_before"]
+
+
+def test_a_format_that_is_lost_by_one_update_and_comes_back_by_itself_is_passed_over() -> None:
+    valid = [0.8, 0.12, 0.42, 0.58, 0.54, 0.62, 0.71, *[0.95] * 30]
+    curves = [steady(0.3 * share) | {"format/valid_rate": share, "reward/mean": 3 * share - 1} for share in valid]
+    assert watch(curves) == []
+
+
+def test_a_bad_start_with_the_format_is_no_reason_to_worry() -> None:
+    rng = np.random.default_rng(0)
+    for start, end in ((0.2, 1.0), (0.9, 0.95), (0.5, 0.5)):
+        valid = [end + (start - end) * 0.9**t + 0.03 * rng.normal() for t in range(80)]
+        assert watch([steady(0.3) | {"format/valid_rate": share} for share in valid]) == []
+
+
+def test_spikes_of_a_gradient_that_has_hardly_anything_left_to_teach_are_no_reason_to_worry() -> None:
+    norms = [0.01 if t % 6 else 0.9 for t in range(60)]
+    hard, easy = ([steady(success) | {"policy/grad_norm": norm} for norm in norms] for success in (0.4, 0.97))
+    assert watch(easy) == []
+    assert watch(hard)[0].message.startswith("The gradient spiked")
+
+
+def test_a_checkpoint_from_before_a_metric_was_watched_can_be_taken_up() -> None:
+    old = EchoTrap(EchoTrapConfig())
+    watch(Script().play(0)[:30], old)
+    state = old.state_dict()
+    del state["series"]["format/valid_rate"]
+    new = EchoTrap(EchoTrapConfig())
+    new.load_state_dict(state)
+    assert watch(Script().play(0)[30:], new, first=31) == []
+
+
+def test_a_watch_ends_when_the_spread_comes_back() -> None:
+    curves = [steady(0.3)] * 30 + [steady(0.3, spread=0.5)] * 15 + [steady(0.3)] * 60
+    assert [alarm.state for alarm in watch(curves)] == ["watch", "healthy"]
+
+
+def test_a_reward_that_comes_back_ends_a_trap() -> None:
+    rng = np.random.default_rng(1)
+
+    def around(success: float, spread: float, n: int) -> list[dict[str, float]]:
+        return [steady(success + 0.01 * rng.normal(), spread=spread) for _ in range(n)]
+
+    alarms = watch(around(0.5, 5, 40) + around(0.5, 1, 15) + around(0.05, 1, 30) + around(0.5, 5, 60))
+    assert [alarm.state for alarm in alarms] == ["watch", "trapped", "healthy"]
+
+
+def test_resumed_from_its_state_it_goes_on_as_if_nothing_had_happened() -> None:
+    curves = Script(collapse=60, lead=30).play(5)
+    whole = watch(curves)
+    for cut in (1, 35, 62, 90):
+        before = EchoTrap(EchoTrapConfig())
+        alarms = watch(curves[:cut], before)
+        after = EchoTrap(EchoTrapConfig())
+        after.load_state_dict(json.loads(json.dumps(before.state_dict(), allow_nan=False)))
+        assert alarms + watch(curves[cut:], after, first=cut + 1) == whole
+
+
+def test_missing_and_impossible_values_are_passed_over() -> None:
+    trap = EchoTrap(EchoTrapConfig())
+    for iteration in range(1, 60):
+        assert trap.update(iteration, {}) is None
+    curves = Script(collapse=60, lead=30).play(2)
+    holes = [
+        {**values, "entropy/mean": float("nan"), "policy/grad_norm": float("inf")} if t % 7 == 3 else values
+        for t, values in enumerate(curves)
+    ]
+    alarms = watch(holes)
+    assert alarms[-1].state == "trapped"
+    json.dumps([alarm.model_dump() for alarm in alarms], allow_nan=False)
+
+
+def test_rewards_alone_are_enough_to_notice_a_collapse() -> None:
+    curves = [
+        {name: values[name] for name in ("reward/in_group_std", "reward/mean")}
+        for values in Script(collapse=90).play(1)
+    ]
+    assert [alarm.state for alarm in watch(curves)][-1] == "trapped"
+
+
+def test_a_smaller_sensitivity_waits_for_a_deeper_fall() -> None:
+    curves = Script(collapse=110).play(4)
+    early, late = (watch(curves, EchoTrap(EchoTrapConfig(sensitivity=share)))[0].iteration for share in (0.6, 0.2))
+    assert early < late
+
+
+def test_a_run_without_any_success_is_not_called_a_collapse() -> None:
+    """Nothing to lose: all trajectories fail alike from the first iteration on."""
+    rng = np.random.default_rng(0)
+    curves = [steady(0.0, spread=0.2 + 0.05 * abs(rng.normal())) for _ in range(100)]
+    assert watch(curves) == []

@@ -1,0 +1,81 @@
+"""What an iteration measures: every name of the specification's table, in runs with a critic and without one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.trainer import tiny
+from tests.trainer.loops.test_train import events, run
+from tests.trainer.metrics.test_registry import STABLE
+from trainer.journal.events import Metrics
+from trainer.loops import reporter
+from trainer.loops.reporter import Laps
+from trainer.policy.chat_format import parse_response
+
+WITH_A_CRITIC = ["value/loss", "value/explained_variance"]
+ELSEWHERE = ("eval/", "echo_trap/", "hosted/")
+"""With an evaluation, once the watch has something to compare with, of a model that somebody else hosts."""
+ALWAYS = [
+    *(name for name in STABLE if not name.startswith(ELSEWHERE) and name not in (*WITH_A_CRITIC, "time/evaluate")),
+    "time/rest",
+]
+OF_AN_EXAM = ["success", "success_low", "success_high", "pass@1", "pass@2"]
+
+
+def by_what_was_said(response, *, think, max_actions):
+    """Stands in for a policy that knows the format: half of what it says asks for a move that costs more."""
+    said = tiny.answer(*["Left", "Right"][: 1 + len(response) % 2])
+    return parse_response(said, think=True, max_actions=max_actions)
+
+
+@pytest.mark.parametrize("estimator", ["gae", "grpo"])
+def test_every_name_of_the_table_is_measured(pocket_folder, tmp_path, monkeypatch, estimator) -> None:
+    monkeypatch.setattr("trainer.rollout.episode.parse_response", by_what_was_said)
+    config = tiny.config(
+        pocket_folder,
+        rollout={"groups": 3, "group_size": 4},
+        algorithm={"estimator": estimator, "filter": "std", "filter_keep": 0.7},
+        evaluation={"prompts": 3, "every": 1, "samples": 2},
+    )
+    assert run(config, tmp_path).reason == "completed"
+    learnt = [event.values for event in events(tmp_path, Metrics) if "reward/mean" in event.values]
+    assert len(learnt) == 2
+    for values in learnt:
+        wanted = ALWAYS + WITH_A_CRITIC * (estimator == "gae")
+        assert [name for name in wanted if name not in values] == []
+        assert not any(name.startswith("value/") for name in values) or estimator == "gae"
+    exams = [event.values for event in events(tmp_path, Metrics) if "time/evaluate" in event.values]
+    assert len(exams) == 3
+    for values in exams:
+        assert [name for name in OF_AN_EXAM if f"eval/Sokoban/{name}" not in values] == []
+
+
+def test_the_parts_of_a_lap_and_its_rest_are_its_time(monkeypatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(reporter.time, "monotonic", lambda: now[0])
+
+    def pass_by(seconds):
+        now[0] += seconds
+
+    laps = Laps()
+    pass_by(7)
+    laps.start()
+    for part, seconds in (("rollout", 3.0), ("update", 2.0)):
+        with laps.part(part):
+            pass_by(seconds)
+        pass_by(0.25)
+    assert laps.finish() == {"time/rollout": 3.0, "time/update": 2.0, "time/rest": 0.5}
+    for part, seconds in (("evaluate", 5.0), ("checkpoint", 1.0), ("rollout", 3.0), ("rollout", 1.0)):
+        with laps.part(part):
+            pass_by(seconds)
+    pass_by(0.5)
+    told = laps.finish()
+    assert told == {"time/rollout": 4.0, "time/checkpoint": 1.0, "time/rest": 1.5}, "the exam tells its own time"
+
+
+def test_a_run_tells_what_its_checkpoints_cost(pocket_folder, tmp_path) -> None:
+    config = tiny.config(pocket_folder, iterations=3, algorithm={"estimator": "gae"}, checkpoint={"every": 2})
+    run(config, tmp_path)
+    learnt = [event.values for event in events(tmp_path, Metrics) if "reward/mean" in event.values]
+    assert ["time/checkpoint" in values for values in learnt] == [False, False, True]
+    assert all(0 <= values.get("time/checkpoint", 0) <= values["time/rest"] for values in learnt)

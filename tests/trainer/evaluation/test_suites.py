@@ -1,0 +1,68 @@
+"""Suites: what a name means, what is wrong with a name, and which suites a run has."""
+
+import pytest
+from pydantic import ValidationError
+
+from trainer.config.evaluation import parse_suite
+from trainer.config.run import RunConfig
+from trainer.evaluation.suites import suites_of
+
+
+def config(*names, **sections):
+    return RunConfig.model_validate({"evaluation": {"suites": list(names)}, **sections})
+
+
+def test_a_suite_is_an_environment_and_perhaps_its_settings():
+    assert parse_suite("LargeSokoban") == ("LargeSokoban", {})
+    assert parse_suite("FrozenLake:size=5:slippery=off") == ("FrozenLake", {"size": 5, "slippery": False})
+
+
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("Chess", "unknown environment 'Chess'"),
+        ("FrozenLake:size", "written as FrozenLake:setting=value, not 'size'"),
+        ("FrozenLake:size=huge", "size: "),
+        ("FrozenLake:colour=red", "colour: "),
+        ("Sokoban:a/b=1", "no '/'"),
+        ("Sokoban:" + "x" * 60, "at most 60 characters"),
+    ],
+)
+def test_what_is_wrong_with_a_suite_is_said_where_it_is_set(text, complaint):
+    with pytest.raises(ValueError, match=r"evaluation\.suites") as error:
+        config(text)
+    assert complaint in str(error.value)
+
+
+def test_a_suite_cannot_stand_twice_nor_be_the_runs_own():
+    with pytest.raises(ValidationError, match="stands there twice"):
+        config("Bandit", "Bandit")
+    with pytest.raises(ValidationError, match="names Sokoban, in which the run is examined anyway"):
+        config("Sokoban")
+
+
+def test_the_runs_own_environment_comes_first_as_it_is_trained_in():
+    run = config("Bandit", rollout={"max_turns": 9}, environment={"instruction": "Push."})
+    own, bandit = suites_of(run)
+    assert (own.name, own.number, own.config) == ("Sokoban", 0, run)
+    assert (bandit.name, bandit.number) == ("Bandit", 1)
+
+
+def test_other_environments_have_their_own_budgets_and_wording_and_the_runs_other_settings():
+    run = config("Bandit", rollout={"max_turns": 9, "think": False}, environment={"instruction": "Push."})
+    bandit = suites_of(run)[1].config
+    assert (bandit.environment.name, bandit.environment.instruction) == ("Bandit", None)
+    assert (bandit.rollout.max_turns, bandit.rollout.max_actions) == (1, 1)
+    assert bandit.rollout.think is False
+    assert bandit.evaluation == run.evaluation
+
+
+def test_the_other_environments_of_a_mixed_run_are_examined_as_they_are_trained_in():
+    mixed = {"others": {"FrozenLake": 0.5}, "other_settings": {"FrozenLake.size": 5}}
+    run = config("Bandit", environment=mixed)
+    sokoban, lake, bandit = suites_of(run)
+    assert [suite.number for suite in (sokoban, lake, bandit)] == [0, 1, 2]
+    assert lake.config.environment.settings == {"size": 5}
+    assert not sokoban.config.environment.others
+    with pytest.raises(ValidationError, match="names FrozenLake"):
+        config("FrozenLake", environment=mixed)

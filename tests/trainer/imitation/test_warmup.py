@@ -1,0 +1,27 @@
+"""The recipe of the shipped policy: what can be checked of it without the minutes that it takes."""
+
+from __future__ import annotations
+
+import json
+
+from trainer.config.run import WarmupConfig
+from trainer.imitation import warmup
+from trainer.paths import POCKET_CHECKPOINT
+from trainer.policy import pocket
+
+
+def test_the_shipped_policy_was_made_by_the_default_settings() -> None:
+    record = json.loads((POCKET_CHECKPOINT / warmup.RECORD).read_text())
+    assert record["settings"] == WarmupConfig().model_dump()
+    assert record["digest"] == warmup.digest(WarmupConfig())
+    assert record["command"] == "python -m trainer warmup"
+
+
+def test_the_recipe_still_makes_the_tokenizer_that_ships() -> None:
+    """Whatever else is installed: a new environment must not change what the pocket policy reads."""
+    made = pocket.build_tokenizer(list(warmup.corpus(WarmupConfig().seed)))
+    shipped = json.loads((POCKET_CHECKPOINT / "tokenizer.json").read_text())
+    assert made.get_vocab() == {
+        **shipped["model"]["vocab"],
+        **{token["content"]: token["id"] for token in shipped["added_tokens"]},
+    }

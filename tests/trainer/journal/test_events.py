@@ -1,0 +1,115 @@
+"""The journal: numbered whole lines, taken up after a crash, read while it grows; bad lines are named."""
+
+import errno
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainer.journal.events import FILE_NAME, Journal, JournalError, Notice, Phase, parse_line, read
+
+messages = st.lists(st.text(max_size=40), min_size=1, max_size=6)
+
+
+def notice(text):
+    return Notice(level="info", message=text)
+
+
+@given(st.lists(messages, max_size=4))
+def test_what_was_written_is_read_back_in_order(tmp_path_factory, batches):
+    folder = tmp_path_factory.mktemp("run")
+    journal = Journal(folder)
+    for batch in batches:
+        journal.write(*map(notice, batch))
+    journal.close()
+    told = list(read(folder / FILE_NAME))
+    assert [event.message for event in told] == [text for batch in batches for text in batch]
+    assert [event.seq for event in told] == list(range(1, len(told) + 1))
+
+
+@given(messages, messages, st.integers(0, 200))
+def test_after_a_crash_the_numbers_go_on_behind_the_last_whole_line(tmp_path_factory, before, after, cut):
+    folder = tmp_path_factory.mktemp("run")
+    journal = Journal(folder)
+    journal.write(*map(notice, before))
+    journal.close()
+    path = folder / FILE_NAME
+    whole = path.read_bytes()
+    path.write_bytes(whole[: max(0, len(whole) - cut)])
+    kept = path.read_bytes().count(b"\n")
+    assert len(list(read(path))) == kept, "a reader leaves the half-written line alone"
+    journal = Journal(folder)
+    assert journal.seq == kept
+    journal.write(*map(notice, after))
+    journal.close()
+    assert [event.message for event in read(path)] == before[:kept] + after
+
+
+def test_writing_nothing_writes_nothing(tmp_path):
+    journal = Journal(tmp_path)
+    journal.write()
+    journal.write(notice("a"))
+    journal.close()
+    assert (tmp_path / FILE_NAME).read_bytes().count(b"\n") == 1
+
+
+def test_a_batch_that_cannot_be_written_leaves_no_line(tmp_path):
+    journal = Journal(tmp_path)
+    journal.write(notice("good"))
+    broken = Phase(phase="rollout", iteration=1, tokens_per_second=float("nan"))
+    with pytest.raises(ValueError, match="JSON"):
+        journal.write(notice("beside it"), broken)
+    journal.close()
+    assert [event.message for event in read(tmp_path / FILE_NAME)] == ["good"]
+
+
+class HalfFull:
+    """A disk that takes a few bytes at a time, then none."""
+
+    def __init__(self, room):
+        self.room, self.data = room, b""
+
+    def write(self, data):
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = bytes(data[: min(7, self.room)])
+        self.data, self.room = self.data + taken, self.room - len(taken)
+        return len(taken)
+
+
+def test_a_disk_that_takes_a_part_is_asked_again_and_a_full_one_is_an_error(tmp_path):
+    journal = Journal(tmp_path)
+    journal.close()
+    journal._file = slow = HalfFull(10_000)
+    journal.write(notice("a"), notice("b"))
+    assert [parse_line(line, n).message for n, line in enumerate(slow.data.splitlines(), 1)] == ["a", "b"]
+    journal._file = HalfFull(20)
+    with pytest.raises(OSError, match="No space left"):
+        journal.write(notice("c"))
+
+
+@pytest.mark.parametrize(
+    "line, complaint",
+    [
+        ("nonsense", "line 3 is not an event: Invalid JSON"),
+        ("{}", "line 3 is not an event: Unable to extract tag"),
+        ('{"type":"party"}', "line 3 is not an event"),
+        ('{"type":"notice","seq":3,"level":"info"}', "line 3 is not an event: notice.message: Field required"),
+        ('{"type":"notice","seq":3,"level":"info","message":"a","x":1}', "notice.x: Extra inputs"),
+        ('{"type":"notice","seq":2,"level":"info","message":"a"}', "line 3 says it is event 2: lines are missing"),
+    ],
+)
+def test_a_bad_line_is_named_with_what_is_wrong(line, complaint):
+    with pytest.raises(JournalError) as refusal:
+        parse_line(line, 3)
+    assert complaint in str(refusal.value)
+
+
+def test_unknown_values_are_left_out_of_the_lines(tmp_path):
+    journal = Journal(tmp_path)
+    journal.write(Phase(phase="load", iteration=0))
+    journal.close()
+    line = json.loads((tmp_path / FILE_NAME).read_text())
+    assert "eta_seconds" not in line
+    assert line["seq"] == 1

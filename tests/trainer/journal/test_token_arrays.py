@@ -1,0 +1,119 @@
+"""Token arrays: what is packed is unpacked, whatever it is; damage is named; a response is cut where its tokens end."""
+
+from __future__ import annotations
+
+import base64
+import math
+import zlib
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainer.journal.token_arrays import TokenArrays, TokenArraysError, Unlearned, arrays, compressed, cut, pack, unpack
+
+halves = st.floats(width=16, allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def token_arrays(draw: st.DrawFn) -> TokenArrays:
+    turns = draw(st.lists(st.integers(1, 30), max_size=6))
+    n = sum(turns)
+    column = lambda values: draw(st.lists(values, min_size=n, max_size=n))  # noqa: E731
+    widest = draw(st.sampled_from([640, 65_535, 65_536, 2**32 - 1]))
+    unlearned = draw(st.sampled_from([None, *get_args(Unlearned)]))
+    return arrays(
+        turns, column(st.integers(0, widest)), column(st.integers(0, 65_535)), column(halves),
+        column(halves) if draw(st.booleans()) else None, None if unlearned else column(halves), unlearned,
+    )  # fmt: skip
+
+
+def same(a: TokenArrays, b: TokenArrays) -> bool:
+    columns = ("ids", "lengths", "logprobs", "entropies")
+    if (a.advantages is None) != (b.advantages is None) or (a.entropies is None) != (b.entropies is None):
+        return False
+    alike = a.advantages is None or np.array_equal(a.advantages, b.advantages)
+    return (
+        a.turns == b.turns
+        and a.unlearned == b.unlearned
+        and alike
+        and all(np.array_equal(getattr(a, c), getattr(b, c)) for c in columns)
+    )
+
+
+@given(token_arrays())
+def test_what_is_packed_is_unpacked_from_the_text_and_from_the_bytes_behind_it(tokens: TokenArrays) -> None:
+    text = pack(tokens)
+    assert same(unpack(text), tokens)
+    assert same(unpack(compressed(text)), tokens)
+
+
+@given(token_arrays(), st.data())
+def test_damaged_arrays_are_refused_or_read_but_never_crash(tokens: TokenArrays, data: st.DataObject) -> None:
+    raw = bytearray(compressed(pack(tokens)))
+    raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(TokenArraysError):  # zlib's own checksum sees every single changed byte of the content
+        unpack(bytes(raw))
+
+
+def squeezed(raw: bytes) -> bytes:
+    return zlib.compress(raw)
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        ("no base64!", "not base64"),
+        (b"nothing", "not compressed"),
+        (squeezed(b""), "end in their head"),
+        (squeezed(b"\x02" + bytes(7)), "version 2"),
+        (squeezed(b"\x01\x0a" + bytes(6)), "reason 5"),
+        (squeezed(b"\x01\x00\x01\x00\x09\x00\x00\x00"), "not as long as they say"),
+        (squeezed(b"\x01\x00\x01\x00\x00\x00\x00\x00\x05\x00\x00\x00"), "do not add up"),
+        (squeezed(bytes(100))[:-3], "cut off"),
+    ],
+)
+def test_what_is_wrong_is_named(data: bytes | str, complaint: str) -> None:
+    with pytest.raises(TokenArraysError, match=complaint):
+        unpack(data)
+
+
+def test_numbers_that_are_not_finite_become_finite() -> None:
+    values = [math.nan, math.inf, -math.inf, 1e9]
+    found = arrays([4], [1, 2, 3, 4], [1, 1, 1, 1], values, values, values)
+    assert found.logprobs.tolist() == found.advantages.tolist() == [0, 65504, -65504, 65504]  # type: ignore[union-attr]
+
+
+def test_arrays_of_different_lengths_are_refused() -> None:
+    with pytest.raises(TokenArraysError, match="differ in length"):
+        arrays([2], [1, 2], [1], [0, 0], [0, 0], None, "dropped")
+    with pytest.raises(TokenArraysError, match="as many advantages"):
+        arrays([1], [1], [1], [0], [0], [1, 2])
+    with pytest.raises(TokenArraysError, match="or there is a reason"):
+        arrays([1], [1], [1], [0], [0], None)
+
+
+@pytest.mark.parametrize(
+    ("text", "lengths", "pieces"),
+    [
+        ("Push up", [4, 3, 0], ["Push", " up", ""]),
+        ("a→b", [1, 0, 1, 1], ["a", "", "→", "b"]),
+        ("longer than told", [6, 0], ["longer than told", ""]),
+        ("", [0, 0], ["", ""]),
+        ("no tokens", [], []),
+    ],
+)
+def test_a_response_is_cut_where_its_tokens_end(text: str, lengths: list[int], pieces: list[str]) -> None:
+    assert cut(text, lengths) == pieces
+
+
+def test_a_turn_takes_few_bytes() -> None:
+    rng = np.random.default_rng(0)
+    n = 200
+    packed = pack(
+        arrays([40] * 5, rng.integers(0, 640, n).tolist(), rng.integers(1, 7, n).tolist(),
+               -rng.exponential(0.5, n), rng.exponential(0.4, n), rng.normal(size=n))
+    )  # fmt: skip
+    assert len(base64.b64decode(packed)) < 9 * n, "about the nine bytes a token that its numbers have"

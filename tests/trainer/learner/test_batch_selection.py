@@ -1,0 +1,69 @@
+"""From the filter's choice between groups to the trajectories of the update."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.trainer.rollout.test_trajectory import turn
+from trainer.algorithms.group_filter import keep_groups
+from trainer.config.run import AlgorithmConfig
+from trainer.learner.batch_selection import select
+from trainer.rollout.trajectory import Trajectory
+
+REWARD = st.sampled_from([-1.0, 0.0, 0.5, 10.0])
+ROLLOUT = st.lists(st.lists(REWARD, min_size=1, max_size=4), min_size=1, max_size=6)
+
+
+def played(group: int, member: int, reward: float, environment: int = 0) -> Trajectory:
+    trajectory = Trajectory(id=f"{group}-{member}", group=group, member=member, environment=environment)
+    trajectory.turns.append(turn(0, reward, 1))
+    return trajectory
+
+
+def rollout(rewards: list[list[float]]) -> list[Trajectory]:
+    """Groups 10, 20, …: their numbers are no places."""
+    groups = enumerate(rewards, start=1)
+    return [played(10 * g, m, reward) for g, group in groups for m, reward in enumerate(group)]
+
+
+@given(rewards=ROLLOUT, method=st.sampled_from(["none", "std", "soft"]), data=st.data())
+def test_the_filters_choice_reaches_every_member_whatever_their_order(
+    rewards: list[list[float]], method: str, data: st.DataObject
+) -> None:
+    algorithm = AlgorithmConfig.model_validate({"filter": method, "filter_keep": 0.5})
+    mixed = data.draw(st.permutations(rollout(rewards)))
+    choice = select(mixed, algorithm)
+    order = list(dict.fromkeys(t.group for t in mixed))
+    assert [score.group for score in choice.scores] == order
+    members = [[t.total_reward for t in mixed if t.group == group] for group in order]
+    alone = keep_groups(members, algorithm.filter, 0.5, algorithm.drop_zero_std)
+    assert [score.kept for score in choice.scores] == alone.kept
+    stays = {group for group, keep in zip(order, alone.kept, strict=True) if keep}
+    assert choice.kept == [t for t in mixed if t.group in stays]
+    weight = dict(zip(order, alone.weights, strict=True))
+    assert choice.weights == [weight[t.group] for t in choice.kept]
+    sizes = {group: len(rewards) for group, rewards in zip(order, members, strict=True) if group in stays}
+    assert Counter(trajectory.group for trajectory in choice.kept) == sizes
+
+
+def test_without_a_difference_only_an_estimator_with_a_critic_learns() -> None:
+    flat = rollout([[1.0, 1.0], [2.0, 2.0]])
+    assert not select(flat, AlgorithmConfig(estimator="grpo")).teaches
+    assert select(flat, AlgorithmConfig(estimator="gae")).teaches
+    assert select([*flat, played(30, 0, 0.0), played(30, 1, 1.0)], AlgorithmConfig(estimator="grpo")).teaches
+
+
+def test_groups_of_one_environment_are_not_measured_by_the_rewards_of_another() -> None:
+    large = [played(1, 0, 0.0, 0), played(1, 1, 10.0, 0), played(2, 0, 0.0, 0), played(2, 1, 9.0, 0)]
+    small = [played(3, 0, 0.0, 1), played(3, 1, 0.2, 1), played(4, 0, 0.0, 1), played(4, 1, 0.1, 1)]
+    choice = select([*large, *small], AlgorithmConfig(filter="std", filter_keep=0.5))
+    assert {t.group for t in choice.kept} == {1, 3}
+
+
+def test_a_rollout_without_trajectories_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no groups"):
+        select([], AlgorithmConfig())

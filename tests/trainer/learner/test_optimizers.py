@@ -1,0 +1,91 @@
+"""Optimisers by name: every one of them learns, goes on where it was, and says what it lacks."""
+
+from typing import get_args
+
+import pytest
+import torch
+
+from tests.trainer.learner.test_learner import batch_of, learner_for, weights
+from trainer.config.optimizer import OptimizerConfig, OptimizerName
+from trainer.learner import optimizers
+from trainer.policy.load import ModelError
+
+INSTALLED = [name for name in get_args(OptimizerName) if name != "adamw_8bit"]
+
+
+def learner_with(folder, name, **more):
+    return learner_for(
+        folder, algorithm={"estimator": "gae"}, optimizer={"name": name, "update_batch": 6, "policy_lr": 1e-3}, **more
+    )
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_every_optimiser_moves_the_weights_and_goes_on_from_what_it_saved(pocket_folder, tmp_path, name):
+    learner = learner_with(pocket_folder, name)
+    batch = batch_of(learner, [1, 0, 0, 0, 1, 0])
+    before = weights(learner)
+    assert learner.update(batch, 1)["update/steps"] == 1
+    assert not torch.equal(weights(learner), before)
+    torch.save(learner.state(), tmp_path / "state.pt")
+    other = learner_with(pocket_folder, name)
+    other.policy.model.load_state_dict(learner.policy.model.state_dict())
+    assert other.load_state(torch.load(tmp_path / "state.pt", weights_only=True)) == []
+    assert learner.update(batch, 2) == other.update(batch, 2)
+    assert torch.equal(weights(learner), weights(other))
+
+
+def test_the_fused_kernel_takes_the_same_steps(pocket_folder):
+    learners = [learner_with(pocket_folder, name) for name in ("adamw", "adamw_fused")]
+    for learner in learners:
+        learner.update(batch_of(learner, [1, 0, 0, 0, 1, 0]), 1)
+    assert torch.allclose(*map(weights, learners), rtol=0, atol=1e-6)
+
+
+def test_muon_leaves_embeddings_norms_and_output_layers_to_adamw(llama_folder):
+    learner = learner_with(llama_folder, "muon")
+    muon, adamw = learner.policy_optimizer.parts
+    names = {parameter: name for name, parameter in learner.policy.model.named_parameters()}
+    matrices = {names[parameter] for group in muon.param_groups for parameter in group["params"]}
+    rest = {names[parameter] for group in adamw.param_groups for parameter in group["params"]}
+    assert all(".mlp." in name or ".self_attn." in name for name in matrices)
+    assert {"model.embed_tokens.weight", "lm_head.weight", "model.norm.weight"} <= rest
+    assert matrices | rest == set(names.values())
+
+
+def test_a_checkpoint_of_another_optimiser_is_taken_up_without_its_moments_and_that_is_told(pocket_folder):
+    learner = learner_with(pocket_folder, "adamw")
+    learner.update(batch_of(learner, [1, 0, 0, 0, 1, 0]), 1)
+    other = learner_with(pocket_folder, "sgd")
+    (told,) = other.load_state(learner.state())
+    assert told == "The checkpoint was made with optimizer.name adamw; sgd begins without its moments."
+    assert not other.policy_optimizer.state_dict()["state"]
+    assert learner_with(pocket_folder, "adamw_fused").load_state(learner.state()) == []
+
+
+def test_a_checkpoint_from_before_there_was_a_choice_is_adamws(pocket_folder):
+    learner = learner_with(pocket_folder, "adamw")
+    learner.update(batch_of(learner, [1, 0, 0, 0, 1, 0]), 1)
+    old = {name: value for name, value in learner.state().items() if name not in ("optimizer", "policy_masters")}
+    again = learner_with(pocket_folder, "adamw")
+    assert again.load_state(old) == []
+    assert again.policy_optimizer.state_dict()["state"]
+
+
+def test_settings_changed_since_the_checkpoint_are_those_of_now(pocket_folder):
+    learner = learner_with(pocket_folder, "adamw")
+    learner.update(batch_of(learner, [1, 0, 0, 0, 1, 0]), 1)
+    other = learner_for(
+        pocket_folder, algorithm={"estimator": "gae"}, optimizer={"policy_lr": 5e-4, "weight_decay": 0.1, "beta1": 0.5}
+    )
+    other.load_state(learner.state())
+    (group,) = other.policy_optimizer.param_groups
+    assert (group["lr"], group["weight_decay"], group["betas"]) == (5e-4, 0.1, (0.5, 0.999))
+
+
+def test_a_library_that_is_not_installed_is_named(monkeypatch):
+    def absent(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(optimizers.importlib, "import_module", absent)
+    with pytest.raises(ModelError, match="pip install bitsandbytes, or choose adamw or adafactor"):
+        optimizers.make(OptimizerConfig(name="adamw_8bit"), 1e-4, [torch.nn.Parameter(torch.ones(2))])

@@ -1,0 +1,168 @@
+"""Beginnings that rows have in common are found, and computing them once changes neither numbers nor steps."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.trainer import tiny
+from tests.trainer.learner.test_learner import learner_for
+from tests.trainer.shared_prefix_batches import Family, batch_of, families, mixed
+from trainer.config.run import PolicyConfig
+from trainer.learner import shared_prompts as sharing
+from trainer.learner.learner import Learner
+from trainer.learner.shared_prompts import shared_prompts, within
+from trainer.loops.sft import Imitator
+from trainer.policy.load import load
+
+
+def plain(rounds):
+    return [sorted((part.members, part.start, part.stop) for part in parts) for parts in rounds]
+
+
+@given(families, st.integers(1, 30), st.integers(0, 99))
+def test_what_is_shared_is_equal_never_sampled_and_worth_it(known, worth, seed):
+    batch = batch_of(known, seed, tokens=2)
+    for parts in shared_prompts(batch, worth):
+        for part in parts:
+            rows = list(part.members)
+            assert len(batch.ids[rows, : part.stop].unique(dim=0)) == 1
+            assert not batch.mask[rows, : part.stop].any()
+            assert batch.attention[rows, part.stop].all()
+            assert (part.stop - part.start) * (len(rows) - 1) >= worth
+
+
+def test_an_instruction_is_shared_by_all_and_a_prompt_by_its_group():
+    assert plain(shared_prompts(mixed(), 5)) == [
+        [((0, 1, 2, 3, 4, 5), 0, 20), ((6, 7), 0, 37)],
+        [((0, 1, 2), 20, 29), ((3, 4, 5), 20, 51)],
+    ]
+
+
+def test_equal_responses_are_computed_one_by_one():
+    batch = batch_of([Family(5, 5, [[6], [6]])])
+    batch.ids[1] = batch.ids[0]
+    ((part,),) = shared_prompts(batch, 1)
+    assert part.stop == 10
+
+
+def test_of_some_rows_only_what_two_of_them_share_is_left():
+    shared = shared_prompts(mixed(), 1)
+    found = within(shared, torch.tensor([7, 4, 1]))
+    assert plain(found) == [[((1, 2), 0, 20)]]
+    assert within(shared, torch.tensor([8, 3])) == []
+
+
+def small(learner):
+    """Steps that do not hang on the sign of a gradient that is all but zero."""
+    learner.policy_optimizer = torch.optim.SGD(learner.policy_weights.parameters, lr=0.1)
+    if learner.critic is not None:
+        generator = torch.Generator().manual_seed(0)
+        torch.nn.init.normal_(learner.critic.head.weight, std=0.1, generator=generator)
+        learner.critic_optimizer = torch.optim.SGD(learner.critic_weights.parameters, lr=0.1)
+    return learner
+
+
+CASES = {
+    "plain": {},
+    "packed": {"optimizer": {"packing": True}},
+    "critic": {"algorithm": {"estimator": "gae"}},
+    "turns": {"algorithm": {"estimator": "bi_level_gae"}},
+    "adapters": {"algorithm": {"estimator": "gae"}, "lora": {"rank": 4, "alpha": 4}},
+    "recomputed": {"algorithm": {"estimator": "gae"}, "optimizer": {"gradient_checkpointing": True}},
+    "corrected": {"algorithm": {"tis_cap": 2.0}},
+    "small pieces": {"algorithm": {"estimator": "gae"}, "optimizer": {"micro_batch_tokens": 128}},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("model", ["pocket", "llama"])
+def test_shared_prompts_change_no_number_and_no_step(pocket_folder, llama_folder, monkeypatch, model, case):
+    monkeypatch.setattr(sharing, "WORTH", 5)
+    folder, batch, found = {"pocket": pocket_folder, "llama": llama_folder}[model], mixed(), []
+    for on in (False, True):
+        sections = CASES[case]
+        optimizer = {"update_batch": 9, "shared_prompts": on, "max_grad_norm": 1e6} | sections.get("optimizer", {})
+        learner = small(learner_for(folder, **sections | {"optimizer": optimizer}))
+        before = learner.score(batch)
+        values = learner.values(batch) if learner.critic is not None else torch.zeros(1)
+        computed = sum(
+            packed.source.numel() if packed else int(piece.attention.sum())
+            for _, piece, packed in learner.micro_batches(batch)
+        )
+        metrics = learner.update(batch, 1)
+        weights = [known for known in (learner.policy_weights, learner.critic_weights) if known is not None]
+        after = torch.cat([own.detach().flatten() for known in weights for own in known.parameters])
+        found.append((before, values, after, metrics, computed))
+    (alone, values, after, metrics, all_of_them), (shared, others, also, other, fewer) = found
+    assert fewer < all_of_them == int(batch.attention.sum())
+    assert torch.allclose(alone.logprobs, shared.logprobs, rtol=0, atol=1e-5)
+    assert torch.allclose(alone.entropies, shared.entropies, rtol=0, atol=1e-5)
+    assert torch.allclose(values, others, rtol=0, atol=1e-5)
+    assert torch.allclose(after, also, rtol=0, atol=1e-6)
+    assert other == pytest.approx(metrics, rel=1e-4, abs=1e-6)
+
+
+def test_the_reference_and_the_parts_of_the_gradient_share_too(pocket_folder, monkeypatch):
+    monkeypatch.setattr(sharing, "WORTH", 5)
+    found = []
+    for on in (False, True):
+        learner = learner_for(
+            pocket_folder,
+            reference=load(pocket_folder, PolicyConfig()),
+            algorithm={"kl_coef": 0.1, "kl_placement": "loss"},
+            optimizer={"shared_prompts": on, "update_batch": 9},
+            diagnostics={"gradient_split_every": 1},
+        )
+        found.append(small(learner).update(mixed(), 1))
+    assert any(name.startswith("gradient/") for name in found[0])
+    assert found[1] == pytest.approx(found[0], rel=1e-3, abs=1e-6)
+
+
+def test_half_precision_stays_as_near_as_it_is(pocket_folder, monkeypatch):
+    monkeypatch.setattr(sharing, "WORTH", 5)
+    found = []
+    for on in (False, True):
+        optimizer = {"shared_prompts": on, "update_batch": 9}
+        config = tiny.config(pocket_folder, policy={"dtype": "bfloat16"}, optimizer=optimizer)
+        learner = Learner(config, load(pocket_folder, config.policy))
+        found.append((learner.score(mixed()).logprobs, learner.update(mixed(), 1)["policy/grad_norm"]))
+    (alone, norm), (shared, other) = found
+    assert torch.allclose(alone, shared, rtol=0, atol=5e-2)
+    assert other == pytest.approx(norm, rel=3e-2)
+
+
+def test_no_layer_sees_a_shared_token_twice(pocket_folder, monkeypatch):
+    monkeypatch.setattr(sharing, "WORTH", 5)
+    learner, batch = learner_for(pocket_folder), mixed()
+    seen = []
+    mlp = learner.policy.model.base_model.layers[0].mlp
+    mlp.register_forward_hook(lambda module, given, out: seen.append(given[0].shape[0] * given[0].shape[1]))
+    learner.score(batch)
+    assert sum(seen) == int(batch.attention.sum()) - 5 * 20 - 2 * (9 + 31) - 37
+
+
+def test_an_architecture_that_cannot_share_is_computed_as_ever(pocket_folder):
+    policy = load(pocket_folder, PolicyConfig())
+    policy.model._supports_attention_backend = False
+    learner = learner_for(pocket_folder, policy=policy)
+    assert not learner.shares_prompts
+    assert all(packed is None for _, _, packed in learner.micro_batches(mixed()))
+    assert policy.model.config._attn_implementation == "sdpa"
+
+
+def test_rows_with_nothing_in_common_are_computed_with_their_padding_as_ever(pocket_folder):
+    learner = learner_for(pocket_folder)
+    batch = batch_of([Family(20 + number, 3, [[4, 4]]) for number in range(4)])
+    assert learner.shares_prompts
+    assert all(packed is None for _, _, packed in learner.micro_batches(batch))
+
+
+def test_imitation_shares_prompts_too(pocket_folder, monkeypatch):
+    monkeypatch.setattr(sharing, "WORTH", 5)
+    found = []
+    for on in (False, True):
+        config = tiny.config(pocket_folder, optimizer={"shared_prompts": on})
+        imitator = Imitator(config, load(pocket_folder, config.policy))
+        found.append(imitator.measure(mixed()) | imitator.imitate(mixed(), 0))
+    assert found[1] == pytest.approx(found[0], rel=1e-5)

@@ -1,0 +1,163 @@
+"""Runs that only evaluate: any policy, nothing learned, suite by suite, with a journal like every other run's."""
+
+import shutil
+
+import pytest
+import torch
+
+from tests.trainer import tiny
+from tests.trainer.loops.test_train import events, run
+from trainer.config.run import RunConfig
+from trainer.journal.events import Evaluation, Metrics, RunStarted, Turn
+from trainer.loops import checkpoints
+from trainer.loops.evaluate import EvaluationRun, examination, missing, results, table
+from trainer.loops.run_factory import run_class
+from trainer.metrics.registry import spec_of
+
+
+def settings(model, **sections):
+    data = {"kind": "evaluate", "evaluation": {"prompts": 3, "samples": 2, "suites": ["Bandit", "FrozenLake:size=5"]}}
+    return tiny.config(model, **data | sections)
+
+
+def play(config, folder, **extra):
+    assert run_class(config) is EvaluationRun
+    return EvaluationRun(config, folder, folder / "cache", **extra).train()
+
+
+@pytest.fixture(scope="module")
+def trained(pocket_folder, tmp_path_factory):
+    """A run of StarPO that examines its policy at the end."""
+    folder = tmp_path_factory.mktemp("trained")
+    run(tiny.config(pocket_folder, iterations=2, evaluation={"prompts": 3}), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(trained, tmp_path_factory):
+    config = settings(trained)
+    folder = tmp_path_factory.mktemp("exam")
+    return config, folder, play(config, folder)
+
+
+def said(folder):
+    return {(turn.trajectory, turn.turn): turn.response for turn in events(folder, Turn)}
+
+
+def test_every_suite_is_played_once_and_nothing_is_learned(whole):
+    _, folder, end = whole
+    assert (end.reason, end.iteration, end.message) == ("completed", 0, "All 3 suites are played.")
+    told = events(folder)
+    found = [event for event in told if isinstance(event, Evaluation)]
+    assert [event.suite for event in found] == ["Sokoban", "Bandit", "FrozenLake:size=5"]
+    assert all((event.prompts, event.samples, event.final, event.iteration) == (3, 2, True, 0) for event in found)
+    assert all(event.pass_at.keys() == {1, 2} for event in found)
+    assert not checkpoints.existing(folder)
+    assert {event.type for event in told} == {
+        "run_started", "phase", "group_started", "turn", "trajectory_finished", "trajectory_tokens", "evaluation",
+        "metrics", "run_finished",
+    }  # fmt: skip
+    assert {event.suite for event in told if event.type == "group_started"} == {event.suite for event in found}
+    for event in events(folder, Metrics):
+        for name in event.values:
+            spec_of(name)
+    closed = [event.trajectory for event in told if event.type == "trajectory_finished"]
+    assert len(set(closed)) == len(closed) == 3 * 3 * 2
+
+
+def test_the_settings_of_a_suite_reach_its_environment(whole):
+    _, folder, _ = whole
+    boards = [e.board for e in events(folder) if e.type == "group_started" and e.suite == "FrozenLake:size=5"]
+    assert {len(board.rows) for board in boards} == {5}
+
+
+def test_a_runs_folder_stands_for_its_newest_checkpoint_and_the_exam_is_the_one_of_training(trained, tmp_path):
+    config = settings(trained, evaluation={"prompts": 3, "samples": 1, "suites": []})
+    play(config, tmp_path / "by run")
+    newest = checkpoints.path_of(trained, 2)
+    play(
+        config.model_copy(update={"policy": config.policy.model_copy(update={"model": str(newest)})}),
+        tmp_path / "by checkpoint",
+    )
+    in_training = {key: text for key, text in said(trained).items() if key[0].startswith("e00002")}
+    renamed = {("e00002" + name[6:], turn): text for (name, turn), text in said(tmp_path / "by run").items()}
+    assert renamed == in_training
+    assert said(tmp_path / "by run") == said(tmp_path / "by checkpoint")
+
+
+def test_more_samples_repeat_the_first_ones(trained, tmp_path):
+    one = settings(trained, evaluation={"prompts": 2, "samples": 1, "suites": []})
+    play(one, tmp_path / "one")
+    play(settings(trained, evaluation={"prompts": 3, "samples": 3, "suites": []}), tmp_path / "three")
+    first = {(name.removesuffix("-n00"), turn): text for (name, turn), text in said(tmp_path / "three").items()}
+    assert said(tmp_path / "one").items() <= first.items()
+
+
+def test_a_stopped_run_goes_on_with_the_suites_that_are_left(whole, trained, tmp_path):
+    config, unbroken, _ = whole
+    end = play(config, tmp_path, stop=lambda: "Bandit" in results(tmp_path, config))
+    assert (end.reason, end.message) == (
+        "interrupted",
+        "Stopped with 2 of 3 suites played; resume goes on with the rest.",
+    )
+    assert [suite.name for suite in missing(tmp_path, config)] == ["FrozenLake:size=5"]
+    assert play(config, tmp_path).reason == "completed"
+    assert events(tmp_path, RunStarted)[1].evaluated_suites == ["Sokoban", "Bandit"]
+    assert said(tmp_path) == said(unbroken)
+    one, other = results(tmp_path, config), results(unbroken, config)
+    assert {name: event.success for name, event in one.items()} == {n: event.success for n, event in other.items()}
+
+
+def test_with_other_settings_everything_is_played_again(whole, tmp_path):
+    config, folder, _ = whole
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    other = config.model_copy(update={"evaluation": config.evaluation.model_copy(update={"seed": 5})})
+    assert not results(copy, other)
+    assert play(other, copy).reason == "completed"
+    assert events(copy, RunStarted)[1].evaluated_suites == []
+    assert len(results(copy, other)) == 3
+    assert not results(copy, config), "what stood there before is superseded"
+
+
+def test_a_finished_one_taken_up_again_plays_nothing_more(whole, tmp_path):
+    config, folder, _ = whole
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    end = play(config, copy)
+    assert end.reason == "completed"
+    assert said(copy) == said(folder)
+    assert len(events(copy, Evaluation)) == 3
+
+
+def test_the_table_shows_every_suite_and_pass_at_k(whole):
+    config, folder, _ = whole
+    lines = table(results(folder, config).values()).splitlines()
+    assert lines[0].startswith("| suite | prompts | success | 95 % interval | pass@2 | reward |")
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| Sokoban", "| Bandit", "| FrozenLake:size=5"]
+    assert all(len(line.split("|")) == len(lines[0].split("|")) for line in lines)
+    assert "| 3 × 2 |" in lines[2]
+
+
+def test_an_examination_keeps_the_settings_of_its_own_environment_and_takes_the_budgets_of_others():
+    base = RunConfig.model_validate(
+        {"name": "mine", "environment": {"settings": {"size": 7}}, "rollout": {"max_turns": 9}, "seed": 4}
+    )
+    at_home = examination(base, "pocket", ["Bandit", "Sokoban"])
+    assert at_home.kind == "evaluate"
+    assert (at_home.environment.name, at_home.evaluation.suites) == ("Bandit", ["Sokoban"])
+    own = examination(base, "pocket", ["Sokoban", "Bandit"])
+    assert (own.environment.settings, own.rollout.max_turns) == ({"size": 7}, 9)
+    assert own.title() == "Sokoban · evaluation · pocket policy, seed 4"
+    assert examination(base, "pocket").environment == base.environment
+    sized = examination(base, "pocket", ["FrozenLake:size=5", "Bandit"])
+    assert (sized.environment.name, sized.evaluation.suites) == ("Bandit", ["FrozenLake:size=5"])
+    with pytest.raises(ValueError, match="stands there twice"):
+        examination(base, "pocket", ["Sokoban", "Bandit", "Bandit"])
+    with pytest.raises(ValueError, match="unknown environment 'Chess'"):
+        examination(base, "pocket", ["Chess"])
+
+
+def test_weights_are_left_alone(trained, tmp_path):
+    before = torch.load(checkpoints.path_of(trained, 2) / "learner.pt", weights_only=True)
+    play(settings(trained), tmp_path)
+    assert torch.load(checkpoints.path_of(trained, 2) / "learner.pt", weights_only=True).keys() == before.keys()
+    assert checkpoints.existing(trained) == [1, 2]

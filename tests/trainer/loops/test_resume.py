@@ -1,0 +1,168 @@
+"""A run stopped anywhere and taken up again is, event by event and bit by bit, the run that nobody stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.trainer import tiny
+from trainer.journal import events
+from trainer.journal.events import (
+    FILE_NAME,
+    Evaluation,
+    GroupStarted,
+    Metrics,
+    RunStarted,
+    TrajectoryFinished,
+    TrajectoryTokens,
+    Turn,
+)
+from trainer.loops import checkpoints
+from trainer.loops.train import Run
+
+STARPO_S = {
+    "iterations": 3,
+    "rollout": {"group_size": 4},
+    "algorithm": {
+        "estimator": "gae",
+        "filter": "std",
+        "filter_keep": 0.5,
+        "clip_high": 0.28,
+        "reuse": 2,
+        "kl_coef": 0.01,
+        "kl_placement": "loss",
+        "drop_zero_std": False,
+    },
+    "optimizer": {"update_batch": 2, "policy_lr": 1e-3},
+    "evaluation": {"prompts": 2, "every": 1},
+    "checkpoint": {"every": 2},
+    "echo_trap": {"window": 2},
+    "diagnostics": {"gradient_split_every": 2},
+}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "StarPO-S with a critic and Online-2": STARPO_S,
+    "the same with LoRA": STARPO_S | {"lora": {"rank": 2, "alpha": 4}},
+}
+ABOUT_THE_PROCESS = ("run_started", "phase", "notice", "checkpoint", "checkpoint_removed", "run_finished")
+
+
+def history(folder: Path) -> list[dict[str, Any]]:
+    """What the journal tells of the run, without clocks, what was replaced later, and the process's own events."""
+    told: list[tuple[str, int, dict[str, Any]]] = []
+    place: dict[str, tuple[str, int]] = {}
+    for event in events.read(folder / FILE_NAME):
+        if isinstance(event, RunStarted):
+            last = {"train": event.from_iteration, "eval": event.evaluated_iteration}
+            told = [entry for entry in told if entry[1] <= last[entry[0]]]
+        if event.type in ABOUT_THE_PROCESS:
+            continue
+        data = event.model_dump(exclude={"seq", "time"})
+        match event:
+            case GroupStarted():
+                where = event.split, event.iteration
+                place |= dict.fromkeys(event.members, where)
+            case Turn() | TrajectoryFinished() | TrajectoryTokens():
+                where = place[event.trajectory]
+            case Metrics():
+                data.pop("seconds")
+                values = {k: v for k, v in event.values.items() if not k.startswith(("time/", "throughput/"))}
+                data["values"] = values
+                where = "train" if "reward/mean" in values else "eval", event.iteration
+            case Evaluation():
+                where = "eval", event.iteration
+            case _:
+                where = "train", event.iteration
+        told.append((*where, data))
+    return [data for _, _, data in told]
+
+
+class Asked:
+    """Says stop from the n-th question on."""
+
+    def __init__(self, limit: float = float("inf")) -> None:
+        self.limit, self.count = limit, 0
+
+    def __call__(self) -> bool:
+        self.count += 1
+        return self.count > self.limit
+
+
+def play(config, folder, stop=None):
+    return Run(config, folder, folder / "cache", stop or Asked()).train()
+
+
+@pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))
+def whole(request, pocket_folder, tmp_path_factory):
+    """The settings of a run, its folder when nobody stops it, and how often it asked whether it should stop."""
+    config, asked = tiny.config(pocket_folder, **VARIANTS[request.param]), Asked()
+    folder = tmp_path_factory.mktemp("whole")
+    assert play(config, folder, asked).reason == "completed"
+    learnt = [
+        e.values for e in events.read(folder / FILE_NAME) if isinstance(e, Metrics) and "policy/loss" in e.values
+    ]
+    assert len(learnt) == 3, "every iteration learns, or there is nothing to compare"
+    assert all(values["update/steps"] >= 4 for values in learnt)
+    return config, folder, asked.count
+
+
+def same_files(one: Path, other: Path) -> None:
+    """The two runs' final checkpoints hold the same weights, critic, optimisers and memory of the watch."""
+    one_path, other_path = (checkpoints.path_of(folder, checkpoints.existing(folder)[-1]) for folder in (one, other))
+    assert one_path.name == other_path.name
+    for name in sorted(path.name for path in one_path.glob("*.safetensors")):
+        left, right = load_file(one_path / name), load_file(other_path / name)
+        assert left.keys() == right.keys()
+        assert all(torch.equal(left[key], right[key]) for key in left)
+    states = [torch.load(path / "learner.pt", weights_only=True) for path in (one_path, other_path)]
+    same_state(*states)
+    progress = [checkpoints.load_progress(folder, int(one_path.name)) for folder in (one, other)]
+    for state in progress:
+        state.seconds = 0.0
+    assert progress[0] == progress[1]
+
+
+def same_state(one: Any, other: Any) -> None:
+    """Nested dicts and lists of tensors and numbers, equal to the last bit."""
+    assert type(one) is type(other)
+    if isinstance(one, torch.Tensor):
+        assert torch.equal(one, other)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            same_state(one[key], other[key])
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for left, right in zip(one, other, strict=True):
+            same_state(left, right)
+    else:
+        assert one == other
+
+
+@pytest.mark.parametrize("share", [0.08, 0.55, 0.97])
+def test_stopped_at_any_moment_and_resumed_it_is_the_same_run(whole, tmp_path, share) -> None:
+    config, unbroken, questions = whole
+    assert play(config, tmp_path, Asked(share * questions)).reason == "interrupted"
+    assert play(config, tmp_path).reason == "completed"
+    assert history(tmp_path) == history(unbroken)
+    same_files(tmp_path, unbroken)
+
+
+def test_stopped_again_and_again_it_still_is_the_same_run(whole, tmp_path) -> None:
+    config, unbroken, questions = whole
+    for _ in range(20):
+        if play(config, tmp_path, Asked(0.45 * questions)).reason == "completed":
+            break
+    started = [event for event in events.read(tmp_path / FILE_NAME) if isinstance(event, RunStarted)]
+    assert len(started) >= 3
+    assert history(tmp_path) == history(unbroken)
+    same_files(tmp_path, unbroken)
+
+
+def test_the_comparison_notices_another_seed(whole, tmp_path) -> None:
+    config, unbroken, _ = whole
+    play(config.model_copy(update={"seed": 1}), tmp_path)
+    assert history(tmp_path) != history(unbroken)

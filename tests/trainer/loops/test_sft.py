@@ -1,0 +1,185 @@
+"""The SFT baseline: what is shown, that it is learned, that a run can be stopped anywhere, and what it leaves."""
+
+import math
+from itertools import islice
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from tests.trainer import tiny
+from tests.trainer.loops.test_train import events, numbers, run, same_weights, weights
+from trainer.config.run import PolicyConfig, RunConfig
+from trainer.imitation.demonstration_files import NoSolverError
+from trainer.imitation.demonstrations import Demonstration
+from trainer.journal.events import FILE_NAME, Metrics
+from trainer.loops import checkpoints, sft
+from trainer.loops.run_factory import run_class
+from trainer.loops.sft import Imitator, SftRun, demonstrations, fit
+from trainer.metrics.registry import spec_of
+from trainer.policy.load import load
+from trainer.rollout.trajectory import Trajectory, collate
+
+CONTEXT = 2048
+
+
+def settings(folder, **sections):
+    data = {
+        "kind": "sft",
+        "iterations": 5,
+        "sft": {"demonstrations": 6, "held_out": 2, "batch": 4, "learning_rate": 2e-3},
+        "lora": {"rank": 4, "alpha": 2},
+        "evaluation": {"prompts": 2},
+        "rollout": {"max_turns": 3, "max_response_tokens": 12},
+    }
+    return tiny.config(folder, **data | sections)
+
+
+def imitate(config, folder, **extra):
+    assert run_class(config) is SftRun
+    return SftRun(config, folder, folder / "cache", **extra).train()
+
+
+@pytest.fixture(scope="module")
+def whole(pocket_folder, tmp_path_factory):
+    config = settings(pocket_folder)
+    folder = tmp_path_factory.mktemp("sft")
+    return config, folder, imitate(config, folder)
+
+
+def shown(config, chat, number):
+    return list(islice(demonstrations(config, chat, CONTEXT), number))
+
+
+def test_a_run_learns_measures_evaluates_and_ends_with_a_checkpoint(whole):
+    _, folder, end = whole
+    assert (end.reason, end.iteration) == ("completed", 5)
+    learnt = {event.iteration: event.values for event in events(folder, Metrics) if "sft/loss" in event.values}
+    assert list(learnt) == [1, 2, 3, 4, 5]
+    assert learnt[5]["sft/loss"] < learnt[1]["sft/loss"]
+    held_out = {
+        e.iteration: e.values["sft/heldout_loss"] for e in events(folder, Metrics) if "sft/heldout_loss" in e.values
+    }
+    assert list(held_out) == [0, 2, 4, 5], "before, after each pass of two steps, and at the end"
+    assert held_out[5] < held_out[0]
+    assert [event.iteration for event in events(folder) if event.type == "evaluation"] == [0, 5]
+    for event in events(folder, Metrics):
+        for name, value in event.values.items():
+            spec_of(name)
+            assert math.isfinite(value)
+    assert AutoModelForCausalLM.from_pretrained(checkpoints.path_of(folder, 5))
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_a_run_stopped_between_steps_ends_like_one_that_was_not(whole, tmp_path, after):
+    config, unbroken, _ = whole
+    journal = tmp_path / FILE_NAME
+    end = imitate(config, tmp_path, stop=lambda: journal.read_bytes().count(b'"sft/loss"') > after)
+    assert (end.reason, end.iteration) == ("interrupted", after + 1)
+    assert imitate(config, tmp_path).reason == "completed"
+    assert numbers(tmp_path) == numbers(unbroken)
+    same_weights(weights(tmp_path), weights(unbroken))
+
+
+def test_a_run_stopped_while_the_solver_plays_has_lost_nothing(pocket_folder, tmp_path):
+    journal = tmp_path / FILE_NAME
+    end = imitate(settings(pocket_folder), tmp_path, stop=lambda: b'"demonstrations"' in journal.read_bytes())
+    assert (end.reason, end.message) == ("interrupted", "Stopped while preparing; nothing was lost.")
+    assert not checkpoints.existing(tmp_path)
+
+
+def test_all_weights_can_be_trained_as_well(pocket_folder, tmp_path):
+    end = imitate(settings(pocket_folder, lora={"rank": 0}, iterations=1, evaluation={"prompts": 0}), tmp_path)
+    assert end.reason == "completed"
+    assert not (checkpoints.path_of(tmp_path, 1) / checkpoints.ADAPTER).exists()
+
+
+def test_an_imitator_can_be_trained_on_by_starpo(whole, tmp_path):
+    _, folder, _ = whole
+    end = run(tiny.config(folder, iterations=1, evaluation={"prompts": 0}), tmp_path)
+    assert end.reason == "completed"
+    assert checkpoints.load_progress(tmp_path, 1).base == str(checkpoints.path_of(folder, 5))
+
+
+def test_every_demonstration_comes_once_before_any_comes_again(whole, monkeypatch):
+    config, folder, _ = whole
+    seen = []
+    monkeypatch.setattr(sft, "collate", lambda played, pad: seen.append([p.id for p in played]) or collate(played, pad))
+    monkeypatch.setattr(Imitator, "imitate", lambda self, batch, seed: {})
+    again = SftRun(config.model_copy(update={"iterations": 9}), folder / "again", folder / "cache")
+    again.train()
+    steps = [names for names in seen if len(names) in (4, 2)][1:]
+    held_out = set(seen[0])
+    assert [len(names) for names in steps] == [4, 2] * 4 + [4]
+    for epoch in range(4):
+        names = steps[2 * epoch] + steps[2 * epoch + 1]
+        assert len(set(names)) == 6
+        assert not set(names) & held_out
+    assert steps[0] != steps[2]
+
+
+def test_demonstrations_are_plain_solver_play_that_succeeds(chat):
+    played = shown(RunConfig(), chat, 5)
+    assert all(trajectory.success and trajectory.turns for trajectory in played)
+    assert all(turn.format_valid for trajectory in played for turn in trajectory.turns)
+
+
+def test_more_demonstrations_begin_with_the_same_ones(chat):
+    few, many = shown(RunConfig(), chat, 2), shown(RunConfig(), chat, 4)
+    assert [trajectory.ids for trajectory in few] == [trajectory.ids for trajectory in many[:2]]
+    assert len({trajectory.id for trajectory in many}) == 4
+    other = shown(RunConfig(seed=1), chat, 2)
+    assert [trajectory.ids for trajectory in few] != [trajectory.ids for trajectory in other]
+
+
+def test_only_short_and_successful_demonstrations_are_shown_unless_asked_otherwise(chat):
+    (first,) = shown(RunConfig(), chat, 1)
+    distance = first.turns[0].hint.distance
+    demonstration = Demonstration(first, frozenset({0}))
+
+    def fits(success=True, **changes):
+        first.success = success
+        return fit(demonstration, RunConfig.model_validate({"sft": changes}))
+
+    assert fits(depth=distance)
+    assert not fits(depth=distance - 1)
+    assert not fits(success=False)
+    assert fits(success=False, only_successes=False)
+    assert not fit(Demonstration(Trajectory("t", 0, 0), frozenset()), RunConfig())
+
+
+def test_a_mixed_run_shows_its_environments_in_their_shares(chat):
+    run_config = RunConfig.model_validate({"environment": {"name": "Bandit", "others": {"Sokoban": 0.5}}})
+    boards = [trajectory.turns[0].board.kind for trajectory in shown(run_config, chat, 30)]
+    assert 6 <= boards.count("arms") <= 24
+    assert set(boards) == {"arms", "grid"}
+
+
+def test_an_environment_with_nothing_to_show_is_named(chat):
+    with pytest.raises(NoSolverError, match="Sokoban gives too few demonstrations: 0 of 101 starts"):
+        shown(RunConfig.model_validate({"sft": {"depth": 1}, "environment": {"settings": {"min_length": 4}}}), chat, 1)
+
+
+def test_the_loss_is_that_of_the_responses_whatever_the_size_of_a_piece(pocket_folder, chat):
+    """By hand: the mean over response tokens of −log p, from whole logits."""
+    policy = load(pocket_folder, PolicyConfig())
+    batch = collate(shown(RunConfig(), chat, 3), policy.pad_id)
+    with torch.no_grad():
+        logprobs = torch.log_softmax(policy.model(input_ids=batch.ids).logits[:, :-1].float(), -1)
+    own = logprobs.gather(-1, batch.ids[:, 1:, None])[..., 0]
+    chosen = batch.mask[:, 1:]
+    expected = -float(own[chosen].mean())
+    right = (logprobs.argmax(-1) == batch.ids[:, 1:])[chosen].float().mean()
+    for tokens in (64, 100_000):
+        learner = Imitator(settings(pocket_folder, optimizer={"micro_batch_tokens": tokens}, lora={"rank": 0}), policy)
+        measured = learner.measure(batch)
+        assert measured["sft/heldout_loss"] == pytest.approx(expected, rel=1e-4)
+        assert measured["sft/heldout_accuracy"] == pytest.approx(float(right))
+    assert learner.imitate(batch, seed=0)["sft/loss"] == pytest.approx(expected, rel=1e-4)
+    assert learner.measure(batch)["sft/heldout_loss"] < expected
+
+
+def test_the_baselines_own_learning_rate_is_used_and_no_critic_is_made(pocket_folder, policy):
+    learner = Imitator(settings(pocket_folder, algorithm={"estimator": "gae"}), policy)
+    assert learner.critic is None
+    assert [group["lr"] for group in learner.policy_optimizer.param_groups] == [2e-3]

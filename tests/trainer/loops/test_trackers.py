@@ -1,0 +1,224 @@
+"""Other places for metrics: each real library, offline, read back; what goes wrong there never stops a run."""
+
+import json
+import struct
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.trainer import tiny
+from trainer.cli import main
+from trainer.journal import events as journal
+from trainer.journal.events import FILE_NAME, Journal, Metrics, Notice, RunFinished, RunStarted
+from trainer.loops import trackers
+from trainer.loops.train import Run
+
+
+@pytest.fixture(autouse=True)
+def _offline(tmp_path, monkeypatch):
+    """Nothing leaves this machine, nothing is written outside the test's folder."""
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "wandb-config"))
+    monkeypatch.setenv("WANDB_CACHE_DIR", str(tmp_path / "wandb-cache"))
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))  # read once, when it is first imported
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def started(from_iteration=0, attempt=1):
+    return RunStarted(
+        attempt=attempt,
+        from_iteration=from_iteration,
+        iterations=3,
+        title="Sokoban · StarPO-S",
+        config={"seed": 7, "algorithm": {"filter": "std", "dual_clip": None}, "tags": ["a"]},
+        device="CPU",
+        parameters=1,
+        versions={},
+    )
+
+
+def metrics(iteration, **values):
+    return Metrics(iteration=iteration, tokens=1, seconds=1.0, values=values or {"reward/mean": iteration / 2})
+
+
+def finished(reason="completed", iteration=3):
+    return RunFinished(reason=reason, iteration=iteration, message="Done.", summary={"success_after": 0.75})
+
+
+def two_attempts(name, folder):
+    """A run that is interrupted after two iterations, goes on from the first, and ends."""
+    for events in (
+        [started(), metrics(1), metrics(2), finished("interrupted", 2)],
+        [started(1, 2), metrics(2), metrics(3, **{"reward/mean": 1.5, "eval/Sokoban/pass@2": 0.25}), finished()],
+    ):
+        book = Journal(folder)
+        trackers.attach(book, [name], folder)
+        for event in events:
+            book.write(event)
+        book.close()
+    assert not [event for event in journal.read(folder / FILE_NAME) if isinstance(event, Notice)]
+
+
+def test_tensorboard_files_hold_every_iteration_once_and_the_summary(tmp_path):
+    two_attempts("tensorboard", tmp_path)
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    read = EventAccumulator(str(tmp_path / "tensorboard"))
+    read.Reload()
+    assert [(point.step, point.value) for point in read.Scalars("reward/mean")] == [(1, 0.5), (2, 1.0), (3, 1.5)]
+    assert [point.value for point in read.Scalars("eval/Sokoban/pass@2")] == [0.25]
+    assert read.Scalars("summary/success_after")[-1].value == 0.75
+    (config,) = read.Tensors("config/text_summary")
+    assert b'"filter": "std"' in config.tensor_proto.string_val[0]
+
+
+def wandb_records(file):
+    """The records of a .wandb file: a LevelDB log of protobufs, behind a header of seven bytes."""
+    from wandb.proto import wandb_internal_pb2
+
+    data, at, whole = file.read_bytes(), 7, b""
+    while at + 7 <= len(data):
+        left = 32_768 - at % 32_768
+        if left < 7:
+            at += left
+            continue
+        size, kind = struct.unpack("<HB", data[at + 4 : at + 7])
+        whole += data[at + 7 : at + 7 + size]
+        at += 7 + size
+        if kind in (1, 4):  # whole, or the last part
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(whole)
+            whole = b""
+            yield record
+
+
+def items(found):
+    return {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in found}
+
+
+def test_wandb_writes_one_run_across_attempts(tmp_path):
+    two_attempts("wandb", tmp_path)
+    files = sorted((tmp_path / "wandb").glob("offline-run-*/*.wandb"), key=lambda file: file.stat().st_mtime_ns)
+    assert len({file.name for file in files}) == 1
+    records = [record for file in files for record in wandb_records(file)]
+    rows = [items(r.history.item) for r in records if r.WhichOneof("record_type") == "history"]
+    assert [(row["iteration"], row["reward/mean"]) for row in rows] == [(1, 0.5), (2, 1.0), (2, 1.0), (3, 1.5)]
+    runs = [record.run for record in records if record.WhichOneof("record_type") == "run"]
+    assert {run.run_id for run in runs} == {json.loads((tmp_path / trackers.RECORD).read_text())["wandb"]}
+    assert items(runs[0].config.update)["algorithm"] == {"filter": "std", "dual_clip": None}
+    summaries = [items(r.summary.update) for r in records if r.WhichOneof("record_type") == "summary"]
+    assert any(summary.get("success_after") == 0.75 for summary in summaries)
+
+
+def test_mlflow_writes_files_without_a_server_and_goes_on_with_its_run(tmp_path):
+    two_attempts("mlflow", tmp_path)
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=(tmp_path / "mlruns").absolute().as_uri())
+    experiment = client.get_experiment_by_name("echoscope")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.info.status == "FINISHED"
+    assert run.data.params["algorithm.filter"] == "std"
+    assert run.data.params["seed"] == "7"
+    history = client.get_metric_history(run.info.run_id, "reward/mean")
+    assert [(point.step, point.value) for point in history] == [(1, 0.5), (2, 1.0), (2, 1.0), (3, 1.5)]
+    assert run.data.metrics["eval/Sokoban/pass_at_2"] == 0.25
+    assert run.data.metrics["summary/success_after"] == 0.75
+
+
+def test_trackio_keeps_one_run_across_attempts(tmp_path, monkeypatch):
+    project = f"test-{uuid.uuid4().hex}"
+    monkeypatch.setenv("TRACKIO_PROJECT", project)
+    two_attempts("trackio", tmp_path)
+    import trackio
+    from trackio.sqlite_storage import SQLiteStorage
+
+    (run,) = trackio.Api().runs(project)
+    assert run.config["algorithm"]["filter"] == "std"
+    rows = [row for row in SQLiteStorage.get_logs(project, run.name) if "reward/mean" in row]
+    assert [(row["step"], row["reward/mean"]) for row in rows] == [(1, 0.5), (2, 1.0), (2, 1.0), (3, 1.5)]
+
+
+def test_a_real_run_sends_what_its_journal_says(pocket_folder, tmp_path):
+    config = tiny.config(pocket_folder, iterations=2, sinks=["tensorboard"])
+    Run(config, tmp_path, tmp_path / "cache").train()
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    read = EventAccumulator(str(tmp_path / "tensorboard"))
+    read.Reload()
+    told = [event for event in journal.read(tmp_path / FILE_NAME) if isinstance(event, Metrics)]
+    names = {name for event in told for name in event.values}
+    assert names <= set(read.Tags()["scalars"])
+    for event in told:
+        for name, value in event.values.items():
+            points = {point.step: point.value for point in read.Scalars(name)}
+            assert points[event.iteration] == pytest.approx(value, rel=1e-6)
+
+
+def test_a_library_that_is_not_installed_is_named_with_what_to_do(pocket_folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("signal.signal", lambda number, handler: None)
+    monkeypatch.setattr(trackers, "find_spec", lambda module: None)
+    arguments = ["train", "--preset", "sokoban-pocket", "--out", str(tmp_path), "--set", "sinks=[mlflow]"]
+    assert main.main(arguments) == 2
+    assert "mlflow was asked for, but its library is not installed" in capsys.readouterr().err
+    end = list(journal.read(tmp_path / FILE_NAME))[-1]
+    assert (end.type, end.reason) == ("run_finished", "error")
+    assert "pip install mlflow-skinny" in end.message
+
+
+class Broken(trackers.Sink):
+    """Takes the first metrics and nothing more."""
+
+    taken: list[int] = []
+
+    def __init__(self, place):
+        self.id = "broken"
+
+    def metrics(self, iteration, values):
+        Broken.taken.append(iteration)
+        if iteration > 1:
+            raise ConnectionError("no route to host\nand more")
+
+    def finish(self, end):
+        raise ConnectionError("no route to host")
+
+
+def test_a_sink_that_fails_is_told_once_and_left_alone_after_three_times(pocket_folder, tmp_path, monkeypatch):
+    Broken.taken = []
+    monkeypatch.setitem(trackers.KINDS, "trackio", (Broken, "trackio", "trackio"))
+    config = tiny.config(pocket_folder, iterations=6, sinks=["trackio", "tensorboard"], evaluation={"prompts": 0})
+    assert Run(config, tmp_path, tmp_path / "cache").train().reason == "completed"
+    notices = [event.message for event in journal.read(tmp_path / FILE_NAME) if isinstance(event, Notice)]
+    assert notices == [
+        "trackio did not take what it was sent: no route to host. The run goes on, and the journal has everything. "
+        "After 3 failures in a row nothing more is sent there."
+    ]
+    assert Broken.taken == [1, 2, 3, 4]
+
+
+def test_a_sink_that_cannot_even_be_opened_does_not_stop_a_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://nowhere")
+    book = Journal(tmp_path)
+    trackers.attach(book, ["mlflow"], tmp_path)
+    book.write(started())
+    book.write(metrics(1), finished())
+    told = list(journal.read(tmp_path / FILE_NAME))
+    assert [event.type for event in told] == ["run_started", "notice", "metrics", "run_finished"]
+    assert told[1].message.startswith("mlflow did not take what it was sent")
+
+
+def test_settings_name_only_sinks_there_are(tmp_path):
+    with pytest.raises(ValueError, match="sinks"):
+        tiny.config(Path("x"), sinks=["printer"])
+
+
+def test_nothing_is_imported_that_was_not_asked_for():
+    code = "import sys, trainer.loops.train; print({'wandb', 'mlflow', 'trackio', 'tensorboard'} & set(sys.modules))"
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,413 @@
+"""Whole runs of seconds: the journal they leave, stopping and going on, and that the same settings do the same."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+import envs
+from envs.sokoban.sokoban_env import Sokoban
+from tests.trainer import tiny
+from trainer.config.run import PolicyConfig
+from trainer.engines.base import DivergedError
+from trainer.journal import events as journal
+from trainer.journal.events import FILE_NAME, Metrics, RunFinished, RunStarted, Turn
+from trainer.loops import checkpoints
+from trainer.loops.train import Run
+from trainer.metrics.registry import spec_of
+from trainer.policy.load import ModelError, load
+
+ROOT = Path(__file__).parents[3]
+CLOCKS = ("time/", "throughput/")
+
+
+def run(config, folder, **extra):
+    return Run(config, folder, folder / "cache", **extra).train()
+
+
+def events(folder, kind=None):
+    found = list(journal.read(folder / FILE_NAME))
+    return [event for event in found if kind is None or isinstance(event, kind)]
+
+
+def weights(folder):
+    """The final checkpoint's weights."""
+    return load_file(checkpoints.path_of(folder, checkpoints.existing(folder)[-1]) / "model.safetensors")
+
+
+def numbers(folder):
+    """The last metrics of every iteration and kind, without clocks."""
+    found = {}
+    for event in events(folder, Metrics):
+        values = {name: value for name, value in event.values.items() if not name.startswith(CLOCKS)}
+        found[event.iteration, any(name.startswith("eval/") for name in values)] = (event.tokens, values)
+    return found
+
+
+def dialogues(folder):
+    """What was said, by trajectory: the last time it was played."""
+    return {(turn.trajectory, turn.turn): (turn.state, turn.response, turn.logprob) for turn in events(folder, Turn)}
+
+
+def same_weights(one, other):
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def in_a_process(config, folder, *extra, **popen):
+    """`python -m trainer train` as a child, as the site starts it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "given.yaml"
+    file.write_text(yaml.safe_dump(config.model_dump(mode="json")))
+    command = [sys.executable, "-m", "trainer", "train", "--config", str(file), "--out", str(folder), *extra]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **popen
+    )
+
+
+def turns_told(folder, iteration):
+    """Number of the iteration's training turns that are in the journal by now."""
+    path = folder / FILE_NAME
+    return path.read_bytes().count(b'"type":"turn","trajectory":"%05d-' % iteration) if path.exists() else 0
+
+
+def wait_for_a_turn(process, folder, iteration):
+    while not turns_told(folder, iteration):
+        if process.poll() is not None:
+            pytest.fail("the run ended first: " + "".join(process.communicate()))
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def finished(pocket_folder, tmp_path_factory):
+    """A run of three iterations with exams before, in the middle and after, and its folder."""
+    folder = tmp_path_factory.mktemp("run")
+    config = tiny.config(
+        pocket_folder,
+        iterations=3,
+        algorithm={"estimator": "gae", "kl_coef": 0.01, "filter": "std", "filter_keep": 0.5},
+        evaluation={"every": 2},
+    )
+    return config, folder, run(config, folder)
+
+
+def test_a_journal_tells_the_run_in_order(finished):
+    _, folder, end = finished
+    told = events(folder)
+    assert [event.seq for event in told] == list(range(1, len(told) + 1))
+    assert [event.time for event in told] == sorted(event.time for event in told)
+    milestones = [
+        (event.type, getattr(event, "iteration", None))
+        for event in told
+        if event.type in ("run_started", "groups_scored", "metrics", "evaluation", "checkpoint", "run_finished")
+    ]
+    exam = [[("evaluation", n), ("metrics", n)] for n in (0, 2, 3)]
+    learn = [[("groups_scored", n), ("metrics", n)] for n in (1, 2, 3)]
+    saved = [[("checkpoint", n)] for n in (1, 2, 3)]
+    expected = [("run_started", None), *exam[0], *learn[0], *saved[0], *learn[1], *exam[1], *saved[1]]
+    assert milestones == [*expected, *learn[2], *exam[2], *saved[2], ("run_finished", 3)]
+    assert told[-1] == end
+    assert {event.type for event in told} == {
+        "run_started",
+        "phase",
+        "group_started",
+        "turn",
+        "trajectory_finished",
+        "trajectory_tokens",
+        "groups_scored",
+        "metrics",
+        "evaluation",
+        "checkpoint",
+        "checkpoint_removed",
+        "run_finished",
+    }
+
+
+def test_every_trajectory_is_announced_played_and_closed_once(finished):
+    config, folder, _ = finished
+    open_, turns, closed = {}, {}, []
+    for event in events(folder):
+        match event.type:
+            case "group_started":
+                for member in event.members:
+                    assert member not in open_
+                    open_[member], turns[member] = event, 0
+            case "turn":
+                assert event.turn == turns[event.trajectory]
+                turns[event.trajectory] += 1
+                assert event.reward == pytest.approx(sum(event.terms.values()))
+            case "trajectory_finished":
+                assert event.turns == turns[event.trajectory]
+                closed.append(event.trajectory)
+    assert sorted(closed) == sorted(open_)
+    assert len(closed) == 3 * config.rollout.trajectories + 3 * config.evaluation.prompts
+
+
+def test_metrics_have_known_names_and_finite_values(finished):
+    _, folder, _ = finished
+    for event in events(folder, Metrics):
+        for name, value in event.values.items():
+            assert spec_of(name) is not None
+            assert math.isfinite(value)
+    learnt = [event.values for event in events(folder, Metrics) if "reward/mean" in event.values]
+    for name in (
+        "reward/in_group_std",
+        "success/rate",
+        "format/valid_rate",
+        "entropy/mean",
+        "policy/loss",
+        "policy/grad_norm",
+        "policy/kl_to_initial",
+        "value/loss",
+        "length/response",
+        "turns/mean",
+        "filter/kept_share",
+        "mismatch/k3",
+        "reasoning/mutual_information",
+        "throughput/tokens_per_second",
+        "time/rollout",
+        "time/update",
+    ):
+        assert all(name in values for values in learnt), name
+    assert all(values["mismatch/k3"] < 1e-6 for values in learnt)
+    assert [event.tokens for event in events(folder, Metrics)] == sorted(e.tokens for e in events(folder, Metrics))
+
+
+def test_phases_name_the_iteration_they_belong_to(finished):
+    _, folder, _ = finished
+    phases = [(event.phase, event.iteration) for event in events(folder) if event.type == "phase"]
+    for iteration in (1, 2, 3):
+        assert ("rollout", iteration) in phases
+        assert ("update", iteration) in phases
+    assert phases[0] == ("load", 0)
+
+
+def test_old_checkpoints_go_and_the_last_one_loads_as_an_ordinary_model(finished):
+    _, folder, _ = finished
+    assert checkpoints.existing(folder) == [2, 3]
+    policy = load(checkpoints.path_of(folder, 3), PolicyConfig())
+    assert policy.tokenizer.chat_template
+    removed = [event.iteration for event in events(folder) if event.type == "checkpoint_removed"]
+    assert removed == [1]
+
+
+def test_the_exam_is_the_same_each_time(finished):
+    _, folder, _ = finished
+    seeds, states = {}, {}
+    for event in events(folder):
+        if event.type == "group_started" and event.split == "eval":
+            seeds.setdefault(event.iteration, []).append(event.seed)
+            states.setdefault(event.iteration, []).append(event.board)
+    assert list(seeds) == [0, 2, 3]
+    assert seeds[0] == seeds[2] == seeds[3]
+    assert states[0] == states[2] == states[3]
+    train = [e.seed for e in events(folder) if e.type == "group_started" and e.split == "train"]
+    assert len(set(train)) == len(train)
+
+
+def test_a_finished_run_taken_up_again_does_nothing_more(finished, tmp_path):
+    config, folder, _ = finished
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    end = run(config, copy)
+    assert end.reason == "completed"
+    started = events(copy, RunStarted)
+    assert [(event.attempt, event.from_iteration, event.evaluated_iteration) for event in started] == [
+        (1, 0, -1),
+        (2, 3, 3),
+    ]
+    same_weights(weights(copy), weights(folder))
+
+
+def test_the_same_settings_say_and_learn_the_same_in_different_processes(llama_folder, tmp_path):
+    config = tiny.config(llama_folder, evaluation={"prompts": 2})
+    child = in_a_process(config, tmp_path / "there")
+    run(config, tmp_path / "here")
+    out, error = child.communicate(timeout=300)
+    assert child.returncode == 0, out + error
+    assert dialogues(tmp_path / "there") == dialogues(tmp_path / "here")
+    assert numbers(tmp_path / "there") == numbers(tmp_path / "here")
+    same_weights(weights(tmp_path / "there"), weights(tmp_path / "here"))
+
+
+def test_another_seed_plays_something_else(pocket_folder, tmp_path):
+    config = tiny.config(pocket_folder, iterations=1, evaluation={"prompts": 0})
+    run(config, tmp_path / "a")
+    run(config.model_copy(update={"seed": 1}), tmp_path / "b")
+    assert dialogues(tmp_path / "a").keys() == dialogues(tmp_path / "b").keys()
+    assert dialogues(tmp_path / "a") != dialogues(tmp_path / "b")
+
+
+@pytest.fixture(scope="module")
+def whole(llama_folder, tmp_path_factory):
+    """The settings of a run that others interrupt, and its folder when nobody does."""
+    config = tiny.config(
+        llama_folder,
+        iterations=3,
+        rollout={"group_size": 6, "max_turns": 3},
+        algorithm={"estimator": "gae", "kl_coef": 0.01},
+        evaluation={"every": 1, "prompts": 3},
+        checkpoint={"every": 2},
+    )
+    folder = tmp_path_factory.mktemp("whole")
+    run(config, folder)
+    return config, folder
+
+
+@pytest.mark.parametrize("when", [(1, 1), (2, 4), (3, 0)], ids=str)
+def test_a_run_stopped_anywhere_ends_like_one_that_was_not(whole, tmp_path, when):
+    (config, unbroken), (iteration, turns) = whole, when
+    end = run(config, tmp_path / "halves", stop=lambda: turns_told(tmp_path / "halves", iteration) > turns)
+    assert (end.reason, end.iteration) == ("interrupted", iteration - 1)
+    assert checkpoints.existing(tmp_path / "halves")[-1] == iteration - 1
+    again = run(config, tmp_path / "halves")
+    assert again.reason == "completed"
+    assert numbers(tmp_path / "halves") == numbers(unbroken)
+    same_weights(weights(tmp_path / "halves"), weights(unbroken))
+    halves, unbroken_end = (checkpoints.load_progress(f, 3) for f in (tmp_path / "halves", unbroken))
+    assert halves.echo_trap == unbroken_end.echo_trap
+    assert again.summary["success_before"] == events(unbroken, RunFinished)[0].summary["success_before"]
+
+
+def test_sigterm_in_a_rollout_checkpoints_and_a_new_process_goes_on_as_if_nothing_had_happened(whole, tmp_path):
+    config, unbroken = whole
+    halves = tmp_path / "halves"
+    child = in_a_process(config, halves)
+    wait_for_a_turn(child, halves, 2)
+    child.send_signal(signal.SIGTERM)
+    out, error = child.communicate(timeout=300)
+    assert child.returncode == 75, out + error
+    assert error == ""
+    told = events(halves)
+    assert told[-1].type == "run_finished"
+    assert (told[-1].reason, told[-1].iteration) == ("interrupted", 1)
+    assert told[-1].message == "Stopped after iteration 1; resume continues at 2."
+    assert run(config, halves).reason == "completed"
+    assert numbers(halves) == numbers(unbroken)
+    same_weights(weights(halves), weights(unbroken))
+
+
+def test_a_killed_run_with_a_half_written_line_goes_on_from_its_checkpoint(whole, tmp_path):
+    config, unbroken = whole
+    folder = tmp_path / "killed"
+    child = in_a_process(config, folder)
+    wait_for_a_turn(child, folder, 3)
+    child.kill()
+    child.communicate(timeout=300)
+    left = sum(1 for _ in journal.read(folder / FILE_NAME))
+    with (folder / FILE_NAME).open("ab") as file:
+        file.write(b'{"type":"turn","seq":' + str(left + 1).encode() + b',"trajectory":"000')
+    (folder / checkpoints.FOLDER / ".000003.partial").mkdir()
+    end = run(config, folder)
+    assert end.reason == "completed"
+    told = events(folder)
+    assert [event.seq for event in told] == list(range(1, len(told) + 1))
+    second = events(folder, RunStarted)[1]
+    assert second.seq > left
+    assert (second.attempt, second.from_iteration) == (2, 2)
+    assert numbers(folder) == numbers(unbroken)
+    same_weights(weights(folder), weights(unbroken))
+    assert not list((folder / checkpoints.FOLDER).glob(".*"))
+
+
+def test_changed_settings_are_noticed_when_a_run_goes_on(pocket_folder, tmp_path):
+    config = tiny.config(pocket_folder, iterations=1, evaluation={"prompts": 0})
+    run(config, tmp_path)
+    run(config.model_copy(update={"iterations": 2}), tmp_path)
+    notices = [event.message for event in events(tmp_path) if event.type == "notice"]
+    assert notices == ["The settings were changed since the last attempt."]
+    assert checkpoints.existing(tmp_path) == [1, 2]
+
+
+@pytest.mark.parametrize("model", ["pocket", "llama"])
+@pytest.mark.parametrize("world", ["Sokoban", "FrozenLake", "Bandit"])
+def test_random_weights_of_any_architecture_play_any_world_and_take_their_penalties(
+    pocket_folder, llama_folder, tmp_path, model, world
+):
+    folder = {"pocket": pocket_folder, "llama": llama_folder}[model]
+    end = run(tiny.config(folder, iterations=1, environment={"name": world}), tmp_path)
+    assert end.reason == "completed"
+    turns = events(tmp_path, Turn)
+    assert turns
+    assert all(turn.terms["format"] == -0.1 and turn.problem for turn in turns if not turn.format_valid)
+    assert any(not turn.format_valid for turn in turns)
+    start = load(folder, PolicyConfig()).model.state_dict()
+    learnt = load(checkpoints.path_of(tmp_path, 1), PolicyConfig()).model.state_dict()
+    skipped = any(event.values.get("update/skipped") for event in events(tmp_path, Metrics))
+    assert skipped or any(not torch.equal(start[name], learnt[name]) for name in start)
+
+
+def test_without_a_thought_in_the_prompt_a_run_works_as_well(pocket_folder, tmp_path):
+    end = run(tiny.config(pocket_folder, iterations=1, rollout={"think": False}), tmp_path)
+    assert end.reason == "completed"
+    assert not any("<think>" in event.prompt for event in events(tmp_path) if event.type == "group_started")
+
+
+class Broken(Sokoban):
+    """Breaks on every seventh step of the process."""
+
+    steps = 0
+
+    def step(self, action):
+        Broken.steps += 1
+        if Broken.steps % 7 == 0:
+            raise OSError("the disk of the world is gone")
+        return super().step(action)
+
+
+def test_a_world_that_keeps_failing_does_not_end_the_run(pocket_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(envs, "make", lambda name, settings: Broken())
+    monkeypatch.setattr("trainer.rollout.episode.parse_response", always_left)
+    end = run(tiny.config(pocket_folder, iterations=1), tmp_path)
+    assert end.reason == "completed"
+    closings = [event for event in events(tmp_path) if event.type == "trajectory_finished"]
+    errors = [event.error for event in closings if event.error]
+    assert set(errors) == {"the environment failed: OSError: the disk of the world is gone"}
+    assert all(event.end == "truncated" for event in closings if event.error)
+
+
+def always_left(response, *, think, max_actions):
+    from trainer.policy.chat_format import parse_response
+
+    return parse_response(tiny.answer("Left", "Left"), think=True, max_actions=max_actions)
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_journal_with_the_reason(tmp_path):
+    with pytest.raises(ModelError):
+        run(tiny.config("/no/such/folder"), tmp_path)
+    end = events(tmp_path)[-1]
+    assert (end.type, end.reason) == ("run_finished", "error")
+    assert end.message.startswith("policy.model: there is no folder '/no/such/folder'")
+
+
+def test_diverged_weights_end_the_run_with_advice(pocket_folder, tmp_path):
+    config = tiny.config(pocket_folder, evaluation={"prompts": 0})
+    taken = Run(config, tmp_path, tmp_path / "cache")
+    iterate = taken._iterate
+
+    def spoil(iteration):
+        result = iterate(iteration)
+        with torch.no_grad():
+            next(taken.learner.policy.model.parameters()).fill_(float("nan"))
+        return result
+
+    taken._iterate = spoil
+    with pytest.raises(DivergedError):
+        taken.train()
+    assert "smaller optimizer.policy_lr" in events(tmp_path)[-1].message
+
+
+def test_a_journal_is_plain_json_lines(finished):
+    _, folder, _ = finished
+    for line in (folder / FILE_NAME).read_bytes().splitlines():
+        json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))

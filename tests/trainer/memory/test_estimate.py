@@ -1,0 +1,384 @@
+"""The memory budget against reality: weights, moments and caches to the byte, activations as autograd saves them."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
+
+import envs
+from tests.trainer import tiny
+from tests.trainer.learner.test_learner import batch_of, learner_for
+from trainer.config.files import load_preset, preset_names
+from trainer.config.run import POCKET, LoraConfig, PolicyConfig, RunConfig
+from trainer.engines.base import SamplingParams
+from trainer.engines.transformers import transformers_sampler as sampling
+from trainer.engines.transformers.kv_cache import RowStore
+from trainer.engines.transformers.transformers_sampler import TransformersSampler
+from trainer.learner import micro_batches
+from trainer.learner.learner import Learner
+from trainer.memory import activations, estimate
+from trainer.memory.activations import Passing
+from trainer.policy import gradient_checkpointing, lora_adapters, shapes, token_logprobs
+from trainer.policy.chat_format import opening_message
+from trainer.policy.load import Critic, load
+from trainer.policy.packing import attention
+from trainer.policy.packing.layout import Packed
+from trainer.policy.packing.shared_prefix import Beginning
+from trainer.policy.shapes import ModelShape
+
+SIZES = {
+    "vocab_size": 500,
+    "hidden_size": 48,
+    "intermediate_size": 80,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "attn_implementation": "sdpa",
+}
+KINDS = {
+    "qwen2": Qwen2Config(**SIZES, tie_word_embeddings=True),
+    "qwen3": Qwen3Config(**SIZES, head_dim=24, tie_word_embeddings=False),
+    "llama": LlamaConfig(**SIZES, tie_word_embeddings=False),
+    "llama with biases": LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
+}
+PAPER = [name for name in preset_names() if name.endswith("-paper")]
+
+
+def built(kind, device="cpu", dtype=torch.float32):
+    with torch.device(device):
+        return AutoModelForCausalLM.from_config(KINDS[kind]).to(dtype)
+
+
+def size_of(tensors):
+    return sum(tensor.nbytes for tensor in tensors)
+
+
+def part(config, shape, start, gpu=False):
+    return sum(one.size for one in estimate.budget(config, shape, gpu=gpu).parts if one.name.startswith(start))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_weight_of_a_model_is_foreseen(kind):
+    shape = shapes.read(KINDS[kind].to_dict())
+    real = sorted(tuple(weight.shape) for weight in built(kind, "meta").parameters())
+    assert sorted(shape.tensors()) == real
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama"])
+@pytest.mark.parametrize("targets", [["all-linear"], ["q_proj", "down_proj"]])
+def test_every_adapter_is_foreseen(kind, targets):
+    model, shape = built(kind), shapes.read(KINDS[kind].to_dict())
+    lora_adapters.attach(model, LoraConfig(rank=4, targets=targets), 0)
+    assert sorted(shape.adapters(4, targets)) == sorted(tuple(weight.shape) for weight in lora_adapters.trainable(model))
+
+
+def test_the_half_billion_model_is_known_and_counted_right():
+    config = Qwen2Config(
+        vocab_size=151_936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
+        num_key_value_heads=2, max_position_embeddings=32_768, tie_word_embeddings=True,
+    )  # fmt: skip
+    known = shapes.shape_of("Qwen/Qwen2.5-0.5B-Instruct")
+    assert known == shapes.read(config.to_dict())
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    assert known.parameters == sum(weight.numel() for weight in model.parameters()) == 494_032_768
+    assert shapes.KNOWN["Qwen2.5-7B"].parameters == 7_615_616_512
+
+
+def test_shapes_are_found_by_name_in_folders_and_in_runs(pocket_folder, tmp_path):
+    assert shapes.shape_of(POCKET).hidden == 128
+    real = load(pocket_folder, PolicyConfig())
+    assert shapes.shape_of(str(pocket_folder)).parameters == real.parameters
+    saved = tmp_path / "checkpoints" / "000002"
+    saved.mkdir(parents=True)
+    (saved / "config.json").write_text((pocket_folder / "config.json").read_text())
+    assert shapes.shape_of(str(tmp_path)) == shapes.shape_of(str(pocket_folder))
+    assert shapes.shape_of("someone/Else-13B") is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"hidden_size": 8}', '{"hidden_size": null, "num_attention_heads": 0}'])
+def test_a_folder_that_tells_too_little_has_no_shape(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+    assert shapes.shape_of(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "\0", "", "~/none", "/proc/1/root/none"])
+def test_names_that_no_folder_can_have_have_no_shape(name):
+    assert shapes.shape_of(name) is None
+
+
+WHATEVER = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*SIZES, "head_dim", "model_type", "text_config", "mlp_bias"]), WHATEVER))
+def test_any_config_json_gives_a_shape_that_can_be_reckoned_with_or_none(changes):
+    found = shapes.read(KINDS["qwen2"].to_dict() | changes)
+    assert found is None or found.parameters > 0
+
+
+@pytest.mark.parametrize("name", ["adamw", "adafactor", "sgd", "muon"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_gradients_and_moments_are_foreseen_to_the_byte(pocket_folder, name, dtype, monkeypatch):
+    sections = {"policy": {"dtype": dtype}, "algorithm": {"estimator": "gae"}, "optimizer": {"name": name}}
+    config, policy = tiny.config(pocket_folder, **sections), load(pocket_folder, PolicyConfig(dtype=dtype))
+    learner, shape = Learner(config, policy), shapes.shape_of(str(pocket_folder))
+    sides = {
+        "policy": (learner.policy_weights, learner.policy_optimizer, policy.model),
+        "critic": (learner.critic_weights, learner.critic_optimizer, learner.critic),
+    }
+    gradients = {}
+
+    def watched(who):
+        optimizer = sides[who][1]
+        step = optimizer.step
+
+        def stepping(*arguments, **named):
+            gradients[who] = size_of(weight.grad for weight in sides[who][0].parameters)
+            return step(*arguments, **named)
+
+        monkeypatch.setattr(optimizer, "step", stepping)
+
+    watched("policy")
+    watched("critic")
+    learner.update(batch_of(learner, [1, 0, 0, 0, 0, 1]), 1)
+    for who, (weights, optimizer, module) in sides.items():
+        parts = getattr(optimizer, "parts", (optimizer,))
+        states = [state for one in parts for state in one.state.values()]
+        moments = [value for state in states for key, value in state.items() if key != "step"]
+        assert part(config, shape, f"gradients of the {who}") == gradients[who]
+        assert part(config, shape, f"optimiser's state of the {who}") == size_of(moments)
+        assert part(config, shape, f"float32 copy of the {who}'s") == size_of(weights.state() or [])
+        assert part(config, shape, f"weights of the {who}") == size_of(module.parameters())
+
+
+def test_a_shared_critic_costs_its_adapters_and_head(pocket_folder):
+    learner = learner_for(pocket_folder, lora={"rank": 4}, algorithm={"estimator": "gae"})
+    shape = shapes.shape_of(str(pocket_folder))
+    assert part(learner.config, shape, "adapters of the critic") == size_of(lora_adapters.trainable(learner.critic))
+    assert part(learner.config, shape, "adapters of the policy") == size_of(lora_adapters.trainable(learner.policy.model))
+    assert part(learner.config, shape, "weights of the policy") == size_of(
+        weight for weight in learner.policy.model.parameters() if not weight.requires_grad
+    )
+
+
+def test_a_critic_of_an_untied_model_has_no_output_layer():
+    model = built("llama")
+    shape = shapes.read(KINDS["llama"].to_dict())
+    config = RunConfig.model_validate({"algorithm": {"estimator": "gae"}})
+    assert part(config, shape, "weights of the critic") == size_of(Critic(model).parameters())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_cache_of_a_rollout_is_foreseen_to_the_byte(pocket_folder, dtype):
+    policy = load(pocket_folder, PolicyConfig(dtype=dtype))
+    sampler = TransformersSampler(policy.model, policy.tokenizer.eos_token_id, policy.pad_id)
+    session = sampler.session([1, 2, 3], SamplingParams(max_tokens=5))
+    list(session.generate({row: [5, 6, 7 + row] for row in range(3)}))
+    buffers = [buffer for layer in session.store.layers for buffer in (layer.keys, layer.values)]
+    shape = shapes.shape_of(str(pocket_folder))
+    assert estimate.cache_bytes(shape, 3, session.store.capacity, policy.model.dtype.itemsize) == size_of(buffers)
+
+
+def test_room_for_rows_grows_as_the_sampler_lets_it_grow():
+    shape = shapes.KNOWN["Qwen2.5-0.5B"]
+    config = RunConfig.model_validate({"rollout": {"max_turns": 7, "max_response_tokens": 321}})
+    store = RowStore(1, 1)
+    for length in estimate.dialogue_lengths(config, shape):
+        store.reserve(length)
+    assert estimate.reserved_tokens(config, shape) == store.capacity
+
+
+def saved_by(model, tokens, rows=3, packed=None):
+    """Bytes of all that autograd keeps of a forward pass, the weights and what is of no layer's own left out."""
+    weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+    kept = {}
+
+    def keep(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = (storage.nbytes(), storage)
+        return tensor
+
+    ids = torch.zeros(rows, tokens // rows, dtype=torch.long)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        if packed is None:
+            hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+        else:
+            hidden = packed.hidden_of(model.base_model, ids)
+    assert hidden.requires_grad
+    return sum(size for size, _ in kept.values())
+
+
+def each_layer(kind, dtype, rank, tokens=150, packed=None):
+    """Bytes that a layer keeps of each token: of three layers less than two."""
+    found = []
+    for layers in (2, 3):
+        config = KINDS[kind].__class__(**KINDS[kind].to_dict() | {"num_hidden_layers": layers, "layer_types": None})
+        model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").to(dtype)
+        if rank:
+            lora_adapters.attach(model, LoraConfig(rank=rank), 0)
+        if packed is not None:
+            attention.prepare(model)
+        found.append(saved_by(model, tokens, packed=packed))
+    return (found[1] - found[0]) / (tokens if packed is None else len(packed.source))
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rank", [0, 4])
+def test_what_a_layer_keeps_is_foreseen_to_the_byte(kind, dtype, rank):
+    shape = shapes.read(KINDS[kind].to_dict())
+    assert activations.layer(shape, Passing(dtype.itemsize, rank)) == each_layer(kind, dtype, rank)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rank", [0, 4])
+def test_what_a_layer_keeps_of_rows_that_share_a_beginning_is_foreseen(dtype, rank):
+    packed = Packed.of(torch.ones(3, 50, dtype=torch.bool), [[Beginning((0, 1, 2), 0, 30)]])
+    shape = shapes.read(KINDS["qwen2"].to_dict())
+    read = (30 + 3 * 50) / (30 + 3 * 20)  # by the beginning itself, and by each row with what it has of its own
+    foreseen = activations.layer(shape, Passing(dtype.itemsize, rank, packed=True, read=read))
+    assert each_layer("qwen2", dtype, rank, packed=packed) == foreseen
+
+
+def test_what_a_layer_with_head_norms_keeps_is_foreseen_within_a_tenth():
+    shape = shapes.read(KINDS["qwen3"].to_dict())
+    for dtype in (torch.float32, torch.bfloat16):
+        real = each_layer("qwen3", dtype, 0)
+        assert real <= activations.layer(shape, Passing(dtype.itemsize)) <= 1.1 * real
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_layers_that_are_computed_twice_keep_what_enters_them(dtype):
+    model, tokens = built("qwen2", dtype=dtype), 300
+    gradient_checkpointing.layers_of(model)
+    shape = shapes.read(KINDS["qwen2"].to_dict())
+    foreseen = tokens * activations.saved(shape, Passing(dtype.itemsize, checkpointed=True))
+    assert 0.6 * foreseen <= saved_by(model, tokens) <= 1.2 * foreseen
+
+
+def test_the_numbers_of_other_modules_are_theirs():
+    assert estimate.READ_AT_ONCE == sampling._PREFILL_TOKENS
+    assert estimate.STRETCH == token_logprobs.LARGEST
+    assert estimate.READ == micro_batches.KEYS
+
+
+@pytest.mark.parametrize("world", envs.names())
+def test_states_of_the_built_in_worlds_are_as_long_as_is_reckoned(world):
+    tokenizer = tiny.styles()["chatml"]
+    env = envs.make(world, {})
+    limit = estimate.STATE_TOKENS.get(world, estimate.USUAL_STATE)
+    for seed in range(3):
+        env.reset(seed=seed)
+        assert len(tokenizer.encode(env.render())) < limit
+    opening = opening_message(envs.spec(world), RunConfig().rollout)
+    assert len(tokenizer.encode(opening)) < estimate.OPENING_TOKENS
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_half_a_billion_parameters_fit_a_gpu_of_24_gb(name):
+    config, total = load_preset(name), 24 * estimate.GB
+    shape = shapes.shape_of(config.policy.model)
+    rows = estimate.rows_that_fit(config, shape, gpu=True, free=total, total=total)
+    found = estimate.budget(config, shape, gpu=True, rows=rows, total=total)
+    assert shape.parameters == 494_032_768
+    assert found.peak < estimate.NEAR * total
+    assert rows >= 16
+    assert found.peak > 0.5 * total, "it is no small thing either"
+
+
+def test_stages_follow_one_another_and_the_largest_counts():
+    config, shape = load_preset("sokoban-starpo-paper"), shapes.KNOWN["Qwen2.5-0.5B"]
+    found = estimate.budget(config, shape, gpu=True)
+    assert found.peak == max(found.at(stage) for stage in estimate.STAGES)
+    assert found.at("play") < sum(one.size for one in found.parts)
+    names = [one.name for one in found.largest("play")]
+    assert not any(name.startswith(("gradients", "activations")) for name in names)
+
+
+def changed(config, **sections):
+    data = config.model_dump()
+    for name, values in sections.items():
+        data[name] |= values
+    return RunConfig.model_validate(data)
+
+
+@pytest.mark.parametrize(
+    ("sections", "smaller"),
+    [
+        ({"optimizer": {"gradient_checkpointing": True}}, True),
+        ({"optimizer": {"micro_batch_tokens": 1024}}, True),
+        ({"policy": {"dtype": "bfloat16"}}, True),
+        ({"lora": {"rank": 64}}, True),
+        ({"algorithm": {"kl_coef": 0.001}}, False),
+        ({"optimizer": {"name": "adafactor"}}, True),
+    ],
+)
+def test_settings_move_the_budget_the_way_they_should(sections, smaller):
+    shape = shapes.KNOWN["Qwen2.5-0.5B"]
+    base = RunConfig.model_validate({"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}})
+    before, after = (estimate.budget(one, shape, gpu=True).peak for one in (base, changed(base, **sections)))
+    assert (after < before) == smaller
+    assert after != before
+
+
+def test_an_evaluation_learns_nothing_and_a_server_plays_elsewhere():
+    shape = shapes.KNOWN["Qwen2.5-0.5B"]
+    exam = RunConfig(kind="evaluate")
+    assert estimate.budget(exam, shape, gpu=True).at("learn") < 4 * shape.parameters + 2 * estimate.CUDA_ITSELF
+    served = changed(exam, engine={"name": "server", "urls": ["http://gpu:8000"]})
+    assert estimate.budget(served, shape, gpu=True).peak < estimate.budget(exam, shape, gpu=True).peak
+
+
+def test_vllm_takes_its_share_and_gives_it_back_when_it_sleeps():
+    shape, total = shapes.KNOWN["Qwen2.5-0.5B"], 40 * estimate.GB
+    engine = {"name": "vllm", "memory": 0.5}
+    both = [RunConfig(engine=engine | {"sleep": sleep}) for sleep in (True, False)]
+    asleep, awake = (estimate.budget(config, shape, gpu=True, total=total) for config in both)
+    share = next(one for one in asleep.parts if one.name.startswith("vLLM"))
+    assert share.size == total // 2
+    assert awake.at("learn") - asleep.at("learn") == total // 2
+    assert awake.at("play") == asleep.at("play")
+
+
+def test_processes_share_out_what_is_split_and_nothing_else():
+    shape = shapes.KNOWN["Qwen2.5-0.5B"]
+    alone = RunConfig()
+    split = changed(alone, parallel={"sharding": "full"})
+    one, two, four = (estimate.budget(split, shape, gpu=True, processes=number) for number in (1, 2, 4))
+    assert one.parts == estimate.budget(alone, shape, gpu=True).parts
+
+    def moments(found):
+        return sum(kept.size for kept in found.parts if kept.name.startswith(("optimiser's", "gradients")))
+
+    assert moments(two) == pytest.approx(moments(one) / 2)
+    assert moments(four) == pytest.approx(moments(one) / 4)
+    copies = estimate.budget(alone, shape, gpu=True, processes=4)
+    assert moments(copies) == moments(one)
+    assert copies.rows < one.rows
+
+
+@pytest.mark.parametrize("module", ["memory", "memory_advice", "model_shapes", "memory_command", "free_memory"])
+def test_the_launch_form_need_not_import_torch(module):
+    code = f"import sys, trainer.{module}; sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_attention_scores_are_written_down_where_no_kernel_does_without():
+    shape = shapes.KNOWN["Qwen2.5-0.5B"]
+    wide, narrow = RunConfig(), RunConfig(policy={"dtype": "bfloat16"})
+    assert estimate.passing(wide, shape, gpu=True).scores == estimate.dialogue_tokens(wide, shape)
+    assert estimate.passing(wide, shape, gpu=False).scores == 0
+    assert estimate.passing(narrow, shape, gpu=True).scores == 0
+    one_head_each = ModelShape(64, 2, 4, 4, 16, 128, 500, 512)
+    assert estimate.passing(wide, one_head_each, gpu=True).scores == 0

@@ -1,0 +1,167 @@
+"""Memory that runs out while learning: the micro-batch is halved once, nothing counts twice, and people are told."""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from tests.trainer import tiny
+from tests.trainer.learner.test_learner import batch_of, weights
+from trainer.journal.events import Notice, RunFinished, read
+from trainer.learner.learner import Learner
+from trainer.loops.train import Run
+from trainer.memory.oom import Halving, NoRoomError, told
+from trainer.policy.load import load
+
+WHOLE, HALF = 256, 128
+FULL = "CUDA out of memory. Tried to allocate 2.00 GiB"
+
+
+def small_device(module, monkeypatch, fails):
+    """The second layer of a module runs out of memory at the passes for which `fails(number, tokens)` is true."""
+    layer = module.layers[1].mlp
+    forward, seen = layer.forward, []
+
+    def limited(hidden):
+        seen.append(hidden.shape[0] * hidden.shape[1])
+        if fails(len(seen), seen[-1]):
+            raise torch.OutOfMemoryError(FULL)
+        return forward(hidden)
+
+    monkeypatch.setattr(layer, "forward", limited)
+
+
+def whole_batch(number, tokens):
+    """All six rows at once are too much."""
+    return tokens > HALF
+
+
+def second_pass(number, tokens):
+    """The first piece's gradients are there already."""
+    return number == 2
+
+
+def trained(folder, monkeypatch, micro_batch, fails=None, *, critic=False, **sections):
+    """A learner after one update of six trajectories on such a device, its metrics, and what people were told."""
+    sections = {"optimizer": {"update_batch": 6, "policy_lr": 1e-3, "micro_batch_tokens": micro_batch}} | sections
+    config = tiny.config(folder, **{"algorithm": {"estimator": "gae" if critic else "grpo"}} | sections)
+    learner = Learner(config, load(folder, config.policy))
+    batch = batch_of(learner, [1, 0, 0, 0, 0, 1])
+    said = []
+    learner.room.tell = said.append
+    if fails is not None:
+        small_device(learner.critic.backbone if critic else learner.policy.model.base_model, monkeypatch, fails)
+    return learner, learner.update(batch, 1), said
+
+
+@pytest.mark.parametrize("critic", [False, True])
+@pytest.mark.parametrize(("start", "fails"), [(WHOLE, whole_batch), (HALF, second_pass)])
+def test_a_halved_step_makes_the_weights_of_small_micro_batches_from_the_start(
+    pocket_folder, monkeypatch, critic, start, fails
+):
+    halved, metrics, said = trained(pocket_folder, monkeypatch, start, fails, critic=critic)
+    small, expected, silence = trained(pocket_folder, monkeypatch, start // 2, critic=critic)
+    assert halved.room.tokens == start // 2
+    assert len(said) == 1
+    assert silence == []
+    torch.testing.assert_close(weights(halved), weights(small), rtol=0, atol=1e-7)
+    if critic:
+        for one, other in zip(halved.critic.parameters(), small.critic.parameters(), strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-7)
+    assert metrics == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def test_what_adapters_drop_is_what_they_would_have_dropped(pocket_folder, monkeypatch):
+    lora = {"rank": 2, "dropout": 0.5}
+    halved, _, said = trained(pocket_folder, monkeypatch, WHOLE, whole_batch, lora=lora)
+    small, _, _ = trained(pocket_folder, monkeypatch, HALF, lora=lora)
+    assert said
+    torch.testing.assert_close(weights(halved), weights(small), rtol=0, atol=1e-6)
+
+
+def test_gradients_of_float32_copies_are_thrown_away_too(pocket_folder, monkeypatch):
+    half = {"policy": {"dtype": "bfloat16"}}
+    halved, _, said = trained(pocket_folder, monkeypatch, HALF, second_pass, **half)
+    small, _, _ = trained(pocket_folder, monkeypatch, HALF // 2, **half)
+    assert said
+    torch.testing.assert_close(weights(halved), weights(small), rtol=0, atol=1e-6)
+
+
+def test_the_sentence_says_what_happened_and_what_to_set(pocket_folder, monkeypatch):
+    _, _, (sentence,) = trained(pocket_folder, monkeypatch, WHOLE, whole_batch)
+    assert f"optimizer.micro_batch_tokens={WHOLE}" in sentence
+    assert f"optimizer.micro_batch_tokens={HALF}" in sentence
+    assert "optimizer.gradient_checkpointing" in sentence
+
+
+def test_a_second_time_ends_with_what_to_set(pocket_folder, monkeypatch):
+    with pytest.raises(NoRoomError, match=r"micro-batches of 128 tokens.*gradient_checkpointing"):
+        trained(pocket_folder, monkeypatch, WHOLE, lambda number, tokens: True)
+
+
+def test_once_is_once_however_many_steps_there_are():
+    room, tries = Halving(100), []
+
+    def work():
+        tries.append(room.tokens)
+        if room.tokens > 60:
+            raise torch.OutOfMemoryError(FULL)
+        return "done"
+
+    assert [room.attempt(work) for _ in range(3)] == ["done"] * 3
+    assert tries == [100, 50, 50, 50]
+
+    def never():
+        raise torch.OutOfMemoryError(FULL)
+
+    with pytest.raises(NoRoomError):
+        room.attempt(never)
+
+
+def test_processes_that_must_keep_step_do_not_begin_anew():
+    with pytest.raises(NoRoomError, match="micro-batches of 100 tokens: "):
+        Halving(100, alone=False).attempt(lambda: (_ for _ in ()).throw(torch.OutOfMemoryError(FULL)))
+
+
+def test_other_errors_pass():
+    with pytest.raises(ZeroDivisionError):
+        Halving(100).attempt(lambda: 1 / 0)
+
+
+def test_memory_that_runs_out_anywhere_else_is_explained():
+    with pytest.raises(NoRoomError, match=r"Tried to allocate|out of memory.*python -m trainer memory"), told():
+        raise torch.OutOfMemoryError(FULL)
+
+
+@pytest.mark.parametrize(("failures", "reason"), [(1, "completed"), (2, "error")])
+def test_the_journal_of_a_run_says_so(pocket_folder, tmp_path, monkeypatch, failures, reason):
+    config = tiny.config(pocket_folder, iterations=1, algorithm={"drop_zero_std": False}, evaluation={"prompts": 0})
+    config.algorithm.estimator = "reinforce_plus_plus"
+    run = Run(config, tmp_path, tmp_path / "cache")
+    prepare, broken = run._prepare_learning, []
+
+    def on_a_small_device(saved):
+        prepare(saved)
+        layer = run.learner.policy.model.base_model.layers[1].mlp
+        forward = layer.forward
+
+        def limited(hidden):
+            if torch.is_grad_enabled() and len(broken) < failures:
+                broken.append(hidden)
+                raise torch.OutOfMemoryError(FULL)
+            return forward(hidden)
+
+        monkeypatch.setattr(layer, "forward", limited)
+
+    monkeypatch.setattr(run, "_prepare_learning", on_a_small_device)
+    with pytest.raises(NoRoomError) if reason == "error" else nullcontext():
+        run.train()
+    events = list(read(tmp_path / "journal.jsonl"))
+    messages = [event.message for event in events if isinstance(event, Notice) and "ran out" in event.message]
+    assert len(messages) == 1
+    end = events[-1]
+    assert isinstance(end, RunFinished)
+    assert end.reason == reason
+    if reason == "error":
+        assert "optimizer.gradient_checkpointing" in end.message
+        assert "NoRoomError" not in end.message

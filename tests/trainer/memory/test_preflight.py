@@ -1,0 +1,197 @@
+"""Before a run is loaded: what does not fit is refused with what would help, what fits in waves is played in waves."""
+
+import re
+
+import pytest
+import torch
+
+from tests.trainer import tiny
+from trainer.cli.main import main
+from trainer.config.files import load_preset, with_overrides
+from trainer.config.run import RunConfig
+from trainer.engines.scripted import ScriptedSampler
+from trainer.journal.events import Notice, RunFinished, RunStarted, read
+from trainer.loops.train import Run
+from trainer.memory import advice, available, estimate, preflight
+from trainer.memory.estimate import GB
+from trainer.memory.oom import NoRoomError
+from trainer.policy.shapes import KNOWN
+
+HALF_BILLION = KNOWN["Qwen2.5-0.5B"]
+NAIVE = ["policy.dtype=float32", "optimizer.gradient_checkpointing=false"]
+
+
+def naive(*more):
+    return with_overrides(load_preset("sokoban-starpo-paper"), [*NAIVE, *more])
+
+
+def fit(config, gb, **more):
+    return preflight.fit(config, HALF_BILLION, gpu=True, free=int(gb * GB), total=int(gb * GB), **more)
+
+
+def test_a_run_that_does_not_fit_is_refused_with_its_parts_largest_first_and_what_would_save():
+    with pytest.raises(NoRoomError) as caught:
+        fit(naive(), 24)
+    message = str(caught.value)
+    assert "24.0 GB that are free on the GPU" in message
+    parts = message.split("Its parts:")[1].split("Of the settings")[0]
+    sizes = [float(text) for text in re.findall(r"(\d+\.\d) GB", parts)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert re.search(r"activations of [\d,]+ tokens \d+\.\d GB", message)
+    assert re.search(r"optimizer\.gradient_checkpointing=true −\d+\.\d GB", message)
+    assert "policy.dtype=bfloat16 −" in message
+    assert "memory.guard=warn" in message
+
+
+def test_every_promised_saving_is_kept():
+    config = naive()
+    before = estimate.budget(config, HALF_BILLION, gpu=True).peak
+    found = advice.savings(config, HALF_BILLION, gpu=True)
+    assert len(found) >= 5
+    assert [one.saved for one in found] == sorted((one.saved for one in found), reverse=True)
+    for one in found:
+        after = estimate.budget(with_overrides(config, [f"{one.setting}={one.value}"]), HALF_BILLION, gpu=True).peak
+        assert before - after == one.saved > 0
+
+
+def test_following_the_advice_ends_in_a_run_that_fits():
+    config = naive("rollout.groups=64")
+    for _ in range(6):
+        try:
+            fit(config, 24)
+            break
+        except NoRoomError:
+            first = advice.savings(config, HALF_BILLION, gpu=True, rows=1)[0]
+            config = with_overrides(config, [f"{first.setting}={first.value}"])
+    else:
+        pytest.fail("six settings later it still does not fit")
+
+
+def test_who_asks_to_be_warned_only_is_warned_and_who_wants_no_guard_has_none():
+    plan = fit(naive("memory.guard=warn"), 24)
+    assert plan.warning.startswith("The run does not fit")
+    assert "optimizer.gradient_checkpointing=true" in plan.warning
+    off = naive("memory.guard=none", "memory.rows=5")
+    assert preflight.prepare(off, "pocket", torch.device("cpu")) == preflight.Plan(5)
+
+
+def test_a_run_that_only_just_fits_is_warned_of():
+    config = with_overrides(load_preset("sokoban-starpo-paper"), ["evaluation.prompts=0", "rollout.groups=2"])
+    peak = estimate.budget(config, HALF_BILLION, gpu=True).peak / GB
+    assert "will take about" in fit(config, peak * 1.01).warning
+    assert fit(config, peak * 1.3) == preflight.Plan()
+
+
+def test_rows_that_do_not_fit_together_are_played_in_waves_that_do():
+    config = load_preset("sokoban-starpo-paper")
+    plan = fit(config, 24)
+    assert 1 <= plan.rows < estimate.played_at_once(config)
+    assert "played in waves" in plan.warning
+    total = 24 * GB
+    assert estimate.budget(config, HALF_BILLION, gpu=True, rows=plan.rows).at("play") <= estimate.NEAR * total
+    assert estimate.budget(config, HALF_BILLION, gpu=True, rows=plan.rows + 1).at("play") > estimate.NEAR * total
+    assert fit(config, 80).rows is None
+
+
+def test_rows_can_be_set_by_hand():
+    assert fit(with_overrides(load_preset("sokoban-starpo-paper"), ["memory.rows=7"]), 80).rows == 7
+
+
+def test_other_processes_of_a_run_play_as_many_rows_at_once():
+    config = RunConfig()
+    assert preflight.with_rows(config, preflight.Plan()) is config
+    assert preflight.with_rows(config, preflight.Plan(9)).memory.rows == 9
+    assert config.memory.rows == 0
+
+
+def test_only_the_engine_in_this_process_is_led_in_waves():
+    sampler = ScriptedSampler([])
+    assert preflight.in_waves(sampler, 3, print) is sampler
+
+
+def run_on(free, config, tmp_path, monkeypatch):
+    monkeypatch.setattr(preflight, "_free", lambda device: (free, free))
+    run = Run(config, tmp_path, tmp_path / "cache")
+    return run, lambda: list(read(tmp_path / "journal.jsonl"))
+
+
+def test_a_run_is_refused_before_it_is_loaded_and_says_why(pocket_folder, tmp_path, monkeypatch):
+    run, events = run_on(20_000_000, tiny.config(pocket_folder), tmp_path, monkeypatch)
+    monkeypatch.setattr("trainer.loops.train.load", lambda *_: pytest.fail("it was loaded"))
+    with pytest.raises(NoRoomError):
+        run.train()
+    assert not any(isinstance(event, RunStarted) for event in events())
+    end = events()[-1]
+    assert isinstance(end, RunFinished)
+    assert end.reason == "error"
+    assert end.message.startswith("the run does not fit")
+
+
+def test_a_run_in_waves_plays_what_it_would_have_played(pocket_folder, tmp_path, monkeypatch):
+    def played(rows, folder):
+        config = tiny.config(pocket_folder, iterations=1, memory={"rows": rows})
+        Run(config, folder, tmp_path / "cache").train()
+        said = [event for event in read(folder / "journal.jsonl") if event.type == "turn"]
+        return sorted((event.trajectory, event.turn, event.response) for event in said)
+
+    assert played(0, tmp_path / "together") == played(2, tmp_path / "waves")
+
+
+def test_the_machines_memory_is_the_containers_where_it_has_a_limit(tmp_path, monkeypatch):
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:       1000 kB\nMemFree: 100 kB\nMemAvailable:    800 kB\nHugePages_Total:   0\n")
+    monkeypatch.setattr(available, "_MEMORY", meminfo)
+    monkeypatch.setattr(available, "_CGROUP", tmp_path)
+    assert available.machine() == (800 * 1024, 1000 * 1024)
+    (tmp_path / "memory.max").write_text("512000\n")
+    (tmp_path / "memory.current").write_text("412000\n")
+    assert available.machine() == (100_000, 512_000)
+    (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 50000\n")
+    assert available.machine() == (150_000, 512_000)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert available.machine() == (800 * 1024, 1000 * 1024)
+    meminfo.write_text("nonsense")
+    assert available.machine() is None
+
+
+def test_the_command_prints_parts_sums_and_savings(capsys):
+    assert main(["memory", "--preset", "sokoban-starpo-paper", "--device-gb", "24"]) == 0
+    said = capsys.readouterr().out
+    assert "494,032,768 parameters, on a GPU" in said
+    assert "| **together** |" in said
+    assert "It fits 24.0 GB" in said
+    assert "lora.rank=64 −" in said
+    assert main(["memory", "--preset", "sokoban-starpo-paper", "--device-gb", "8"]) == 0
+    assert "It does not fit 8.0 GB" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--device-gb", "0"], "--device-gb must be above 0"),
+        (["--processes", "0"], "--processes must be at least 1"),
+        (["--set", "policy.model=someone/Else-13B"], "the sizes of someone/Else-13B are not known"),
+    ],
+)
+def test_the_command_says_what_is_wrong(capsys, more, says):
+    assert main(["memory", "--preset", "sokoban-pocket", *more]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_the_guard_of_a_model_nobody_knows_lets_loading_say_what_is_wrong(tmp_path):
+    assert preflight.prepare(RunConfig(), str(tmp_path / "none"), torch.device("cpu")) == preflight.Plan()
+
+
+@pytest.mark.parametrize("name", ["ModelThatIsNoPath", "/no/folder", "./none", "~/none", "a/b/c"])
+def test_the_hub_is_not_asked_for_what_cannot_be_one_of_its_ids(monkeypatch, name):
+    asked = []
+    monkeypatch.setattr(preflight.AutoConfig, "from_pretrained", lambda *named, **more: asked.append(named))
+    assert preflight.prepare(RunConfig(), name, torch.device("cpu")) == preflight.Plan()
+    assert asked == []
+
+
+def test_warnings_reach_the_journal(pocket_folder, tmp_path, monkeypatch):
+    config = tiny.config(pocket_folder, iterations=1, memory={"guard": "warn"})
+    run, events = run_on(20_000_000, config, tmp_path, monkeypatch)
+    run.train()
+    assert any(isinstance(event, Notice) and "does not fit" in event.message for event in events())

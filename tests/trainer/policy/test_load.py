@@ -1,0 +1,138 @@
+"""Loading a policy: what is taken, and what is refused in a sentence that helps."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from transformers import AutoTokenizer, GraniteConfig, GraniteForCausalLM
+
+from trainer.config.run import PolicyConfig
+from trainer.policy.load import Critic, ModelError, describe_device, load, pick_device
+
+
+@pytest.fixture
+def folder(pocket_folder, tmp_path):
+    """A copy of the pocket checkpoint, to be damaged."""
+    return shutil.copytree(pocket_folder, tmp_path / "model")
+
+
+def refuse(source, message):
+    with pytest.raises(ModelError, match=message) as refusal:
+        load(source, PolicyConfig())
+    assert "policy.model" in str(refusal.value)
+
+
+def test_a_checkpoint_of_either_architecture_becomes_a_policy(pocket_folder, llama_folder):
+    for source in (pocket_folder, llama_folder):
+        policy = load(source, PolicyConfig(dtype="float32"))
+        assert policy.parameters == sum(p.numel() for p in policy.model.parameters())
+        assert policy.model.dtype == torch.float32
+        assert not policy.model.training
+        assert 0 <= policy.pad_id < policy.model.config.vocab_size
+    assert load(pocket_folder, PolicyConfig()).context == 2048
+    assert load(llama_folder, PolicyConfig()).context == 4096
+    assert load(pocket_folder, PolicyConfig(dtype="bfloat16")).model.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("name", ["/no/such/folder", "./missing", "just-a-name", "a/b/c"])
+def test_a_folder_that_is_not_there_is_said_to_be_missing(name):
+    refuse(name, "there is no folder .* Give 'pocket'")
+
+
+def test_a_hub_id_that_cannot_be_had_is_said_to_be_so(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    refuse("nobody/no-such-model-at-all", "cannot be loaded")
+
+
+def test_pickled_weights_are_refused(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+    refuse(folder, r"holds no \*\.safetensors file")
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    refuse(tmp_path, r"holds no \*\.safetensors file")
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_damaged_file_is_refused(folder, file):
+    (folder / file).write_bytes((folder / file).read_bytes()[:50])
+    refuse(folder, "cannot be loaded")
+
+
+@pytest.mark.parametrize(
+    "file, complaint", [("config.json", "cannot be loaded"), ("tokenizer.json", "cannot write plain text")]
+)
+def test_a_missing_file_is_refused(folder, file, complaint):
+    (folder / file).unlink()
+    refuse(folder, complaint)
+
+
+def test_weights_that_are_missing_are_not_made_up(folder):
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.layers.2.mlp.up_proj.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    refuse(folder, "lacks 1 of its weights, model.layers.2.mlp.up_proj.weight for one")
+
+
+def test_an_unknown_architecture_is_refused(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "unheard_of"}))
+    refuse(folder, "unheard_of")
+
+
+def test_code_that_comes_with_a_model_is_never_run(folder, tmp_path):
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.Model"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').write('ran')")
+    refuse(folder, "cannot be loaded")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_tokenizer_without_a_chat_template_is_refused(folder):
+    (folder / "chat_template.jinja").unlink()
+    refuse(folder, "no chat template: choose an instruction-tuned")
+
+
+def test_a_tokenizer_without_an_end_token_is_refused(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.eos_token = None
+    tokenizer.save_pretrained(folder)
+    refuse(folder, "no end-of-sequence token")
+
+
+def test_an_architecture_that_bends_its_logits_is_refused(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    config = GraniteConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        logits_scaling=8.0,
+    )
+    GraniteForCausalLM(config).save_pretrained(folder)
+    refuse(folder, "transforms its logits")
+
+
+def test_a_missing_gpu_is_told(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ModelError, match="PyTorch sees no GPU"):
+        pick_device("cuda")
+    assert pick_device("auto") == pick_device("cpu") == torch.device("cpu")
+    assert describe_device(torch.device("cpu")) == "CPU, 1 thread"
+
+
+def test_a_critic_has_its_own_weights(policy):
+    critic = Critic(policy.model)
+    with torch.no_grad():
+        for parameter in critic.parameters():
+            parameter.add_(1.0)
+    fresh = Critic(policy.model)
+    assert not torch.equal(next(critic.backbone.parameters()), next(policy.model.base_model.parameters()))
+    assert torch.equal(next(fresh.backbone.parameters()), next(policy.model.base_model.parameters()))

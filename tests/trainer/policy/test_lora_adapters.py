@@ -1,0 +1,160 @@
+"""LoRA adapters: nothing changes until they learn, they can be switched off, and merging them gives the same model."""
+
+import copy
+import json
+
+import peft
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from trainer.config.run import LoraConfig, PolicyConfig
+from trainer.policy import lora_adapters
+from trainer.policy.load import ModelError, load
+
+SETTINGS = LoraConfig(rank=4, alpha=8)
+IDS = torch.arange(3, 43)[None]
+
+
+def logits(model):
+    with torch.no_grad():
+        return model(input_ids=IDS).logits
+
+
+def shake(model, seed=0):
+    """Give the adapters numbers as if they had learned."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in lora_adapters.trainable(model):
+            parameter.copy_(0.05 * torch.randn(parameter.shape, generator=generator))
+
+
+@pytest.fixture
+def adapted(policy):
+    lora_adapters.attach(policy.model, SETTINGS, seed=3)
+    return policy.model
+
+
+def test_fresh_adapters_change_nothing_and_only_they_are_trained(policy):
+    before, total = logits(policy.model), policy.parameters
+    state = torch.random.get_rng_state()
+    lora_adapters.attach(policy.model, SETTINGS, seed=3)
+    assert torch.equal(logits(policy.model), before)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    names = {name for name, parameter in policy.model.named_parameters() if parameter.requires_grad}
+    assert names == set(lora_adapters.state(policy.model))
+    assert names
+    assert all("lora_" in name for name in names)
+    assert len(lora_adapters.layers(policy.model)) == 4 * 7, "all linear layers of four blocks, and not the output layer"
+    assert sum(parameter.numel() for parameter in lora_adapters.trainable(policy.model)) < 0.1 * total
+
+
+def test_the_same_seed_gives_the_same_adapters(pocket_folder):
+    def made(seed):
+        model = load(pocket_folder, PolicyConfig()).model
+        lora_adapters.attach(model, SETTINGS, seed=seed)
+        return lora_adapters.state(model)
+
+    assert all(torch.equal(value, made(3)[name]) for name, value in made(3).items())
+    assert any(not torch.equal(value, made(4)[name]) for name, value in made(3).items())
+
+
+def test_switched_off_the_model_is_the_one_before_training_to_the_bit(adapted):
+    before = logits(adapted)
+    shake(adapted)
+    learned = logits(adapted)
+    assert not torch.allclose(before, learned)
+    with lora_adapters.without(adapted):
+        assert torch.equal(logits(adapted), before)
+    assert torch.equal(logits(adapted), learned)
+
+
+def test_the_adapters_are_on_again_after_an_error(adapted):
+    shake(adapted)
+    learned = logits(adapted)
+    with pytest.raises(ZeroDivisionError), lora_adapters.without(adapted):
+        raise ZeroDivisionError
+    assert torch.equal(logits(adapted), learned)
+
+
+def test_merged_weights_make_an_ordinary_checkpoint_that_computes_the_same(adapted, tmp_path):
+    shake(adapted)
+    learned = logits(adapted)
+    adapted.save_pretrained(tmp_path, state_dict=lora_adapters.merged(adapted))
+    again = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert not lora_adapters.layers(again)
+    assert torch.allclose(logits(again), learned, atol=1e-5)
+    assert torch.equal(logits(adapted), learned), "the adapted model itself is as it was"
+
+
+def test_an_untied_output_layer_is_merged_along(llama_folder, tmp_path):
+    model = load(llama_folder, PolicyConfig()).model
+    lora_adapters.attach(model, LoraConfig(rank=2, targets=["q_proj", "lm_head"]), seed=0)
+    shake(model)
+    model.save_pretrained(tmp_path, state_dict=lora_adapters.merged(model))
+    assert torch.allclose(logits(AutoModelForCausalLM.from_pretrained(tmp_path)), logits(model), atol=1e-5)
+
+
+def test_the_adapter_alone_is_read_by_peft_over_the_base(adapted, pocket_folder, tmp_path):
+    shake(adapted)
+    lora_adapters.save_adapter(adapted, SETTINGS, str(pocket_folder), tmp_path)
+    assert json.loads((tmp_path / "adapter_config.json").read_text())["base_model_name_or_path"] == str(pocket_folder)
+    base = AutoModelForCausalLM.from_pretrained(pocket_folder, dtype=torch.float32)
+    again = peft.PeftModel.from_pretrained(base, str(tmp_path))
+    assert torch.equal(logits(again), logits(adapted))
+
+
+def test_what_was_learned_is_taken_up_again_to_the_bit(adapted, pocket_folder):
+    shake(adapted)
+    other = load(pocket_folder, PolicyConfig()).model
+    lora_adapters.attach(other, SETTINGS, seed=99)
+    lora_adapters.load_state(other, lora_adapters.state(adapted))
+    assert torch.equal(logits(other), logits(adapted))
+
+
+def test_adapters_of_another_rank_are_refused(adapted, pocket_folder):
+    other = load(pocket_folder, PolicyConfig()).model
+    lora_adapters.attach(other, LoraConfig(rank=2), seed=0)
+    with pytest.raises(ModelError, match=r"lora\.rank, lora\.targets and policy\.model must stay"):
+        lora_adapters.load_state(other, lora_adapters.state(adapted))
+
+
+def test_layers_that_do_not_exist_are_named(policy):
+    with pytest.raises(ModelError, match=r"lora\.targets: .*nowhere"):
+        lora_adapters.attach(policy.model, LoraConfig(rank=2, targets=["nowhere"]), seed=0)
+
+
+def test_a_rounded_base_gets_adapters_in_full_precision(pocket_folder):
+    model = load(pocket_folder, PolicyConfig(dtype="bfloat16")).model
+    lora_adapters.attach(model, SETTINGS, seed=0)
+    shake(model)
+    assert {parameter.dtype for parameter in lora_adapters.trainable(model)} == {torch.float32}
+    assert logits(model).dtype == torch.bfloat16
+    assert {weight.dtype for weight in lora_adapters.merged(model).values()} == {torch.bfloat16}
+
+
+def test_dropout_is_drawn_from_its_seed_and_only_inside_the_block(policy):
+    lora_adapters.attach(policy.model, LoraConfig(rank=4, dropout=0.5), seed=0)
+    shake(policy.model)
+    whole = logits(policy.model)
+    found = []
+    for seed in (1, 1, 2):
+        with lora_adapters.dropping(seed, policy.model):
+            found.append(logits(policy.model))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+    assert not torch.equal(found[0], whole)
+    assert torch.equal(logits(policy.model), whole)
+
+
+def test_a_copy_that_shares_the_base_learns_on_its_own(policy):
+    shared = {id(parameter): parameter for parameter in policy.model.parameters()}
+    other = copy.deepcopy(policy.model, shared)
+    lora_adapters.attach(policy.model, SETTINGS, seed=0)
+    lora_adapters.attach(other, SETTINGS, seed=1)
+    before = logits(policy.model)
+    shake(other)
+    assert torch.equal(logits(policy.model), before)
+    assert not torch.allclose(logits(other), before)
+    weight = "model.layers.0.mlp.up_proj.base_layer.weight"
+    assert policy.model.get_parameter(weight) is other.get_parameter(weight)

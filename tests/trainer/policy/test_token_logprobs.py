@@ -1,0 +1,90 @@
+"""Log-probabilities without the whole of tokens × vocabulary: the same numbers, the same gradients, less memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from trainer.algorithms.losses import entropy_from_logits
+from trainer.policy.token_logprobs import stretch_of, token_scores
+
+
+def plainly(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """What the learner does for a small vocabulary."""
+    logits = (hidden @ weight.t()).float() / temperature
+    return torch.log_softmax(logits, -1).gather(-1, ids[:, None])[:, 0], entropy_from_logits(logits)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    tokens=st.integers(0, 33),
+    vocabulary=st.integers(1, 90),
+    largest=st.integers(1, 400),
+    temperature=st.floats(0.3, 3.0),
+    seed=st.integers(0, 2**20),
+)
+def test_stretches_change_neither_the_numbers_nor_their_gradients(
+    tokens: int, vocabulary: int, largest: int, temperature: float, seed: int
+) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    ids = torch.randint(vocabulary, (tokens,), generator=draw)
+    weights = torch.randn(2, tokens, generator=draw)
+    gradients = []
+    for score in (plainly, lambda *given: token_scores(*given, largest=largest)):
+        hidden = torch.randn(tokens, 7, generator=torch.Generator().manual_seed(seed), requires_grad=True)
+        weight = torch.randn(vocabulary, 7, generator=torch.Generator().manual_seed(seed + 1), requires_grad=True)
+        logprobs, entropies = score(hidden, weight, ids, temperature)
+        (weights[0] * logprobs + weights[1] * entropies).sum().backward()
+        gradients.append((logprobs.detach(), entropies.detach(), hidden.grad, weight.grad))
+    for mine, theirs in zip(gradients[1], gradients[0], strict=True):
+        torch.testing.assert_close(mine, theirs, atol=2e-5, rtol=2e-5)
+
+
+def test_the_gradient_is_that_of_finite_differences() -> None:
+    draw = torch.Generator().manual_seed(3)
+    hidden = torch.randn(5, 4, generator=draw, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(9, 4, generator=draw, dtype=torch.float64, requires_grad=True)
+    ids = torch.randint(9, (5,), generator=draw)
+    torch.autograd.gradcheck(
+        lambda h, w: token_scores(h, w, ids, 0.7, largest=18), (hidden, weight), atol=2e-3, rtol=2e-2, eps=1e-2
+    )
+
+
+def test_half_precision_weights_get_gradients_of_their_own_type() -> None:
+    hidden = torch.randn(6, 8, dtype=torch.bfloat16, requires_grad=True)
+    weight = torch.randn(40, 8, dtype=torch.bfloat16, requires_grad=True)
+    logprobs, entropies = token_scores(hidden, weight, torch.arange(6), largest=80)
+    (logprobs + entropies).sum().backward()
+    assert logprobs.dtype == entropies.dtype == torch.float32
+    assert hidden.grad is not None
+    assert weight.grad is not None
+    assert hidden.grad.dtype == weight.grad.dtype == torch.bfloat16
+    assert torch.isfinite(hidden.grad).all()
+
+
+def test_no_tensor_of_tokens_times_vocabulary_is_ever_made() -> None:
+    tokens, vocabulary, largest = 300, 1000, 8000
+    made: list[int] = []
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            result = func(*args, **(kwargs or {}))
+            made.extend(t.numel() for t in (result if isinstance(result, tuple | list) else [result])
+                        if isinstance(t, Tensor))  # fmt: skip
+            return result
+
+    hidden = torch.randn(tokens, 4, requires_grad=True)
+    weight = torch.randn(vocabulary, 4, requires_grad=True)
+    with Watch():
+        logprobs, entropies = token_scores(hidden, weight, torch.zeros(tokens, dtype=torch.long), largest=largest)
+        (logprobs.sum() + entropies.sum()).backward()
+    assert max(made) <= largest
+    assert len([size for size in made if size == stretch_of(vocabulary, largest) * vocabulary]) >= tokens // 8
+
+
+@pytest.mark.parametrize("vocabulary, tokens", [(1, 2**25), (151_936, 220), (2**26, 1)])
+def test_a_stretch_holds_at_least_one_token(vocabulary: int, tokens: int) -> None:
+    assert stretch_of(vocabulary) == tokens

@@ -1,0 +1,217 @@
+"""Several environments in one run: their shares, settings and budgets, and what is told of each of them."""
+
+from collections import Counter
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+import envs
+from tests.trainer import tiny
+from tests.trainer.loops.test_train import events, run
+from tests.trainer.rollout.test_runner import player
+from trainer.algorithms.group_filter import Method, keep_groups, keep_within
+from trainer.config.run import RunConfig
+from trainer.engines.scripted import ScriptedSampler
+from trainer.journal.events import Evaluation, GroupStarted, Metrics, TrajectoryFinished
+from trainer.metrics.registry import spec_of
+from trainer.rollout.environment_mix import deal, success_by_environment, tasks_of, train_plans
+from trainer.rollout.trajectory import Trajectory, collate
+
+MIXED = {
+    "name": "Sokoban",
+    "settings": {"size": 7},
+    "instruction": "Push.",
+    "others": {"FrozenLake": 0.25, "Bandit": 0.25},
+    "other_settings": {"FrozenLake.size": "5", "FrozenLake.slippery": "false"},
+    "other_budgets": {"FrozenLake.max_turns": "3"},
+}
+
+
+def mixed(**environment):
+    return RunConfig.model_validate({"environment": MIXED | environment})
+
+
+def test_each_environment_has_its_share_settings_and_budgets():
+    config = RunConfig.model_validate({"environment": MIXED, "rollout": {"max_turns": 8, "max_actions": 20}})
+    sokoban, lake, bandit = tasks_of(config)
+    assert [task.name for task in tasks_of(config)] == ["Sokoban", "FrozenLake", "Bandit"]
+    assert [task.number for task in tasks_of(config)] == [0, 1, 2]
+    assert [task.share for task in tasks_of(config)] == pytest.approx([0.5, 0.25, 0.25])
+    assert sokoban.config.environment.settings == {"size": 7}
+    assert sokoban.config.environment.instruction == "Push."
+    assert sokoban.config.rollout == config.rollout
+    assert lake.config.environment.settings == {"size": 5, "slippery": False}
+    assert lake.config.environment.instruction is None
+    assert (lake.config.rollout.max_turns, lake.config.rollout.max_actions) == (3, 10)
+    assert (bandit.config.rollout.max_turns, bandit.config.rollout.max_actions) == (1, 1)
+    for task in tasks_of(config):
+        assert task.config.environment.others == {}
+        assert task.config.rollout.groups == config.rollout.groups
+        again = RunConfig.model_validate(task.config.model_dump())
+        assert again == task.config, "a task's settings are valid settings"
+
+
+def test_a_run_in_one_environment_has_one_task_that_is_the_run():
+    config = RunConfig.model_validate({"environment": {"name": "FrozenLake"}, "rollout": {"max_turns": 7}})
+    (only,) = tasks_of(config)
+    assert (only.number, only.share, only.config) == (0, 1, config)
+    assert success_by_environment([Trajectory(id="t", group=0, member=0)], [only]) == {}
+
+
+@pytest.mark.parametrize(
+    "wrong, says",
+    [
+        ({"others": {"Sokoban": 0.5}}, "names Sokoban again"),
+        ({"others": {"Chess": 0.5}}, "unknown environment 'Chess'"),
+        ({"others": {"Bandit": 0}}, "must be above 0"),
+        ({"others": {"Bandit": float("nan")}}, "must be above 0"),
+        ({"others": {"Bandit": 0.6, "FrozenLake": 0.4}}, "leaves nothing to Sokoban"),
+        ({"others": {"Bandit": 0.5}, "other_settings": {"FrozenLake.size": 5}}, "not in environment.others"),
+        ({"others": {"FrozenLake": 0.5}, "other_settings": {"FrozenLake.size": 99}}, "less than or equal to"),
+        ({"others": {"FrozenLake": 0.5}, "other_settings": {"FrozenLake.sise": 5}}, "Extra inputs"),
+        ({"others": {"FrozenLake": 0.5}, "other_settings": {"size": 5}}, "takes Environment.name=value"),
+        ({"others": {"FrozenLake": 0.5}, "other_budgets": {"FrozenLake.turns": 5}}, "'turns' is no budget"),
+        ({"others": {"FrozenLake": 0.5}, "other_budgets": {"FrozenLake.max_turns": 0}}, "between 1 and 100"),
+        ({"others": {"FrozenLake": 0.5}, "other_budgets": {"Bandit.max_turns": 2}}, "not in environment.others"),
+    ],
+)
+def test_what_cannot_be_mixed_is_said_in_words(wrong, says):
+    with pytest.raises(ValidationError, match=says):
+        RunConfig.model_validate({"environment": wrong})
+
+
+def test_the_settings_are_the_same_run_however_they_were_written():
+    typed = mixed(other_settings={"FrozenLake.size": 5, "FrozenLake.slippery": False}, other_budgets={})
+    posted = mixed(other_settings={"FrozenLake.size": "5", "FrozenLake.slippery": "off"}, other_budgets={})
+    assert typed.digest() == posted.digest()
+    assert RunConfig.model_validate(typed.model_dump(mode="json")) == typed
+
+
+def test_the_title_names_every_environment():
+    assert mixed().title().startswith("Sokoban + FrozenLake + Bandit · ")
+
+
+shares = st.lists(st.integers(1, 20), min_size=1, max_size=5).map(lambda parts: [part / sum(parts) for part in parts])
+
+
+@given(shares, st.integers(1, 40), st.integers(1, 10_000))
+def test_an_iterations_groups_are_dealt_by_the_shares_rounded_down_or_up(shares, groups, iteration):
+    dealt = deal(shares, groups, iteration)
+    assert len(dealt) == groups
+    assert dealt == sorted(dealt)
+    for task, share in enumerate(shares):
+        assert abs(dealt.count(task) - share * groups) < 1 + 1e-9
+    assert deal(shares, groups, iteration) == dealt
+
+
+@given(shares, st.integers(1, 9), st.integers(20, 60))
+def test_the_shares_hold_over_the_iterations(shares, groups, iterations):
+    played = Counter(task for iteration in range(1, iterations + 1) for task in deal(shares, groups, iteration))
+    for task, share in enumerate(shares):
+        assert abs(played[task] - share * groups * iterations) < 4, "a few groups, however long the run"
+
+
+def test_shares_that_divide_evenly_are_kept_in_every_iteration():
+    for iteration in range(1, 200):
+        assert Counter(deal([0.5, 0.25, 0.25], 8, iteration)) == {0: 4, 1: 2, 2: 2}
+
+
+def test_an_environment_too_rare_for_every_iteration_still_comes_up():
+    played = [deal([0.95, 0.05], 4, iteration).count(1) for iteration in range(1, 101)]
+    assert set(played) == {0, 1}
+    assert sum(played) == pytest.approx(20, abs=2)
+
+
+def test_trajectories_bear_the_number_of_their_environment_and_its_budgets(chat):
+    config = mixed(other_settings={}, other_budgets={}, settings={}, instruction=None)
+    config = config.model_copy(update={"rollout": config.rollout.model_copy(update={"groups": 4, "group_size": 2})})
+    planned = train_plans(config, tasks_of(config), iteration=3)
+    names = ["Sokoban", "Sokoban", "FrozenLake", "Bandit"]
+    script = [[tiny.said(chat, tiny.answer("Left", "Left"))] * 5 for _ in range(8)]
+    told = []
+    found = player(config, chat, ScriptedSampler(script), told).play(
+        planned, iteration=3, split="train", temperature=1.0
+    )
+    started = [event for event in told if isinstance(event, GroupStarted)]
+    assert [event.environment for event in started] == names
+    for event, name in zip(started, names, strict=True):
+        assert envs.spec(name).instruction in event.prompt
+    assert [t.environment for t in found] == [0, 0, 0, 0, 1, 1, 2, 2]
+    assert collate(found, 0).environment.tolist() == [0, 0, 0, 0, 1, 1, 2, 2]
+    ends = {event.trajectory: event.turns for event in told if isinstance(event, TrajectoryFinished)}
+    assert [ends[t.id] for t in found][:4] == [5] * 4
+    assert [ends[t.id] for t in found][-2:] == [1, 1]
+
+
+def test_success_is_told_for_each_environment():
+    def outcome(environment, success):
+        return Trajectory(id="t", group=0, member=0, environment=environment, success=success)
+
+    outcomes = [outcome(0, True), outcome(0, False), outcome(2, True)]
+    values = success_by_environment(outcomes, tasks_of(mixed()))
+    assert values == {"success/Sokoban": 0.5, "success/Bandit": 1.0}
+    assert spec_of("success/Bandit").title == "Bandit: success"
+    assert spec_of("success/Bandit").unit == "share"
+    assert spec_of("success/rate").title == "Success while training"
+
+
+def test_a_run_in_two_environments_plays_learns_and_is_examined_in_both(pocket_folder, tmp_path):
+    config = tiny.config(
+        pocket_folder,
+        iterations=2,
+        environment={"others": {"Bandit": 0.5}},
+        algorithm={"estimator": "gae", "reward_normalization": "mean_std", "reward_grouping": "environment"},
+    )
+    run(config, tmp_path)
+    trained = [event for event in events(tmp_path, GroupStarted) if event.split == "train"]
+    assert Counter(event.environment for event in trained) == {"Sokoban": 2, "Bandit": 2}
+    ids = [member for event in events(tmp_path, GroupStarted) for member in event.members]
+    assert len(ids) == len(set(ids)), "no two trajectories of a run share a name"
+    exams = [(event.suite, event.iteration) for event in events(tmp_path, Evaluation)]
+    assert exams == [("Sokoban", 0), ("Bandit", 0), ("Sokoban", 2), ("Bandit", 2)]
+    examined = {(e.suite, e.environment) for e in events(tmp_path, GroupStarted) if e.split == "eval"}
+    assert examined == {("Sokoban", "Sokoban"), ("Bandit", "Bandit")}
+    told = [event.values for event in events(tmp_path, Metrics) if "time/update" in event.values]
+    assert all({"success/Sokoban", "success/Bandit"} <= values.keys() for values in told)
+    for values in told:
+        assert values["success/rate"] == pytest.approx((values["success/Sokoban"] + values["success/Bandit"]) / 2)
+
+
+SPREADS = st.lists(st.lists(st.sampled_from([0.0, 0.1, 1.0, 10.9]), min_size=3, max_size=3), min_size=1, max_size=10)
+
+
+@given(SPREADS, st.sampled_from(get_args(Method)), st.floats(0.05, 1), st.booleans(), st.data())
+def test_the_filter_compares_groups_of_the_same_environment_only(rollout, method, keep, drop, data):
+    keep = 1.0 if method in ("none", "soft") else keep
+    numbers = data.draw(st.lists(st.integers(0, 2), min_size=len(rollout), max_size=len(rollout)))
+    found = keep_within(rollout, numbers, method, keep, drop)
+    assert any(found.kept)
+    for number in set(numbers):
+        places = [g for g, environment in enumerate(numbers) if environment == number]
+        alone = keep_groups([rollout[g] for g in places], method, keep, drop)
+        assert [found.weights[g] for g in places] == alone.weights
+        if not drop or any(group.informative for group in alone.groups):
+            assert [found.kept[g] for g in places] == alone.kept
+    if drop and any(group.informative for group in found.groups):
+        assert all(group.informative for group, stays in zip(found.groups, found.kept, strict=True) if stays)
+    assert found.kept_share == sum(found.kept) / len(rollout)
+    assert keep_within(rollout, [0] * len(rollout), method, keep, drop) == keep_groups(rollout, method, keep, drop)
+
+
+def test_small_rewards_of_one_environment_are_kept_beside_the_large_ones_of_another():
+    sokoban, bandit = [[0.0, 10.9], [0.0, 9.0]], [[0.0, 0.2], [0.0, 1.0]]
+    found = keep_within([*sokoban, *bandit], [0, 0, 1, 1], "std", 0.5, True)
+    assert found.kept == [True, False, False, True]
+    assert keep_groups([*sokoban, *bandit], "std", 0.5, True).kept == [True, True, False, False]
+
+
+def test_a_title_of_many_environments_stays_short():
+    others = dict.fromkeys(["FrozenLake", "Bandit", "BanditRev", "Countdown"], 0.1)
+    assert (
+        RunConfig.model_validate({"environment": {"others": others}})
+        .title()
+        .startswith("Sokoban + FrozenLake + 3 more · ")
+    )

@@ -1,0 +1,147 @@
+"""Rollouts of environments that hang, crash or raise: their trajectories end, are left out, and the rest goes on."""
+
+import pytest
+
+from tests.envs.plugins import offering
+from tests.trainer import tiny
+from tests.trainer.loops.test_train import events, run
+from tests.trainer.rollout.test_runner import plans, player
+from trainer.cli import main
+from trainer.config.run import RunConfig
+from trainer.engines.scripted import ScriptedSampler
+from trainer.rollout.runner import WorldsFailedError
+from trainer.rollout.trajectory import collate
+
+HUNG = "the environment failed: no answer to {} within 1.5 s (environment.step_timeout)"
+
+
+@pytest.fixture(autouse=True)
+def _trouble(tmp_path_factory):
+    with offering(tmp_path_factory.mktemp("package"), Trouble="tests.envs.broken_env:Trouble"):
+        yield
+
+
+def trouble(**settings):
+    return {"name": "Trouble", "settings": settings, "step_timeout": 1.5}
+
+
+def play(chat, settings, sizes, says=("Go", "Go")):
+    """Groups of the given sizes, dynamics seeds from 0 (group 0) and 100 (group 1) on; everybody says the same."""
+    config = RunConfig.model_validate({"environment": trouble(**settings)})
+    script = [[tiny.said(chat, tiny.answer(*says))] * 5 for _ in range(sum(sizes))]
+    told = []
+    playing = player(config, chat, ScriptedSampler(script), told)
+    try:
+        return playing.play(plans(config, sizes), iteration=1, split="train", temperature=1.0), told
+    finally:
+        playing.close()
+
+
+@pytest.mark.parametrize("how", ["loop", "sleep", "leave"])
+@pytest.mark.parametrize("when", ["step", "hint"])
+def test_a_step_that_never_ends_cuts_its_own_trajectory_and_no_other(chat, when, how):
+    played, told = play(chat, {"when": when, "how": how, "every": 2}, [3])
+    assert [t.end for t in played] == ["truncated", "terminated", "truncated"]
+    assert [t.failed for t in played] == [True, False, True]
+    assert [t.success for t in played] == [False, True, False]
+    left = "the environment failed: during step('Go') its process ended with exit status 3"
+    assert {t.error for t in played if t.failed} == {left if how == "leave" else HUNG.format("step('Go')")}
+    closings = {event.trajectory: event for event in told if event.type == "trajectory_finished"}
+    assert [closings[t.id].error for t in played] == [t.error for t in played]
+    last = played[0].turns[-1]
+    assert [action.status for action in last.actions] == ["executed", "ignored"]
+    assert [len(t.turns) for t in played] == [1, 4, 1]
+
+
+@pytest.mark.parametrize("how", ["loop", "fail"])
+def test_one_that_fails_at_its_reset_has_no_turns_and_its_group_starts_from_the_others(chat, how):
+    played, told = play(chat, {"when": "reset", "how": how, "every": 3}, [3, 2])
+    assert [(t.end, len(t.turns), t.failed) for t in played] == [
+        ("truncated", 0, True),
+        ("terminated", 4, False),
+        ("terminated", 4, False),
+        ("terminated", 4, False),
+        ("terminated", 4, False),
+    ]
+    assert [event.type for event in told[:3]] == ["group_started", "trajectory_finished", "group_started"]
+    first, end, _ = told[:3]
+    assert first.members == ["g0n0", "g0n1", "g0n2"]
+    assert first.board.text == ""
+    assert "Go." in first.prompt
+    assert (end.trajectory, end.turns, end.tokens, end.total_reward) == ("g0n0", 0, 0, 0)
+    assert end.error == (
+        HUNG.format("reset()") if how == "loop" else "the environment failed: RuntimeError: the pipe is broken"
+    )
+
+
+def test_a_group_in_which_nobody_can_begin_is_announced_with_the_reason(chat):
+    played, told = play(chat, {"when": "reset", "how": "fail", "every": 100}, [1, 2])
+    assert [t.failed for t in played] == [True, True, False]
+    started = told[0]
+    assert started.type == "group_started"
+    assert started.board.text == "the environment failed: RuntimeError: the pipe is broken"
+    assert started.hint is None
+
+
+@pytest.mark.parametrize("when", ["make", "reset", "step"])
+def test_when_it_fails_everywhere_the_rollout_says_so(chat, when):
+    with pytest.raises(WorldsFailedError, match=r"RuntimeError: the pipe is broken \(3 of 3\)"):
+        play(chat, {"when": when, "how": "fail"}, [3])
+
+
+def always_go(response, *, think, max_actions):
+    from trainer.policy.chat_format import parse_response
+
+    return parse_response(tiny.answer("Go", "Go"), think=True, max_actions=max_actions)
+
+
+def test_nothing_is_learned_or_counted_from_what_the_environment_broke_off(pocket_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("trainer.rollout.episode.parse_response", always_go)
+    learnt = []
+    monkeypatch.setattr(
+        "trainer.loops.train.collate", lambda kept, *rest, **more: learnt.append(kept) or collate(kept, *rest, **more)
+    )
+    config = tiny.config(
+        pocket_folder,
+        iterations=1,
+        environment=trouble(when="step", how="leave", every=2),
+        rollout={"group_size": 6},
+        algorithm={"estimator": "gae", "drop_zero_std": False},
+        evaluation={"prompts": 8},
+    )
+    end = run(config, tmp_path)
+    assert end.reason == "completed"
+    told = events(tmp_path)
+    closings = {event.trajectory: event for event in told if event.type == "trajectory_finished"}
+    broken = {name for name, event in closings.items() if event.error}
+    trained = {name for name in closings if name.startswith("00001")}
+    assert broken & trained
+    assert trained - broken
+    assert {t.id for t in learnt[0]} == trained - broken
+    values = next(event.values for event in told if event.type == "metrics" and "reward/mean" in event.values)
+    assert values["rollout/failed_environments"] == len(broken & trained)
+    assert values["reward/mean"] == pytest.approx(4.0)
+    assert values["actions/mean"] == pytest.approx(4.0)
+    exams = [event for event in told if event.type == "evaluation"]
+    assert {event.prompts for event in exams} == {8 - len(broken - trained) // 2}
+    notices = [event.message for event in told if event.type == "notice"]
+    assert len(notices) == 1
+    assert "exit status 3" in notices[0]
+
+
+def test_a_run_whose_environment_fails_everywhere_stops_with_the_reason(pocket_folder, tmp_path, capsys, monkeypatch):
+    config = tiny.config(pocket_folder, environment=trouble(when="reset", how="fail"), evaluation={"prompts": 0})
+    arguments = ["train", "--preset", "sokoban-pocket", "--out", str(tmp_path / "run")]
+    for section, values in config.model_dump(
+        mode="json", include={"environment", "policy", "rollout", "evaluation"}
+    ).items():
+        for name, value in values.items():
+            arguments += ["--set", f"{section}.{name}={value if value is not None else 'null'}"]
+    monkeypatch.setattr("signal.signal", lambda number, handler: None)
+    assert main.main(arguments) == 1
+    reason = (
+        "no trajectory could be played to its end: the environment failed: RuntimeError: the pipe is broken (6 of 6)"
+    )
+    assert f"error: {reason}" in capsys.readouterr().err
+    end = events(tmp_path / "run")[-1]
+    assert (end.type, end.reason, end.message) == ("run_finished", "error", reason)

@@ -1,0 +1,325 @@
+"""Episodes and the player: budgets, penalties, failing worlds, events in order, stops between turns."""
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import envs
+from envs.sokoban.sokoban_env import Sokoban
+from tests.trainer import tiny
+from trainer.algorithms import thought_rewards
+from trainer.config.run import RunConfig
+from trainer.engines.scripted import ScriptedSampler
+from trainer.engines.transformers.transformers_sampler import TransformersSampler
+from trainer.journal.events import GroupStarted, TrajectoryFinished, Turn
+from trainer.policy.chat_format import opening_message
+from trainer.rollout.episode import ContextError, Episode
+from trainer.rollout.runner import GroupPlan, Interrupted, Player
+from trainer.rollout.trajectory import Trajectory
+
+ROOM = "######\n#____#\n#_PX_#\n#___O#\n#____#\n######"
+SOLVED_BY_RIGHT = "######\n#____#\n#_PXO#\n#____#\n#____#\n######"
+
+
+def start(chat, room=ROOM, **rollout):
+    return tiny.episode(chat, RunConfig.model_validate({"rollout": rollout}), options={"room": room})
+
+
+def say(episode, text, *, ended=True):
+    episode.prompt()
+    return episode.receive(tiny.said(episode.chat, text, ended=ended))
+
+
+def test_a_turn_executes_its_actions_and_adds_up_its_rewards(chat):
+    episode = start(chat)
+    turn = say(episode, tiny.answer("left", "RIGHT"))
+    assert [(action.text, action.name, action.status) for action in turn.actions] == [
+        ("left", "Left", "executed"),
+        ("RIGHT", "Right", "executed"),
+    ]
+    assert turn.terms == {"environment": pytest.approx(-0.2)}
+    assert turn.reward == pytest.approx(sum(action.reward for action in turn.actions))
+    assert (turn.format_valid, turn.problem, turn.truncated) == (True, None, False)
+    assert episode.actions_left == 8
+    assert turn.board is not None
+    assert turn.actions[0].board != turn.board
+
+
+def test_an_unknown_action_costs_the_penalty_once_and_the_known_ones_are_still_done(chat):
+    episode = start(chat)
+    turn = say(episode, tiny.answer("Left", "Jump", "Fly"))
+    assert [action.status for action in turn.actions] == ["executed", "illegal", "illegal"]
+    assert turn.terms == {"environment": pytest.approx(-0.1), "format": -0.1}
+    assert turn.problem == "no such action: 'Jump', 'Fly'"
+    assert episode.actions_left == 9
+
+
+def test_terms_about_the_thought_are_weighed_named_and_added(chat):
+    config = RunConfig.model_validate({"rewards": {"terms": {"facts_true": 0.5, "action_follows": 0.2, "repeats": -1}}})
+    episode = tiny.episode(chat, config, options={"room": ROOM})
+    thought = "I am at 3,3. Box 2,2. I go Left."
+    turn = say(episode, f"{thought}</think><answer>Left</answer>")
+    assert turn.thought == thought
+    assert turn.terms == {"environment": -0.1, "facts_true": 0.25, "action_follows": 0.2, "repeats": 0.0}
+    assert turn.reward == pytest.approx(0.35)
+    again = say(episode, f"{thought}</think><answer>Left</answer>")
+    assert again.terms["repeats"] == -1.0
+    assert episode.trajectory.total_reward == pytest.approx(turn.reward + again.reward)
+
+
+def test_a_term_that_fails_ends_its_trajectory_and_says_which(chat, monkeypatch):
+    monkeypatch.setitem(thought_rewards.BUILT_IN, "broken", lambda turn: float("nan"))
+    config = RunConfig.model_validate({"rewards": {"terms": {"broken": 1}}})
+    episode = tiny.episode(chat, config, options={"room": ROOM})
+    say(episode, tiny.answer("Left"))
+    assert episode.ended
+    assert "the reward term 'broken' gave nan" in episode.trajectory.error
+
+
+def test_garbage_costs_the_penalty_and_a_turn_but_no_action(chat):
+    episode = start(chat, max_turns=3)
+    for number in range(3):
+        assert not episode.ended
+        turn = say(episode, "blah <answer", ended=number != 1)
+        assert turn.terms == {"environment": 0, "format": -0.1}
+        assert not turn.actions
+    assert "(cut at" in episode.trajectory.turns[1].problem
+    assert episode.trajectory.turns[1].truncated
+    closing = episode.finished()
+    assert (closing.end, closing.turns, closing.actions, closing.success) == ("turns", 3, 0, False)
+    assert closing.total_reward == pytest.approx(-0.3)
+
+
+def test_actions_after_the_end_are_ignored_without_a_penalty(chat):
+    episode = start(chat, SOLVED_BY_RIGHT)
+    turn = say(episode, tiny.answer("Right", "Up", "Right"))
+    assert [action.status for action in turn.actions] == ["executed", "ignored", "ignored"]
+    assert turn.reward == pytest.approx(10.9)
+    closing = episode.finished()
+    assert (closing.end, closing.success, closing.actions, closing.error) == ("terminated", True, 1, None)
+
+
+def test_the_budget_of_actions_cuts_a_turn_and_ends_the_episode(chat):
+    episode = start(chat, max_actions=3)
+    say(episode, tiny.answer("Left", "Right"))
+    turn = say(episode, tiny.answer("Left", "Right"))
+    assert [action.status for action in turn.actions] == ["executed", "ignored"]
+    assert (episode.ended, episode.trajectory.end, episode.actions_left) == (True, "actions", 0)
+
+
+def test_the_first_irreversible_move_is_found(chat):
+    episode = start(chat)
+    say(episode, tiny.answer("Left"))
+    assert episode.trajectory.lost_at is None
+    say(episode, tiny.answer("Right", "Up", "Right", "Down"))
+    lost = say(episode, tiny.answer("Down"))
+    at = episode.trajectory.lost_at
+    assert at is not None
+    hint = episode.trajectory.turns[at.turn].actions[at.action].hint
+    assert hint.solvable == "no"
+    assert at.reason == hint.reason
+    before = [action.hint for turn in episode.trajectory.turns for action in turn.actions if action.hint]
+    assert [hint.solvable for hint in before[: before.index(hint)]].count("no") == 0
+    assert lost.turn == 2
+
+
+def test_the_reward_of_a_turn_is_told_in_the_next(chat):
+    episode = start(chat)
+    assert "Reward" not in chat.tokenizer.decode(episode.prompt())
+    episode.receive(tiny.said(chat, tiny.answer("Left", "Jump")))
+    text = chat.tokenizer.decode(episode.prompt())
+    assert "Reward: -0.2\nTurn 2:\n" in text
+    assert "Actions left: 9" in text
+
+
+def test_the_span_of_a_thought_ends_before_its_closing_tag(chat):
+    episode = start(chat)
+    say(episode, tiny.answer("Left", thought="I am at 3,3. Box 3,4."))
+    say(episode, "never closed")
+    for (first, last), thought in zip(
+        episode.trajectory.thought_spans, ["I am at 3,3. Box 3,4.", "never closed<|im_end|>"], strict=True
+    ):
+        assert chat.tokenizer.decode(episode.trajectory.ids[first:last]) == thought
+
+
+def test_a_dialogue_that_fills_the_context_ends_there_and_says_so(chat):
+    env = envs.make("Sokoban")
+    env.reset(seed=0)
+    run = RunConfig.model_validate({"rollout": {"max_response_tokens": 20, "max_turns": 50}})
+    episode = Episode(env, run, chat, Trajectory(id="t", group=0, member=0), 500)
+    while not episode.ended:
+        say(episode, "nothing")
+        assert len(episode.trajectory.ids) <= 500
+    closing = episode.finished()
+    assert closing.end == "truncated"
+    assert closing.error == "the dialogue filled the policy's context"
+    assert len(episode.trajectory.ids) + 20 <= 500
+    assert closing.turns > 1
+
+
+def test_a_first_prompt_that_does_not_fit_is_refused_with_the_numbers(chat):
+    env = envs.make("Sokoban")
+    env.reset(seed=0)
+    with pytest.raises(ContextError, match=r"the first prompt of Sokoban has \d+ tokens .* holds only 100"):
+        Episode(env, RunConfig(), chat, Trajectory(id="t", group=0, member=0), 100)
+
+
+class Failing(Sokoban):
+    """A world that breaks: when stepped, drawn, looked at, or by paying what is no number."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.steps = how, 0
+
+    def step(self, action):
+        self.steps += 1
+        text, reward, *rest = super().step(action)
+        if self.steps == 2 and self.how == "step":
+            raise RuntimeError("the pipe is broken")
+        if self.steps == 2 and self.how == "reward":
+            reward = float("nan")
+        return text, reward, *rest
+
+    def render(self):
+        if getattr(self, "steps", 0) == 2 and self.how == "render":
+            raise ZeroDivisionError("division by zero")
+        return "hidden" if self.how == "render" else super().render()
+
+    def hint(self):
+        if self.steps == 2 and self.how == "hint":
+            raise KeyError("best")
+        return super().hint()
+
+
+@pytest.mark.parametrize(
+    "how, error",
+    [
+        ("step", "the environment failed: RuntimeError: the pipe is broken"),
+        ("reward", "the environment failed: ValueError: the reward nan is not a finite number"),
+        ("render", "the environment failed: ZeroDivisionError: division by zero"),
+        ("hint", "the environment failed: KeyError: 'best'"),
+    ],
+)
+def test_a_world_that_fails_ends_its_own_trajectory_with_the_error(chat, how, error):
+    env = Failing(how)
+    env.reset(options={"room": ROOM})
+    episode = Episode(env, RunConfig(), chat, Trajectory(id="t", group=0, member=0), 4096)
+    turn = say(episode, tiny.answer("Left", "Right", *["Left"] * (how != "render")))
+    assert episode.ended
+    if how != "render":
+        assert [action.status for action in turn.actions] == ["executed", "ignored", "ignored"]
+        assert turn.reward == pytest.approx(-0.1)
+    closing = episode.finished()
+    assert (closing.end, closing.error) == ("truncated", error)
+    assert closing.model_dump_json()
+
+
+def plans(config, sizes):
+    return [
+        GroupPlan(
+            group=group,
+            seed=40 + group,
+            members=tuple(f"g{group}n{member}" for member in range(size)),
+            dynamics_seeds=tuple(range(100 * group, 100 * group + size)),
+            sampling_seeds=tuple(range(1000 * group, 1000 * group + size)),
+        )
+        for group, size in enumerate(sizes)
+    ]
+
+
+def player(config, chat, sampler, told, *, context=2048, **extra):
+    return Player(
+        config=config, chat=chat, sampler=sampler, context=context, tell=lambda *events: told.extend(events), **extra
+    )
+
+
+def test_one_failing_world_does_not_stop_the_others(chat, monkeypatch):
+    config = RunConfig()
+    made = []
+
+    def make(name, settings):
+        made.append(Failing("step" if len(made) == 1 else "nothing"))
+        return made[-1]
+
+    monkeypatch.setattr(envs, "make", make)
+    script = [[tiny.said(chat, tiny.answer("Left", "Right")) for _ in range(5)] for _ in range(3)]
+    told = []
+    played = player(config, chat, ScriptedSampler(script), told).play(
+        plans(config, [3]), iteration=1, split="train", temperature=1.0
+    )
+    assert [t.end for t in played] == ["actions", "truncated", "actions"]
+    assert [t.error is None for t in played] == [True, False, True]
+
+
+def test_events_come_in_the_order_in_which_things_happen(policy, chat):
+    config = tiny.config("pocket")
+    told = []
+    sampler = TransformersSampler(policy.model, chat.eos_id, policy.pad_id)
+    progress = []
+    played = player(config, chat, sampler, told, progress=lambda done, tokens: progress.append((done, tokens))).play(
+        plans(config, [3, 2]), iteration=7, split="train", temperature=1.0
+    )
+    assert [t.id for t in played] == ["g0n0", "g0n1", "g0n2", "g1n0", "g1n1"]
+    assert [type(event) for event in told[:2]] == [GroupStarted, GroupStarted]
+    for started in told[:2]:
+        assert (started.iteration, started.split, started.suite) == (7, "train", None)
+        assert started.prompt == opening_message(envs.spec("Sokoban"), config.rollout)
+    by_trajectory = defaultdict(list)
+    for event in told[2:]:
+        by_trajectory[event.trajectory].append(event)
+    for one in played:
+        *turns, closing = by_trajectory[one.id]
+        assert [turn.turn for turn in turns] == list(range(len(one.turns)))
+        assert all(isinstance(turn, Turn) for turn in turns)
+        assert isinstance(closing, TrajectoryFinished)
+        assert closing.turns == len(turns)
+        assert closing.total_reward == pytest.approx(one.total_reward)
+    assert progress[-1] == (5, sum(t.tokens for t in played))
+
+
+def test_trajectories_of_a_group_start_alike_and_slip_apart(chat):
+    config = RunConfig.model_validate({"environment": {"name": "FrozenLake"}})
+    script = [[tiny.said(chat, tiny.answer("Left", "Up"))] * 5 for _ in range(24)]
+    told = []
+    played = player(config, chat, ScriptedSampler(script), told).play(
+        plans(config, [12, 12]), iteration=1, split="train", temperature=1.0
+    )
+    for group in range(2):
+        members = [t for t in played if t.group == group]
+        assert len({t.turns[0].state for t in members}) == 1
+        assert len({str(t.turns[0].actions[-1].board) for t in members}) > 1
+    assert played[0].turns[0].state != played[12].turns[0].state
+
+
+@given(st.integers(0, 8))
+def test_a_stop_comes_between_turns_and_closes_what_was_open(chat, after):
+    config = RunConfig()
+    told = []
+
+    def stop():
+        return sum(isinstance(event, Turn) for event in told) > after
+
+    script = [[tiny.said(chat, tiny.answer("Left", "Right"))] * 5 for _ in range(2)]
+    with pytest.raises(Interrupted):
+        player(config, chat, ScriptedSampler(script), told, stop=stop).play(
+            plans(config, [2]), iteration=1, split="train", temperature=1.0
+        )
+    assert sum(isinstance(event, Turn) for event in told) == after + 1
+    closings = [event for event in told if isinstance(event, TrajectoryFinished)]
+    assert sorted(event.trajectory for event in closings) == ["g0n0", "g0n1"]
+    assert {event.end for event in closings} <= {"interrupted", "actions"}
+    assert sum(event.turns for event in closings) == after + 1
+
+
+@given(st.lists(st.text(max_size=30), min_size=5, max_size=5), st.sampled_from(["Sokoban", "FrozenLake", "Bandit"]))
+def test_any_text_at_all_is_a_turn(chat, texts, world):
+    episode = tiny.episode(chat, RunConfig.model_validate({"environment": {"name": world}}))
+    for text in texts:
+        if episode.ended:
+            break
+        turn = say(episode, text)
+        assert turn.format_valid == ("format" not in turn.terms)
+        assert turn.format_valid or turn.problem
+    assert episode.finished().model_dump_json()

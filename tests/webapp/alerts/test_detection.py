@@ -1,0 +1,245 @@
+"""Rules and events, through the real ingest of journals: what is told, for which runs, and each thing once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from tests.webapp import journal_builder, recorded_journal
+from tests.webapp.alerts.conftest import Make
+from tests.webapp.conftest import People
+from trainer.config.run import RunConfig
+from trainer.journal import events as journal
+from webapp.alerts.actions import do_notice, do_switch_rule
+from webapp.alerts.delivery import Lookout
+from webapp.alerts.models import Delivery, Rule, Standstill
+from webapp.ingest.tailer import Ingest
+from webapp.runs.actions import do_release_run, do_request
+from webapp.runs.models import Alarm, Evaluation, Run
+from webapp.teams.models import Membership
+from webapp.worker.claims import do_claim_run
+
+pytestmark = pytest.mark.django_db
+Event = Rule.Event
+
+
+def take_in(run: Run, *events: journal.Event) -> None:
+    journal_builder.write(run.folder, *events)
+    run.refresh_from_db()
+    Ingest(run).drain()
+    run.refresh_from_db()
+
+
+def told() -> list[str]:
+    """What was noticed, in order; noticing it twice more must add nothing."""
+    now = timezone.now()
+    do_notice(now)
+    count = Delivery.objects.count()
+    do_notice(now)
+    Lookout().look()
+    assert Delivery.objects.count() == count
+    return list(Delivery.objects.order_by("pk").values_list("event", flat=True))
+
+
+def alarm(iteration: int, state: Any) -> journal.Alarm:
+    return journal.Alarm(iteration=iteration, state=state, message=f"It is {state}.", evidence={"spread": 0.1})
+
+
+def test_an_echo_trap_is_told_with_its_evidence(run: Run, make_rule: Make) -> None:
+    make_rule(events=[Event.WATCH, Event.TRAPPED])
+    take_in(run, journal_builder.started(), alarm(2, "watch"), alarm(3, "healthy"), alarm(4, "trapped"))
+    assert told() == ["watch", "trapped"]
+    payload = Delivery.objects.get(event="trapped").payload
+    assert payload["title"] == "Echo Trap: trapped"
+    assert payload["message"] == "Echo Trap watch: trapped at iteration 4. It is trapped."
+    assert payload["details"] == {"iteration": 4, "evidence": {"spread": 0.1}}
+    assert payload["run"]["url"] == f"https://echoscope.example.org/runs/{run.slug}/"
+    assert payload["id"] == Delivery.objects.get(event="trapped").slug
+
+
+def test_only_chosen_events_are_told(run: Run, make_rule: Make) -> None:
+    make_rule(events=[Event.TRAPPED])
+    take_in(run, journal_builder.started(), alarm(2, "watch"))
+    assert told() == []
+
+
+def test_an_alarm_that_a_resumed_run_raises_again_is_another_alarm(run: Run, make_rule: Make) -> None:
+    make_rule(events=[Event.WATCH])
+    take_in(run, journal_builder.started(), *journal_builder.iteration(1), *journal_builder.iteration(2), alarm(2, "watch"))
+    assert told() == ["watch"]
+    take_in(run, journal_builder.started(attempt=2, from_iteration=1), *journal_builder.iteration(2), alarm(2, "watch"))
+    assert told() == ["watch", "watch"]
+
+
+@pytest.mark.parametrize("state, event", [(Run.State.FAILED, Event.FAILED), (Run.State.FINISHED, Event.FINISHED)])
+def test_the_end_of_a_run_is_told_each_time_it_ends(run: Run, make_rule: Make, state: Run.State, event: str) -> None:
+    make_rule(events=[event])
+    claimed = do_claim_run(run.pk, None, timezone.now())
+    assert claimed is not None
+    assert told() == []
+    do_release_run(claimed, state, failure="Out of memory." if state == Run.State.FAILED else "")
+    assert told() == [event]
+    if state == Run.State.FAILED:
+        assert "Out of memory." in Delivery.objects.get().payload["message"]
+        do_request(Run.objects.get(pk=run.pk), "resume")
+        again = do_claim_run(run.pk, None, timezone.now())
+        assert again is not None
+        do_release_run(again, state)
+        assert told() == [event, event]
+
+
+def test_a_stopped_run_neither_failed_nor_finished(run: Run, make_rule: Make) -> None:
+    make_rule(events=[Event.FAILED, Event.FINISHED])
+    do_request(run, "stop")
+    assert told() == []
+
+
+def test_an_evaluation_is_told_when_it_crosses_the_threshold_and_not_beyond_it(run: Run, make_rule: Make) -> None:
+    make_rule(events=[Event.REACHED, Event.FELL], threshold=0.5)
+    config = RunConfig(iterations=4)
+    take_in(run, recorded_journal.started(config), *(recorded_journal.evaluated(n, success) for n, success in enumerate(
+        [0.4, 0.6, 0.7, 0.3, 0.2, 0.5]
+    )))  # fmt: skip
+    assert told() == ["reached", "fell", "reached"]
+    payload = Delivery.objects.filter(event="fell").get().payload
+    assert payload["details"]["iteration"] == 3
+    assert payload["details"]["threshold"] == 0.5
+    assert payload["message"].startswith("Sokoban fell to 30.0 % after iteration 3")
+
+
+def test_an_evaluation_of_another_suite_is_not_told(run: Run, make_rule: Make) -> None:
+    make_rule(events=[Event.REACHED], threshold=0.5, suite="Boxoban")
+    take_in(run, recorded_journal.started(RunConfig()), recorded_journal.evaluated(1, 0.9))
+    assert told() == []
+    Rule.objects.update(suite="Sokoban")
+    assert told() == ["reached"]
+
+
+def test_a_run_that_waits_too_long_is_told_once_and_again_when_it_waits_again(run: Run, make_rule: Make) -> None:
+    make_rule(events=[Event.QUEUED], queued_minutes=10)
+    assert told() == []
+    Run.objects.update(created_at=timezone.now() - timedelta(minutes=11))
+    Standstill.objects.all().delete()
+    assert told() == ["queued"]
+    assert "waiting in the queue for 11 min" in Delivery.objects.get().payload["message"]
+    claimed = do_claim_run(run.pk, None, timezone.now())
+    assert claimed is not None
+    assert told() == ["queued"]
+    Run.objects.update(attempt=1)
+    do_release_run(claimed, Run.State.QUEUED)
+    assert told() == ["queued"], "it waits since now"
+    Standstill.objects.update(since=timezone.now() - timedelta(minutes=12))
+    assert told() == ["queued", "queued"]
+
+
+def test_a_run_without_progress_is_told_until_it_moves(run: Run, make_rule: Make) -> None:
+    make_rule(events=[Event.STALLED], stalled_minutes=10)
+    assert do_claim_run(run.pk, None, timezone.now())
+    take_in(run, journal_builder.started(), *journal_builder.iteration(1))
+    assert told() == []
+    Standstill.objects.update(since=timezone.now() - timedelta(minutes=11))
+    assert told() == ["stalled"]
+    assert "told nothing for 11 min" in Delivery.objects.get().payload["message"]
+    take_in(run, *journal_builder.iteration(2))
+    assert told() == ["stalled"]
+    Standstill.objects.update(since=timezone.now() - timedelta(minutes=11))
+    assert told() == ["stalled", "stalled"]
+
+
+def test_what_happened_before_the_rule_or_while_it_was_off_is_not_told(run: Run, make_rule: Make) -> None:
+    rule = make_rule(events=[Event.WATCH], since=timezone.now())
+    Alarm.objects.create(
+        run=run, seq=1, iteration=1, state="watch", message="", time=timezone.now() - timedelta(minutes=1)
+    )
+    assert told() == []
+    do_switch_rule(rule, False)
+    Alarm.objects.create(run=run, seq=2, iteration=2, state="watch", message="", time=timezone.now())
+    assert told() == []
+    do_switch_rule(rule, True)
+    assert told() == []
+    Alarm.objects.create(run=run, seq=3, iteration=3, state="watch", message="", time=timezone.now())
+    assert told() == ["watch"]
+
+
+def test_news_that_come_late_are_told_nevertheless(run: Run, make_rule: Make) -> None:
+    """The database was away for hours: the next whole look finds what the short ones no longer see."""
+    make_rule(events=[Event.WATCH], since=timezone.now() - timedelta(days=2))
+    Alarm.objects.create(
+        run=run, seq=1, iteration=1, state="watch", message="", time=timezone.now() - timedelta(hours=5)
+    )
+    do_notice(timezone.now(), timedelta(minutes=15))
+    assert not Delivery.objects.exists()
+    Lookout().look()
+    assert Delivery.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "scope, value, matches",
+    [
+        (Rule.Scope.ALL, "", True),
+        (Rule.Scope.ENVIRONMENT, "Sokoban", True),
+        (Rule.Scope.ENVIRONMENT, "Bandit", False),
+        (Rule.Scope.TAG, "Paper", True),
+        (Rule.Scope.TAG, "other", False),
+        (Rule.Scope.OWN, "", True),
+    ],
+)
+def test_a_rule_is_for_some_runs(run: Run, make_rule: Make, scope: str, value: str, matches: bool) -> None:
+    Run.objects.update(tags=["paper"])
+    make_rule(events=[Event.WATCH], scope=scope, scope_value=value)
+    take_in(run, journal_builder.started(), alarm(1, "watch"))
+    assert told() == (["watch"] if matches else [])
+
+
+def test_own_means_the_runs_of_whoever_made_the_rule_while_they_are_in_the_team(
+    run: Run, people: People, make_rule: Make
+) -> None:
+    make_rule(events=[Event.WATCH], scope=Rule.Scope.OWN, author=people.viewer)
+    make_rule(events=[Event.TRAPPED], scope=Rule.Scope.OWN)
+    take_in(run, journal_builder.started(), alarm(1, "watch"))
+    assert told() == []
+    Membership.objects.filter(user=people.owner).delete()
+    take_in(run, alarm(2, "trapped"))
+    assert told() == []
+
+
+def test_a_private_run_is_told_to_its_author_alone(run: Run, people: People, make_rule: Make) -> None:
+    Run.objects.update(visibility=Run.Visibility.PRIVATE)
+    make_rule(events=[Event.WATCH], author=people.viewer, name="theirs")
+    make_rule(events=[Event.WATCH], name="mine")
+    take_in(run, journal_builder.started(), alarm(1, "watch"))
+    assert told() == ["watch"]
+    assert Delivery.objects.get().rule.name == "mine"
+
+
+def test_other_teams_hear_nothing(run: Run, people: People, make_rule: Make) -> None:
+    from webapp.teams.models import Team
+
+    make_rule(events=list(Event.values), team=Team.objects.get(name="Elsewhere"), author=people.outsider)
+    Run.objects.update(created_at=timezone.now() - timedelta(days=1))
+    take_in(run, journal_builder.started(), alarm(1, "trapped"), recorded_journal.evaluated(1, 0.9))
+    assert told() == []
+
+
+def test_a_journal_imported_whole_wakes_nobody(run: Run, make_rule: Make) -> None:
+    make_rule(events=[Event.FINISHED])
+    Run.objects.update(imported=True, state=Run.State.FINISHED, ended_at=timezone.now())
+    assert told() == []
+    Run.objects.update(created_at=timezone.now() - timedelta(hours=2))
+    assert told() == ["finished"], "it was imported while it was growing, and somebody waited for it"
+
+
+def test_looking_takes_as_many_queries_for_many_events_as_for_few(
+    run: Run, make_rule: Make, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(5):
+        make_rule(events=list(Event.values), name=f"rule {number}", threshold=0.1 * number)
+    take_in(run, journal_builder.started(), *(alarm(n, "watch") for n in range(1, 30)))
+    take_in(run, *(recorded_journal.evaluated(n, 0.03 * n) for n in range(30)))
+    assert Evaluation.objects.count() == 30
+    with django_assert_max_num_queries(24):
+        do_notice(timezone.now())
+    assert Delivery.objects.count() > 5 * 29

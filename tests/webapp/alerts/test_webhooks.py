@@ -1,0 +1,126 @@
+"""Where alerts may go: never into private networks, never along a redirect, never without end."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from tests.webapp.alerts.receiver import Receiver, listening
+from webapp.alerts import webhooks
+from webapp.alerts.webhooks import Refused, check_url, is_public, post
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/", "http://127.1.2.3:8000/x", "http://10.0.0.5/", "http://192.168.1.1/", "http://172.16.0.1/",
+        "http://169.254.169.254/latest/meta-data", "http://0.0.0.0/", "http://100.64.0.1/", "http://224.0.0.1/",
+        "http://[::1]/", "http://[fe80::1]/", "http://[fc00::1]/", "http://[::ffff:127.0.0.1]/", "http://[::]/",
+        "http://[64:ff9b::7f00:1]/", "http://[2002:7f00:1::]/", "http://255.255.255.255/",
+    ],
+)  # fmt: skip
+def test_addresses_of_private_networks_are_refused(url: str, settings: Settings) -> None:
+    settings.ECHOSCOPE_ALERT_PRIVATE_HOSTS = []
+    with pytest.raises(Refused, match="private network"):
+        check_url(url)
+    outcome = post(url, b"{}", {})
+    assert (outcome.ok, outcome.status) == (False, None)
+    assert "private network" in outcome.answer
+
+
+@pytest.mark.parametrize(
+    "url, told",
+    [
+        ("ftp://example.org/", "must begin with https"), ("file:///etc/passwd", "must begin with https"),
+        ("javascript:alert(1)", "must begin with https"), ("example.org", "must begin with https"),
+        ("https://", "names no host"), ("https://ada:secret@example.org/", "name or a password"),
+        ("https://example.org:99999/", "no address"),
+    ],
+)  # fmt: skip
+def test_what_is_no_address_of_the_web_is_refused(url: str, told: str) -> None:
+    with pytest.raises(Refused, match=told):
+        check_url(url)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
+def test_public_addresses_are_public(address: str) -> None:
+    assert is_public(ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("spelling", ["localhost", "127.1", "2130706433", "0x7f000001"])
+def test_other_spellings_of_this_machine_are_seen_through(spelling: str, settings: Settings) -> None:
+    settings.ECHOSCOPE_ALERT_PRIVATE_HOSTS = []
+    with listening(Receiver()) as receiver:
+        outcome = post(f"http://{spelling}:{receiver.port}/", b"{}", {})
+        assert not outcome.ok
+        assert receiver.requests == []
+
+
+def test_a_name_with_one_inner_address_among_public_ones_is_refused(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.ECHOSCOPE_ALERT_PRIVATE_HOSTS = []
+    entries: list[Any] = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("8.8.8.8", 80)),
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80)),
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: entries)
+    assert "private network" in post("http://two-faced.example.org/", b"{}", {}).answer
+
+
+def test_the_connection_goes_to_the_address_that_was_checked(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that points elsewhere when it is asked a second time gains nothing: it is not asked again."""
+    settings.ECHOSCOPE_ALERT_PRIVATE_HOSTS = ["turncoat.example.org"]
+    asked: list[str] = []
+
+    def resolve(host: str, port: int, *args: object, **kwargs: object) -> list[Any]:
+        asked.append(str(host))
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", int(port)))]
+
+    with listening(Receiver()) as receiver:
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        outcome = post(f"http://turncoat.example.org:{receiver.port}/hook", b"{}", {})
+        assert outcome.ok
+        assert receiver.requests[0][0]["Host"] == f"turncoat.example.org:{receiver.port}"
+    assert asked.count("turncoat.example.org") == 1
+
+
+def test_a_redirect_is_not_followed(receiver: Receiver) -> None:
+    with listening(Receiver()) as inner:
+        receiver.statuses, receiver.location = [302], inner.url
+        outcome = post(receiver.url, b"{}", {})
+        assert (outcome.ok, outcome.status) == (False, 302)
+        assert "not followed" in outcome.answer
+        assert inner.requests == []
+
+
+def test_an_endless_answer_is_read_no_further_than_its_beginning(receiver: Receiver) -> None:
+    receiver.body = b"y" * 5_000_000
+    outcome = post(receiver.url, b"{}", {})
+    assert outcome.ok
+    assert outcome.answer == "y" * webhooks.LONGEST_ANSWER
+
+
+def test_a_target_that_answers_one_byte_at_a_time_is_left(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks, "PATIENCE", 0.3)
+    receiver.body, receiver.drip = b"z" * 1000, 0.02
+    assert post(receiver.url, b"{}", {}).answer == "No answer within 0 s."
+
+
+def test_a_closed_port_and_an_unknown_name_are_told_in_words(settings: Settings) -> None:
+    with listening(Receiver()) as receiver:
+        url = receiver.url
+    assert post(url, b"{}", {}).answer.startswith("No answer:")
+    assert "is not known" in post("http://no-such-host.invalid/", b"{}", {}).answer
+
+
+def test_proxies_of_the_environment_are_not_asked(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert post(receiver.url, b"{}", {}).ok

@@ -1,0 +1,57 @@
+"""Text of annotations: one spelling for a tag, the people a comment names, and HTML that nobody can break."""
+
+from __future__ import annotations
+
+import pytest
+
+from webapp.annotations.markup import as_html, named, normal_tag
+
+
+@pytest.mark.parametrize(
+    "written, kept",
+    [
+        ("  Stuck  in a CORNER ", "stuck in a corner"),
+        ("#corner", "corner"),
+        ("Éclair", "éclair"),
+        ("ﬁnal", "final"),
+        ("   ", ""),
+        ("#", ""),
+    ],
+)
+def test_a_tag_has_one_spelling(written: str, kept: str) -> None:
+    assert normal_tag(written) == kept
+
+
+@pytest.mark.parametrize(
+    "text, names",
+    [
+        ("@ada look", ["ada"]),
+        ("Ask @Grace.Hopper, or @ada.", ["grace.hopper", "ada"]),
+        ("mail ada@example.org", []),
+        ("(@ada) @ada", ["ada"]),
+        ("first\n@grace", ["grace"]),
+    ],
+)
+def test_names_follow_an_at_sign_that_begins_a_word(text: str, names: list[str]) -> None:
+    assert named(text) == names
+
+
+def test_markup_is_shown_as_it_was_typed() -> None:
+    shown = as_html('<script>alert(1)</script> & "quotes" <img src=x onerror=alert(1)>')
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert "&lt;script&gt;" in shown
+
+
+def test_addresses_become_links_and_only_those_of_the_web() -> None:
+    shown = as_html("see https://example.org/a?b=1&c=2 and javascript:alert(1)")
+    assert '<a href="https://example.org/a?b=1&amp;c=2" rel="nofollow">' in shown
+    assert "javascript:" in shown
+    assert 'href="javascript' not in shown
+
+
+def test_people_who_were_told_are_marked_and_others_are_not() -> None:
+    shown = as_html("@ada and @nobody and <b>@ada</b>", ["Ada"])
+    assert shown.count('<b class="mention">@ada</b>') == 1
+    assert "@nobody" in shown
+    assert "&lt;b&gt;" in shown

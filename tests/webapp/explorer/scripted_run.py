@@ -1,0 +1,104 @@
+"""A run whose trajectories differ in everything that can be looked for, told by a script: nothing has to be played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envs.base import Hint
+from tests.webapp.journal_builder import BOARD, started
+from trainer.journal import events as journal
+from trainer.journal.events import Journal
+from webapp.ingest.tailer import Ingest
+from webapp.runs.models import Run
+
+NAMES = ("corner", "wall", "target", "player", "box", "row")
+
+
+def turn(key: str, number: int, mix: int) -> journal.Turn:
+    valid = mix % 5 != 4
+    thought = f"The {NAMES[mix % 6]} is at row {mix % 7}; I push_{number} once."
+    answer = "Right || Down" if mix % 2 else "Left"
+    return journal.Turn(
+        trajectory=key, turn=number, state=f"_ P X O _ {number}", thought=thought, answer=answer,
+        response=f"<think>{thought}</think><answer>{answer}</answer>", format_valid=valid,
+        problem=None if valid else "no answer", reward=-0.1 * (1 + mix % 2), tokens=9 + mix % 4,
+        actions=[
+            journal.ActionRecord(text=name, status="executed", name=name, reward=-0.1, board=BOARD)
+            for name in answer.split(" || ")
+        ],
+        terms={"environment": -0.1 * (1 + mix % 2)}, truncated=False, entropy=0.5, logprob=-0.4,
+    )  # fmt: skip
+
+
+def end(key: str, turns: list[journal.Turn], mix: int) -> journal.TrajectoryFinished:
+    success = mix % 3 == 0
+    kind = mix % 4
+    stop = "terminated" if success else ("turns", "actions", "truncated", "interrupted")[kind]
+    return journal.TrajectoryFinished(
+        trajectory=key, success=success, end=stop, turns=len(turns), actions=sum(len(one.actions) for one in turns),
+        tokens=sum(one.tokens for one in turns), total_reward=(10.0 if success else -1.0) - 0.25 * (mix % 6),
+        lost_at=None if success or kind != 1 else journal.LostAt(turn=0, action=0, reason="the box is in a corner"),
+        error=None if success or kind != 2 or mix % 8 != 2 else "the simulator gave up",
+    )  # fmt: skip
+
+
+def wave(
+    iteration: int, groups: int = 3, size: int = 4, split: str = "train", suite: str | None = None, rounds: int = 4
+) -> Iterator[journal.Event]:
+    """One rollout, its turns interleaved; cut short after so many rounds."""
+    members = {g: [f"{suite or split}-{iteration}-{g}-{m}" for m in range(size)] for g in range(groups)}
+    for g, keys in members.items():
+        yield journal.GroupStarted(
+            iteration=iteration, split=split, suite=suite, group=g, environment="Sokoban" if g % 2 == 0 else "Bandit",
+            seed=g if split == "eval" or g == 1 else 100 * iteration + g, prompt="Push the box.", board=BOARD,
+            hint=Hint(actions=["Right"], distance=1), members=keys,
+        )  # fmt: skip
+    told: dict[str, list[journal.Turn]] = {}
+    for number in range(rounds):
+        for g, keys in members.items():
+            for m, key in enumerate(keys):
+                mix = 7 * iteration + 3 * g + m
+                if number > mix % 4:
+                    continue
+                told.setdefault(key, []).append(turn(key, number, mix + number))
+                yield told[key][-1]
+                if number == mix % 4:
+                    yield end(key, told[key], mix)
+
+
+def scored(iteration: int, groups: int = 3) -> journal.GroupsScored:
+    """The filter keeps the first and leaves the others."""
+    scores = [journal.GroupScore(group=g, mean=1.0, std=0.5, kept=g == 0) for g in range(groups)]
+    return journal.GroupsScored(iteration=iteration, groups=scores)
+
+
+def story() -> list[journal.Event]:
+    """Five iterations with examinations, alarms that come and go, and a sixth in the middle of its rollout."""
+    told: list[journal.Event] = [
+        started(),
+        journal.Phase(phase="evaluate", iteration=0, done=0, total=3, unit="prompts"),
+        *wave(0, size=1, split="eval", suite="fixed"),
+    ]
+    for number in range(1, 6):
+        told += [*wave(number), scored(number)]
+        told.append(journal.Metrics(iteration=number, tokens=100, seconds=2.0, values={"reward/mean": 0.5}))
+        if state := {2: "watch", 3: "trapped", 4: "healthy", 5: "watch"}.get(number):
+            told.append(journal.Alarm(iteration=number, state=state, message="The spread changed."))
+        if number % 2 == 0:
+            told += [*wave(number, size=1, split="eval", suite="fixed"), *wave(number, 2, 2, "eval", "other")]
+    return [*told, *wave(6, rounds=2), *wave(6, 1, 2, "eval", "fixed", rounds=0)]
+
+
+def tell(run: Run, events: list[journal.Event] | None = None) -> Run:
+    """Let the run's journal hold the story (or what is given) and the ingest read it."""
+    run.refresh_from_db()
+    if run.seq == 0:
+        Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
+    log = Journal(run.folder)
+    log.write(*(story() if events is None else events))
+    log.close()
+    run.refresh_from_db()
+    Ingest(run).drain()
+    run.refresh_from_db()
+    assert not run.journal_error
+    return run

@@ -1,0 +1,135 @@
+"""Runs beside each other: who sees them, what differs, what each made of the same prompt, in few queries."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from tests.webapp import journal_builder
+from tests.webapp.conftest import People
+from tests.webapp.page_requests import Visitors, play, who
+from webapp.explorer.compare import MOST
+from webapp.ingest.tailer import Ingest
+from webapp.runs.models import Run
+
+__all__ = ["who"]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, settings: Settings) -> None:
+    settings.ECHOSCOPE_VAR = tmp_path
+
+
+def another(people: People, run: Run, title: str = "Other", **changes: float) -> Run:
+    config = json.loads(json.dumps(run.config))
+    config["optimizer"] |= changes
+    return Run.objects.create(team=people.team, author=people.owner, title=title, config=config,
+                              environment="Sokoban", iterations=4)  # fmt: skip
+
+
+def examined(*runs: Run) -> None:
+    for run in runs:
+        journal_builder.write(run.folder, *journal_builder.whole_run(2))
+        Ingest(run).drain()
+
+
+def test_the_page_shows_what_differs_with_the_settings_help(people: People, run: Run, who: Visitors) -> None:
+    other = another(people, run, policy_lr=0.0005)
+    page = who.viewer.get(f"/compare?runs={run.slug},{other.slug}").content.decode()
+    assert "Compare 2 runs" in page
+    assert "Policy learning rate" in page
+    assert "0.0005" in page
+    assert page.count('class="group"') == 1, "groups in which nothing differs are left out"
+
+
+def test_runs_with_the_same_settings_are_said_to_have_them(people: People, run: Run, who: Visitors) -> None:
+    other = another(people, run)
+    other.config["name"] = "Named otherwise"
+    other.save(update_fields=["config"])
+    page = who.viewer.get(f"/compare?runs={run.slug}&runs={other.slug}").content.decode()
+    assert "these runs have the same settings" in page
+
+
+def test_they_are_as_private_as_the_runs(people: People, run: Run, who: Visitors) -> None:
+    other = another(people, run)
+    address = f"/compare?runs={run.slug},{other.slug}"
+    stranger = who.outsider.get(address)
+    assert stranger.status_code == 200
+    assert "Trial" not in stranger.content.decode()
+    assert stranger.content.decode().count("or it belongs to a team you are not in") == 2
+    nobody = who.nobody.get(address)
+    assert nobody.status_code == 302
+    assert nobody["Location"].startswith("/login")
+    Run.objects.update(visibility=Run.Visibility.LINK)
+    assert "Trial" in who.nobody.get(address).content.decode(), "what everybody may see needs no account"
+    assert who.outsider.get(f"/compare/curves.json?runs={run.slug}").json()["runs"].keys() == {run.slug}
+
+
+def test_a_wrong_id_is_told_and_the_others_are_compared(run: Run, who: Visitors) -> None:
+    page = who.owner.get(f"/compare?runs=nonsense,{run.slug},{run.slug}").content.decode()
+    assert "There is no run &#x27;nonsense&#x27;" in page
+    assert "Compare 1 run" in page
+
+
+def test_more_than_can_be_told_apart_are_cut_off_in_words(people: People, run: Run, who: Visitors) -> None:
+    runs = [run, *(another(people, run, f"Run {number}") for number in range(MOST))]
+    page = who.owner.get("/compare?runs=" + ",".join(one.slug for one in runs)).content.decode()
+    assert f"At most {MOST} runs can be compared" in page
+    assert f"Compare {MOST} runs" in page
+
+
+def test_without_runs_it_offers_some(run: Run, who: Visitors) -> None:
+    page = who.viewer.get("/compare").content.decode()
+    assert f'name="runs" value="{run.slug}"' in page
+    assert f'value="{run.slug}"' not in who.outsider.get("/compare").content.decode()
+    assert who.nobody.get("/compare").status_code == 302
+
+
+def test_the_same_prompt_is_shown_as_each_run_played_it(people: People, run: Run, who: Visitors) -> None:
+    other, third = another(people, run), another(people, run, "Never examined")
+    examined(run, other)
+    page = who.viewer.get(f"/compare?runs={run.slug},{other.slug},{third.slug}&suite=fixed&prompt=1").content.decode()
+    embedded = re.search(r'<script id="plays" type="application/json">(.*?)</script>', page, re.S)
+    assert embedded is not None
+    plays = json.loads(embedded[1])
+    assert [play["id"] for play in plays] == ["e2-1", "e2-1"], "the newest evaluation of each"
+    assert all(play["turns"][0]["thought"] == "I push." for play in plays)
+    assert page.count('data-play="') == 2
+    assert "This run did not play this prompt" in page
+    assert "Prompt, 0 to 1" in page
+    beyond = who.viewer.get(f"/compare?runs={run.slug}&suite=fixed&prompt=999").content.decode()
+    assert 'value="1"' in beyond, "beyond the last prompt is the last one"
+
+
+def test_a_prompt_that_began_elsewhere_is_not_called_the_same(people: People, run: Run, who: Visitors) -> None:
+    other = another(people, run)
+    examined(run, other)
+    other.groups.filter(split="eval", number=0).update(seed=8)
+    page = who.viewer.get(f"/compare?runs={run.slug},{other.slug}&suite=fixed&prompt=0").content.decode()
+    assert page.count('data-play="') == 1
+    assert "or began it from another state" in page
+
+
+def test_data_of_all_runs_comes_in_one_answer(people: People, run: Run, who: Visitors) -> None:
+    other = another(people, run)
+    play(run, finished=2)
+    play(other, finished=1)
+    data = who.viewer.get(f"/compare/curves.json?runs={run.slug},{other.slug}&names=reward/mean").json()
+    assert {slug: len(curves["reward/mean"]["value"]) for slug, curves in data["runs"].items()} == {
+        run.slug: 2, other.slug: 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [2, MOST])
+def test_the_page_takes_the_same_number_of_queries_for_many_runs(
+    count: int, people: People, run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    runs = [run, *(another(people, run, f"Run {number}") for number in range(count - 1))]
+    examined(*runs)
+    with django_assert_max_num_queries(15):
+        response = who.viewer.get("/compare?suite=fixed&runs=" + ",".join(one.slug for one in runs))
+    assert response.content.decode().count('data-play="') == count

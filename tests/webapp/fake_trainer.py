@@ -1,0 +1,122 @@
+"""Plays the trainer's part in tests of the supervisor: a real process with a real journal, and no model to load.
+
+`python -m tests.webapp.fake_trainer SCENE FOLDER`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from tests.webapp import journal_builder
+from trainer.journal import events
+
+ITERATIONS = 4
+
+
+class Actor:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.asked = False
+        signal.signal(signal.SIGTERM, self._ask)
+        self.done = self._finished()
+        earlier = folder / events.FILE_NAME
+        attempts = earlier.read_bytes().count(b'"type":"run_started"') if earlier.exists() else 0
+        self.journal = events.Journal(folder)
+        self.journal.write(journal_builder.started(attempts + 1, from_iteration=self.done))
+
+    def _ask(self, number: int, frame: object) -> None:
+        self.asked = True
+
+    def _finished(self) -> int:
+        state = self.folder / "done.txt"
+        return int(state.read_text()) if state.exists() else 0
+
+    def checkpoint(self) -> None:
+        folder = self.folder / "checkpoints" / f"{self.done:06d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "weights").write_bytes(b"w" * self.done)
+        (folder / "state.json").write_text("{}")
+        self.journal.write(
+            events.CheckpointSaved(iteration=self.done, path=f"checkpoints/{self.done:06d}", bytes=1)
+        )
+        (self.folder / "done.txt").write_text(str(self.done))
+
+    def interrupted(self) -> None:
+        self.checkpoint()
+        self.journal.write(
+            events.RunFinished(reason="interrupted", iteration=self.done, message=f"Stopped after {self.done}.")
+        )
+        sys.exit(75)
+
+    def train(self, iterations: int, pause: float) -> None:
+        """A few iterations, with a checkpoint after each; asked to stop, it obeys after the turn."""
+        while self.done < iterations:
+            for event in journal_builder.iteration(self.done + 1):
+                self.journal.write(event)
+                time.sleep(pause)
+                if self.asked:
+                    self.interrupted()
+            self.done += 1
+            self.checkpoint()
+        self.journal.write(events.RunFinished(reason="completed", iteration=self.done, message="Done."))
+
+    def think_aloud(self) -> None:
+        """Say on the pipe whatever somebody wants to hear, until asked to stop."""
+        pipe = int(os.environ["ECHOSCOPE_LIVE_FD"])
+        self.journal.write(journal_builder.group(1, 0, ["a", "b"]))
+        words = 0
+        while not self.asked:
+            watched = json.loads((self.folder / "watch.json").read_text())["trajectories"]
+            words += 1
+            for name in watched:
+                told = {"trajectory": "a" if name == "*" else name, "turn": 0, "text": "word " * words}
+                os.write(pipe, (json.dumps(told) + "\n").encode())
+            time.sleep(0.05)
+        self.interrupted()
+
+
+def extra() -> None:
+    """Every process of several but the first: it works until it is asked to stop."""
+    asked = []
+    signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    while not asked:
+        time.sleep(0.02)
+    sys.exit(75)
+
+
+def main(scene: str, folder: Path) -> None:
+    if scene == "bad configuration":
+        sys.stderr.write("error: policy.model: there is no folder /nowhere\n")
+        sys.exit(2)
+    if os.environ.get("RANK", "0") != "0":
+        extra()
+    actor = Actor(folder)
+    match scene:
+        case "train":
+            actor.train(ITERATIONS, 0.003)
+        case "long":
+            actor.train(1000, 0.02)
+        case "talk":
+            actor.think_aloud()
+        case "stubborn":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(600)
+        case "crash":
+            raise ValueError("the loss is not a number")
+        case "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "killed once":
+            if not (folder / "killed").exists():
+                (folder / "killed").touch()
+                actor.train(1, 0)
+                os.kill(os.getpid(), signal.SIGKILL)
+            actor.train(ITERATIONS, 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

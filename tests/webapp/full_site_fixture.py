@@ -1,0 +1,96 @@
+"""A team in which everything exists at least once, for tests that go through all addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.test import Client
+from django.urls import reverse
+
+from tests.webapp.conftest import People
+from tests.webapp.page_requests import play
+from webapp.alerts.actions import do_create_rule, do_test_rule
+from webapp.alerts.models import Rule
+from webapp.annotations.actions import do_comment, do_star, do_tag
+from webapp.annotations.models import Mention
+from webapp.runs.models import Run
+from webapp.teams.actions import do_create_token, do_create_user, do_invite, do_set_role
+from webapp.teams.models import Membership, User
+from webapp.trajectories.actions import do_share_trajectory
+from webapp.trajectories.models import Trajectory
+
+
+@dataclass(frozen=True)
+class World:
+    """What there is, and its values for addresses."""
+
+    people: People
+    member: User
+    run: Run
+    trajectory: Trajectory
+    known: dict[str, Any]
+
+    def visitors(self) -> list[tuple[str, Client]]:
+        """In the order of `addresses.EXPECTED`."""
+        people = (self.people.owner, self.member, self.people.viewer, self.people.outsider)
+        clients = []
+        for user in people:
+            client = Client()
+            client.force_login(user)
+            clients.append(client)
+        return list(zip(("owner", "member", "viewer", "outsider", "nobody"), [*clients, Client()], strict=True))
+
+    def path(self, name: str, arguments: frozenset[str], query: str = "") -> str:
+        """The address with values that exist: what is known as "<argument> of <name>", else as "<argument>"."""
+        values = {argument: self.known.get(f"{argument} of {name}", self.known.get(argument)) for argument in arguments}
+        assert None not in values.values(), f"{name}: the test knows no value for {values}"
+        asked = self.known.get(f"? of {name}", query)
+        return reverse(name, kwargs=values) + (f"?{asked}" if asked else "")
+
+
+def furnished(people: People, run: Run) -> World:
+    """The run was played for two iterations; its longest trajectory is shared, starred, tagged and commented."""
+    member = do_create_user("linus", "a long secret", email="linus@example.org")
+    do_set_role(people.team, member, Membership.Role.MEMBER)
+    do_set_role(people.team, do_create_user("barbara", "a long secret"), Membership.Role.VIEWER)
+    play(run, finished=2)
+    trajectory, other = Trajectory.objects.filter(run=run, group__number=0).order_by("-turn_count", "pk")[:2]
+    link = do_share_trajectory(trajectory, people.owner)
+    do_star(trajectory, people.owner)
+    do_tag(trajectory, people.owner, "odd")
+    said = do_comment(trajectory, people.owner, "It walks in circles here, does it not, @ada?", 0)
+    do_comment(trajectory, member, "@ada have a look at this push")
+    invitation = do_invite(people.team, people.owner, Membership.Role.VIEWER, "new@example.org")
+    token, _ = do_create_token(people.team, people.owner, "script", ["read"])
+    checkpoint = run.folder / "checkpoints/000002"
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    (checkpoint / "state.json").write_text("{}")
+    rule = do_create_rule(
+        people.team, people.owner, name="Tell us", events=[Rule.Event.FAILED], channel=Rule.Channel.EMAIL,
+        addresses=["team@example.org"],
+    )  # fmt: skip
+    delivery = do_test_rule(rule)
+    known: dict[str, Any] = {"slug": run.slug, "name": "Bandit", "key": trajectory.key, "wish": "pause", "kind": "json"}
+    of_trajectory = (
+        "trajectory", "trajectory-data", "trajectory-tokens", "trajectory-picture", "trajectory-export", "share",
+        "revoke", "annotations", "star", "tag", "untag", "comment", "prompt", "thoughts",
+    )  # fmt: skip
+    known |= {f"slug of {name}": trajectory.slug for name in of_trajectory}
+    known |= {"other": other.slug, "kind of run-export": "jsonl", "token": link.token}
+    of_team = ("team", "team-settings", "member-role", "member-remove", "invite", "invitation-revoke", "token-create",
+               "token-revoke", "team-share-revoke")  # fmt: skip
+    known |= {f"slug of {name}": people.team.slug for name in of_team}
+    known |= {"username": "barbara", "prefix": token.prefix}
+    known |= {"token of invitation": invitation.token, "token of invitation-revoke": invitation.token}
+    of_rule = ("alert", "alert-edit", "alert-test", "alert-switch", "alert-secret", "alert-delete", "delivery",
+               "delivery-again")  # fmt: skip
+    known |= {f"slug of {name}": rule.slug for name in of_rule} | {"delivery_slug": delivery.slug}
+    known |= {"slug of comment-edit": said.slug, "slug of comment-delete": said.slug}
+    known["slug of mention"] = Mention.objects.get(user=people.owner, comment__author=member).slug
+    known |= {"user_id": people.owner.pk, "token of welcome": "wrong", "uidb36": "x", "rest": "nothing"}
+    known |= {"key of account_reset_password_from_key": "y", "key of account_confirm_email": "z"}
+    known["provider_id"], known["iteration"] = "none", 2
+    known["? of compare"] = known["? of compare-curves-data"] = f"runs={run.slug}"
+    known["? of oembed"] = f"url=http://testserver/s/{link.token}"
+    return World(people, member, run, trajectory, known)

@@ -1,0 +1,183 @@
+"""The live page: the snapshot plus the events since its seq must equal the page reloaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as how
+from hypothesis import strategies as st
+from pytest_django import Settings
+
+from tests.webapp import recorded_journal
+from tests.webapp.javascript import evaluate
+from trainer.config.run import RunConfig
+from trainer.journal import events as journal
+from trainer.journal.events import Journal
+from webapp.ingest.tailer import Ingest
+from webapp.live.snapshot import heading, snapshot
+from webapp.live.snapshot import played as played_data
+from webapp.runs.models import Run
+from webapp.trajectories.models import Trajectory
+
+
+def everything(config: RunConfig) -> list[journal.Event]:
+    """A run with all that can happen to a page."""
+    return [
+        recorded_journal.started(config),
+        journal.Notice(level="info", message="The warm-up is in the cache."),
+        journal.Phase(phase="evaluate", iteration=0, done=3, total=256, unit="prompts"),
+        recorded_journal.evaluated(0, 0.35),
+        *recorded_journal.iteration(config, 1, skill=0.5),
+        journal.CheckpointSaved(iteration=1, path="checkpoints/1", bytes=10),
+        journal.Alarm(iteration=1, state="watch", message="The spread falls."),
+        *recorded_journal.iteration(config, 2, skill=0.7),
+        recorded_journal.evaluated(2, 0.5, final=True),
+        journal.Phase(phase="update", iteration=2),
+        journal.Alarm(iteration=2, state="healthy", message="It rose again."),
+        *(journal.Notice(level="warning", message=f"Notice {number}") for number in range(25)),
+        *recorded_journal.iteration(config, 3, skill=0.7, stop_after=2),
+    ]
+
+
+def reduced_from(
+    start: Callable[[Run], dict[str, Any]], share: float, run: Run, folder: Path, settings: Settings
+) -> dict[str, Any]:
+    """What a page has that started after that share of everything and took the rest as events."""
+    settings.ECHOSCOPE_VAR = folder
+    config = RunConfig.model_validate(run.config)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title())
+    events = everything(config)
+    cut = max(1, int(len(events) * share))
+    log = Journal(run.folder)
+    log.write(*events[:cut])
+    run.refresh_from_db()
+    ingest = Ingest(run)
+    ingest.drain()
+    run.refresh_from_db()
+    early = as_json(start(run))
+    log.write(*events[cut:])
+    ingest.drain()
+    frames = [
+        json.loads(frame) for frame in run.batches.filter(last_seq__gt=early["seq"]).values_list("frame", flat=True)
+    ]
+    later = [event for frame in frames for event in frame["events"]]
+    reduced: dict[str, Any] = evaluate(
+        "reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": later}
+    )
+    return reduced
+
+
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.2, 0.45, 0.7, 0.93])
+def test_the_snapshot_plus_the_events_since_is_the_snapshot_reloaded(
+    share: float, run: Run, tmp_path: Path, settings: Settings
+) -> None:
+    reduced = reduced_from(snapshot, share, run, tmp_path, settings)
+    reloaded = as_json(snapshot(run))
+    stage = reduced.pop("stage")
+    reloaded.pop("stage")
+    assert reduced == reloaded
+    if stage is not None:  # a page stays with the trajectory on its stage while the snapshot takes the newest
+        assert stage == as_json(played_data(Trajectory.objects.get(run=run, key=stage["id"])))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
+def test_the_header_of_other_tabs_goes_on_by_events_as_well(
+    share: float, run: Run, tmp_path: Path, settings: Settings
+) -> None:
+    reduced = reduced_from(heading, share, run, tmp_path, settings)
+    reloaded = as_json(snapshot(run))
+    shown = ("seq", "attempt", "state", "run", "phase")
+    assert [reduced[name] for name in shown] == [reloaded[name] for name in shown]
+    assert reduced.keys() == reloaded.keys()
+
+
+def test_events_told_twice_change_nothing(run: Run, tmp_path: Path, settings: Settings) -> None:
+    settings.ECHOSCOPE_VAR = tmp_path
+    config = RunConfig.model_validate(run.config)
+    log = Journal(run.folder)
+    log.write(*everything(config))
+    Ingest(run).drain()
+    frames = [json.loads(frame) for frame in run.batches.values_list("frame", flat=True)]
+    events = [event for frame in frames for event in frame["events"]]
+    state = as_json(snapshot(run))
+    assert evaluate("reducer.js", "reduceAll(data.state, data.events)", {"state": state, "events": events}) == state
+
+
+def test_the_reducer_never_changes_what_it_is_given(run: Run, tmp_path: Path, settings: Settings) -> None:
+    settings.ECHOSCOPE_VAR = tmp_path
+    config = RunConfig.model_validate(run.config)
+    log = Journal(run.folder)
+    log.write(*everything(config))
+    state = as_json(snapshot(run))
+    Ingest(run).drain()
+    events = [event for frame in run.batches.values_list("frame", flat=True) for event in json.loads(frame)["events"]]
+    each = "Object.values(o).forEach(v => v && typeof v === 'object' && f(v));"
+    freeze = f"(function f(o) {{ {each} return Object.freeze(o); }})"
+    expression = f"reduceAll({freeze}(data.state), {freeze}(data.events)).seq"
+    assert evaluate("reducer.js", expression, {"state": state, "events": events}) == len(events)
+
+
+def recorded(config: RunConfig) -> list[journal.Event]:
+    """A longer run: two suites, alarms on the way down, a rewind, curves long enough for buckets of several widths."""
+    events: list[journal.Event] = [recorded_journal.started(config), recorded_journal.evaluated(0, 0.35)]
+    for number in range(1, 451):
+        if number in (60, 200):
+            events += recorded_journal.iteration(config, number, skill=0.5)
+        told = [sum(map(ord, f"{number}{name}")) % 97 / 10 for name in ("mean", "limit", "entropy")]
+        events.append(journal.Metrics(
+            iteration=number, tokens=number * 900, seconds=number * 2.5,
+            values={"reward/mean": told[0], "entropy/mean": told[2], "policy/loss": told[1]}
+            | ({"echo_trap/spread": told[0], "echo_trap/spread_limit": told[1]} if number % 7 else {})
+            | ({"echo_trap/reward": told[2]} if number % 3 else {}),
+        ))  # fmt: skip
+        if number % 30 == 0:
+            state = ("watch", "trapped", "healthy")[number // 30 % 3]
+            events.append(journal.Alarm(iteration=number, state=state, message=f"It is {state}."))
+        if number % 100 == 0:
+            events.append(recorded_journal.evaluated(number, 0.3 + number / 1000))
+            events.append(journal.Evaluation(
+                iteration=number, suite="large", prompts=8, success=0.5, success_low=0.2, success_high=0.8,
+                mean_reward=1.0, mean_turns=1.0, mean_actions=1.0,
+            ))  # fmt: skip
+    rewound = journal.Rewound(number=1, from_iteration=450, to_iteration=400, changes={"optimizer.policy_lr": "0.0005"})
+    return [*events, rewound, journal.Notice(level="warning", message="Back to iteration 400.")]
+
+
+def test_from_any_moment_to_any_later_one_the_page_goes_on_as_if_it_were_reloaded(
+    run: Run, tmp_path: Path, settings: Settings
+) -> None:
+    settings.ECHOSCOPE_VAR = tmp_path
+    config = RunConfig.model_validate(run.config)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title())
+    log, events = Journal(run.folder), recorded(config)
+    run.refresh_from_db()
+    ingest, pages = Ingest(run), []
+    step = max(1, len(events) // 45)
+    for begin in range(0, len(events), step):
+        log.write(*events[begin : begin + step])
+        ingest.drain()
+        pages.append(as_json(snapshot(run)))
+    frames = [json.loads(frame) for frame in run.batches.order_by("last_seq").values_list("frame", flat=True)]
+    told = [event for frame in frames for event in frame["events"]]
+
+    @how(max_examples=30, deadline=None, derandomize=True)
+    @given(st.tuples(st.integers(0, len(pages) - 1), st.integers(0, len(pages) - 1)))
+    def goes_on(ends: tuple[int, int]) -> None:
+        early, late = (pages[at] for at in sorted(ends))
+        between = [event for event in told if early["seq"] < event["seq"] <= late["seq"]]
+        reduced = evaluate("reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": between})
+        assert {**reduced, "stage": None} == {**late, "stage": None}
+
+    goes_on()
+    assert len(pages[-1]["curves"]["reward/mean"]) < 400, "it was long enough to be cut into buckets"
+    assert pages[-1]["alarm"]["iteration"] <= 400, "what the rewind undid stands no more"
+    assert any(alarm["undone"] for alarm in pages[-1]["alarms"])
+
+
+def as_json(data: Any) -> Any:
+    return json.loads(json.dumps(data))

@@ -1,0 +1,359 @@
+"""The live socket: who may listen, and that everybody gets every event once and in order, whatever fails meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from asgiref.testing import ApplicationCommunicator
+from channels.routing import URLRouter
+from django.contrib.auth.models import AnonymousUser
+from django.db import connections
+from django.test import Client
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from tests.webapp import journal_builder
+from tests.webapp.conftest import People
+from trainer.journal import events as journal
+from webapp.core.publisher import bus
+from webapp.ingest.tailer import Ingest
+from webapp.live import frame_reader, run_consumer
+from webapp.live.frame_reader import hub
+from webapp.live.run_routing import websocket_urlpatterns
+from webapp.runs import token_subscriptions
+from webapp.runs.actions import do_request
+from webapp.runs.models import EventBatch, Run
+from webapp.teams.models import Membership
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+WAIT = 20
+
+
+class Browser:
+    """One websocket, as a browser would hold it."""
+
+    def __init__(self, application: Any, address: str, headers: list[tuple[bytes, bytes]], user: Any = None) -> None:
+        path, _, query = address.partition("?")
+        scope = {"type": "websocket", "path": path, "query_string": query.encode(), "headers": headers,
+                 "subprotocols": []} | ({} if user is None else {"user": user})  # fmt: skip
+        self.socket = ApplicationCommunicator(application, scope)
+
+    async def connect(self) -> bool:
+        """Knock. Whether the server let us in."""
+        await self.socket.send_input({"type": "websocket.connect"})
+        return bool((await self.socket.receive_output(WAIT))["type"] == "websocket.accept")
+
+    async def leave(self) -> None:
+        await self.socket.send_input({"type": "websocket.disconnect", "code": 1000})
+        await self.socket.wait(WAIT)
+
+    async def text(self) -> str:
+        """The next frame as it came."""
+        message = await self.socket.receive_output(WAIT)
+        assert message["type"] == "websocket.send", message
+        return str(message["text"])
+
+    async def frame(self) -> dict[str, Any]:
+        """The next frame."""
+        read = json.loads(await self.text())
+        assert isinstance(read, dict)
+        return read
+
+    async def until(self, kind: str) -> dict[str, Any]:
+        """The next frame of that type."""
+        while (frame := await self.frame())["type"] != kind:
+            pass
+        return frame
+
+    async def events(self, last: int) -> list[int]:
+        """The numbers of all events up to `last`."""
+        numbers: list[int] = []
+        while not numbers or numbers[-1] < last:
+            frame = await self.until("events")
+            assert [frame["first"], frame["last"]] == [frame["events"][0]["seq"], frame["events"][-1]["seq"]]
+            numbers += [event["seq"] for event in frame["events"]]
+        return numbers
+
+    async def closed(self) -> int:
+        """The code with which the server closes."""
+        while (message := await self.socket.receive_output(WAIT))["type"] != "websocket.close":
+            pass
+        return int(message.get("code") or 1000)
+
+    async def send(self, text: str) -> None:
+        await self.socket.send_input({"type": "websocket.receive", "text": text})
+
+
+@asynccontextmanager
+async def browser(run: Run, user: Any, after: int | str = 0, slug: str | None = None) -> AsyncIterator[Browser]:
+    page = Browser(URLRouter(websocket_urlpatterns), f"/ws/runs/{slug or run.slug}/?after={after}", [], user)
+    assert await page.connect()
+    try:
+        yield page
+    finally:
+        await page.leave()
+
+
+@pytest.fixture(autouse=True)
+async def _database_is_left() -> AsyncIterator[None]:
+    """The thread that queries for coroutines keeps a connection, which would hold the test database open."""
+    yield
+    await sync_to_async(connections.close_all)()
+
+
+@sync_to_async
+def take_in(run: Run, folder: Path, *events: journal.Event) -> int:
+    """Write the events to the journal and take them in. Returns the run's newest event."""
+    journal_builder.write(folder, *events)
+    run.refresh_from_db()
+    Ingest(run, folder).drain()
+    run.refresh_from_db()
+    return run.seq
+
+
+async def test_everybody_of_the_team_may_listen(run: Run, people: People) -> None:
+    for user in (people.owner, people.viewer):
+        async with browser(run, user) as page:
+            hello = await page.frame()
+            assert {key: hello[key] for key in ("type", "seq", "attempt", "state")} == {
+                "type": "hello", "seq": 0, "attempt": 0, "state": "queued",
+            }  # fmt: skip
+
+
+async def test_an_outsider_learns_nothing_not_even_that_the_run_exists(run: Run, people: People) -> None:
+    async with browser(run, people.outsider) as page:
+        assert await page.closed() == run_consumer.NOT_FOUND
+    async with browser(run, people.owner, slug="nosuchrun") as page:
+        assert await page.closed() == run_consumer.NOT_FOUND
+
+
+async def test_nobody_is_asked_to_log_in(run: Run) -> None:
+    async with browser(run, AnonymousUser()) as page:
+        assert await page.closed() == run_consumer.LOG_IN
+
+
+async def test_anybody_listens_to_a_run_that_is_open_to_all_until_it_is_closed(run: Run, people: People) -> None:
+    await Run.objects.filter(pk=run.pk).aupdate(visibility=Run.Visibility.LINK)
+    for user in (AnonymousUser(), people.outsider):
+        async with browser(run, user) as page:
+            assert (await page.frame())["type"] == "hello"
+    await Run.objects.filter(pk=run.pk).aupdate(visibility=Run.Visibility.PRIVATE)
+    async with browser(run, AnonymousUser()) as page:
+        assert await page.closed() == run_consumer.LOG_IN
+    for user in (people.outsider, people.viewer):
+        async with browser(run, user) as page:
+            assert await page.closed() == run_consumer.NOT_FOUND
+
+
+async def test_the_whole_site_lets_a_session_in_and_refuses_a_foreign_page(run: Run, people: People) -> None:
+    from webapp.asgi import application
+
+    client = Client()
+    await sync_to_async(client.force_login)(people.owner)
+    cookies = "; ".join(f"{name}={morsel.value}" for name, morsel in client.cookies.items()).encode()
+    address = f"/ws/runs/{run.slug}/"
+    home = [(b"cookie", cookies), (b"host", b"localhost"), (b"origin", b"http://localhost")]
+    page = Browser(application, address, home)
+    assert await page.connect()
+    assert (await page.frame())["type"] == "hello"
+    await page.leave()
+    foreign = [(b"cookie", cookies), (b"host", b"localhost"), (b"origin", b"http://evil.example")]
+    assert not await Browser(application, address, foreign).connect()
+
+
+async def test_catching_up_and_going_on_live_is_one_unbroken_sequence(
+    run: Run, people: People, tmp_path: Path
+) -> None:
+    last = await take_in(run, tmp_path, *journal_builder.whole_run(1))
+    async with browser(run, people.owner, after=5) as page:
+        assert await page.events(last) == list(range(6, last + 1))
+        newest = await take_in(run, tmp_path, *journal_builder.iteration(2))
+        assert await page.events(newest) == list(range(last + 1, newest + 1))
+
+
+async def test_every_listener_gets_the_stored_bytes(run: Run, people: People, tmp_path: Path) -> None:
+    last = await take_in(run, tmp_path, *journal_builder.whole_run(1))
+    stored = await sync_to_async(lambda: [batch.frame for batch in EventBatch.objects.order_by("last_seq")])()
+    async with browser(run, people.owner) as one, browser(run, people.viewer) as two:
+        for page in (one, two):
+            await page.until("hello")
+            assert [await page.text() for _ in stored] == stored
+        newest = await take_in(run, tmp_path, *journal_builder.iteration(2))
+        for page in (one, two):
+            assert await page.events(newest) == list(range(last + 1, newest + 1))
+
+
+async def test_a_state_that_changes_is_told_without_an_event(run: Run, people: People) -> None:
+    async with browser(run, people.owner) as page:
+        assert (await page.until("hello"))["state"] == "queued"
+        await sync_to_async(do_request)(run, "pause")
+        assert (await page.until("hello"))["state"] == "paused"
+
+
+async def test_a_broken_journal_is_told_to_those_who_watch(run: Run, people: People, tmp_path: Path) -> None:
+    async with browser(run, people.owner) as page:
+        await page.until("hello")
+        (tmp_path / journal.FILE_NAME).write_bytes(b"rubbish\n")
+        await sync_to_async(Ingest(run, tmp_path).drain)()
+        assert "line 1 is not an event" in (await page.until("hello"))["problem"]
+
+
+async def test_a_new_attempt_makes_pages_reload_and_then_go_on(run: Run, people: People, tmp_path: Path) -> None:
+    last = await take_in(run, tmp_path, journal_builder.started(), *journal_builder.iteration(1))
+    async with browser(run, people.owner, after=last) as page:
+        await page.until("hello")
+        again = await take_in(run, tmp_path, journal_builder.started(2), journal_builder.group(1, 0, ["x"]))
+        assert (await page.until("resync"))["seq"] == again
+        newest = await take_in(run, tmp_path, journal_builder.turn("x", 0))
+        assert await page.events(newest) == [newest]
+
+
+@pytest.mark.parametrize("after", [10**6, "0"])
+async def test_a_cursor_that_cannot_be_served_is_told_to_reload(
+    run: Run, people: People, tmp_path: Path, after: int | str
+) -> None:
+    last = await take_in(run, tmp_path, *journal_builder.whole_run(1))
+    await sync_to_async(EventBatch.objects.all().delete)()  # pruned
+    async with browser(run, people.owner, after=after) as page:
+        assert (await page.until("resync"))["seq"] == last
+        newest = await take_in(run, tmp_path, *journal_builder.iteration(2))
+        assert await page.events(newest) == list(range(last + 1, newest + 1))
+
+
+async def test_a_page_too_far_behind_reloads_instead_of_reading_it_all(
+    run: Run, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_consumer, "TOO_FAR_BEHIND", 10)
+    last = await take_in(run, tmp_path, *journal_builder.whole_run(1))
+    async with browser(run, people.owner, after=1) as page:
+        assert (await page.until("resync"))["seq"] == last
+
+
+@pytest.mark.parametrize("after", ["", "-3", "x", "9" * 40, "٣", "1;2"])
+async def test_a_senseless_cursor_means_from_now_on(run: Run, people: People, tmp_path: Path, after: str) -> None:
+    last = await take_in(run, tmp_path, journal_builder.started())
+    async with browser(run, people.owner, after=after) as page:
+        await page.until("hello")
+        newest = await take_in(run, tmp_path, journal_builder.group(1, 0, ["a"]))
+        assert await page.events(newest) == [last + 1]
+
+
+async def test_a_listener_slower_than_memory_reads_from_the_database(
+    run: Run, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame_reader, "RING_BYTES", 1)
+    monkeypatch.setattr("webapp.ingest.tailer.BATCH_BYTES", 2000)
+    async with browser(run, people.owner) as page, browser(run, people.viewer) as other:
+        last = await take_in(run, tmp_path, *journal_builder.whole_run(3))
+        assert await page.events(last) == await other.events(last) == list(range(1, last + 1))
+
+
+async def test_lost_wake_up_calls_only_cost_time(
+    run: Run, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame_reader, "SAFETY_POLL", 0.1)
+    monkeypatch.setattr(bus(), "poke", lambda slug, seq: None)
+    async with browser(run, people.owner) as page:
+        await page.until("hello")
+        last = await take_in(run, tmp_path, *journal_builder.whole_run(1))
+        assert await page.events(last) == list(range(1, last + 1))
+
+
+async def test_one_reader_serves_all_sockets_of_a_run_and_ends_with_the_last(run: Run, people: People) -> None:
+    async with browser(run, people.owner) as one:
+        await one.until("hello")
+        async with browser(run, people.viewer) as two:
+            await two.until("hello")
+            (only,) = hub()._readers.values()
+            assert len(only.listeners) == 2
+        assert len(only.listeners) == 1
+    assert not hub()._readers
+
+
+async def test_thoughts_reach_those_who_watch_that_trajectory(run: Run, people: People) -> None:
+    owner, viewer = people.owner, people.viewer
+    async with browser(run, owner) as one, browser(run, viewer) as two, browser(run, owner) as three:
+        for page, wish in ((one, "a"), (two, "b"), (three, "*")):
+            await page.until("hello")
+            await page.send(json.dumps({"type": "watch", "trajectory": wish}))
+            await page.send('{"type":"ping"}')
+            await page.until("pong")
+        assert await sync_to_async(token_subscriptions.watched)(run.slug) == ["*", "a", "b"]
+        await asyncio.sleep(0.3)  # all readers subscribed
+        bus().tokens(run.slug, "a", 1, "I think")
+        bus().tokens(run.slug, "b", 0, "So do I")
+        told = {"type": "tokens", "trajectory": "a", "turn": 1, "text": "I think"}
+        assert await one.until("tokens") == told
+        assert await three.until("tokens") == told
+        assert (await two.until("tokens"))["trajectory"] == "b"
+
+
+async def test_the_heartbeat_is_answered(run: Run, people: People) -> None:
+    async with browser(run, people.owner) as page:
+        await page.send('{"type":"ping"}')
+        assert await page.until("pong") == {"type": "pong"}
+
+
+async def test_who_leaves_the_team_stops_hearing(
+    run: Run, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_consumer, "PING_EVERY", 0)
+    monkeypatch.setattr(token_subscriptions, "REFRESH", 0.05)
+    async with browser(run, people.viewer) as page:
+        await page.until("ping")
+        await sync_to_async(Membership.objects.filter(user=people.viewer).delete)()
+        assert await page.closed() == run_consumer.NOT_FOUND
+
+
+async def test_a_silent_client_is_let_go(run: Run, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_consumer, "PING_EVERY", 0)
+    monkeypatch.setattr(run_consumer, "SILENCE", 0)
+    monkeypatch.setattr(token_subscriptions, "REFRESH", 0.05)
+    async with browser(run, people.viewer) as page:
+        assert await page.closed() == 1000
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "null", "[]", "7", '"watch"', "{}", '{"type":"launch"}', '{"type":"watch"}', '{"type":["watch"]}',
+     '{"type":"watch","trajectory":7}', '{"type":"watch","trajectory":""}', "[" * 1900, "x" * 100_000],
+)  # fmt: skip
+async def test_a_malformed_frame_gets_an_answer_and_breaks_nothing(
+    run: Run, people: People, tmp_path: Path, text: str
+) -> None:
+    async with browser(run, people.owner) as page:
+        await page.send(text)
+        assert (await page.until("error"))["message"].endswith(".")
+        last = await take_in(run, tmp_path, journal_builder.started())
+        assert await page.events(last) == [1]
+
+
+async def test_bytes_get_an_answer_too(run: Run, people: People) -> None:
+    async with browser(run, people.owner) as page:
+        await page.socket.send_input({"type": "websocket.receive", "bytes": b"\x00\xff"})
+        assert "JSON text" in (await page.until("error"))["message"]
+
+
+@hypothesis_settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(after=st.integers(0, 40), batch=st.sampled_from([300, 3_000, 300_000]))
+def test_from_any_cursor_exactly_the_rest_arrives(run: Run, people: People, after: int, batch: int) -> None:
+    import tempfile
+
+    async def play(fresh: Run, folder: Path) -> None:
+        last = await take_in(fresh, folder, *journal_builder.whole_run(2))
+        async with browser(fresh, people.owner, after=after) as page:
+            assert await page.events(last) == list(range(after + 1, last + 1))
+        await sync_to_async(connections.close_all)()
+
+    with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("webapp.ingest.tailer.BATCH_BYTES", batch)
+        asyncio.run(play(Run.objects.create(team=run.team, title="t", config={}, environment="Sokoban"), Path(place)))

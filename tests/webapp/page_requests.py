@@ -1,0 +1,56 @@
+"""Asking for pages as each kind of visitor, and a run that was played, for the tests of the views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from django.test import Client
+
+from tests.webapp import recorded_journal
+from tests.webapp.conftest import People
+from webapp.ingest.tailer import Ingest
+from webapp.runs.models import Run
+
+
+@dataclass(frozen=True)
+class Visitors:
+    """Browsers of the owner, a read-only member, somebody of another team, and nobody."""
+
+    owner: Client
+    viewer: Client
+    outsider: Client
+    nobody: Client
+
+
+def visitors(people: People) -> Visitors:
+    clients = []
+    for user in (people.owner, people.viewer, people.outsider):
+        client = Client()
+        client.force_login(user)
+        clients.append(client)
+    return Visitors(*clients, Client())
+
+
+def play(run: Run, finished: int = 1, playing_rounds: int | None = None) -> Run:
+    """Let the run have played `finished` iterations, and perhaps be in the middle of the next."""
+    config = recorded_journal.RunConfig.model_validate(run.config)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
+    recorded_journal.write(run.folder, config, finished, playing_rounds=playing_rounds)
+    run.refresh_from_db()
+    Ingest(run).drain()
+    run.refresh_from_db()
+    return run
+
+
+def assert_private(address: str, who: Visitors, *, post: bool = False) -> None:
+    """Outsiders find nothing there; nobody is sent to log in."""
+    outsider = who.outsider.post(address) if post else who.outsider.get(address)
+    nobody = who.nobody.post(address) if post else who.nobody.get(address)
+    assert outsider.status_code == 404, f"an outsider gets {outsider.status_code} at {address}"
+    assert nobody.headers.get("Location", "").startswith("/login"), f"nobody gets {nobody} at {address}"
+
+
+@pytest.fixture
+def who(people: People) -> Visitors:
+    return visitors(people)

@@ -1,0 +1,283 @@
+"""Playing an environment on its page: its own rules and rewards, the policy's budgets, a game per person and state."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries, Settings
+
+import envs
+from tests.envs.plugins import offering
+from tests.webapp.page_requests import Visitors, play, who
+from webapp.play import environment_info, sessions, starts
+from webapp.play.starts import Start
+from webapp.runs.models import Run
+from webapp.trajectories.models import Group, Trajectory
+
+__all__ = ["who"]
+
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture(autouse=True)
+def _tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> Iterator[None]:
+    """No live environment of one test reaches the next, and nobody is told to come again on a busy machine."""
+    settings.ECHOSCOPE_VAR = tmp_path
+    fresh = sessions.Tables()
+    monkeypatch.setattr("webapp.play.games.TABLES", fresh)
+    monkeypatch.setattr(sessions, "PATIENCE", 120.0)
+    yield
+    fresh.close()
+
+
+def act(client: Client, name: str, action: str, **fields: str) -> str:
+    """The game after that action, as the part of the page that comes back."""
+    return text_of(client.post(f"/environments/{name}/play", {"action": action, **fields}, headers=HTMX))
+
+
+def text_of(response: HttpResponse) -> str:
+    assert response.status_code == 200, response
+    return html.unescape(response.content.decode())
+
+
+def data_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script id="play-data" type="application/json">(.*?)</script>', page, re.S)
+    assert found is not None, page
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def solution(seed: int, dynamics: int) -> list[str]:
+    env = envs.make("Sokoban")
+    env.reset(seed=seed, options={"dynamics_seed": dynamics})
+    actions = []
+    while (hint := env.hint()) and hint.actions:
+        actions.append(hint.actions[0])
+        env.step(hint.actions[0])
+    return actions
+
+
+def exam(number: int) -> Start:
+    spec = envs.spec("Sokoban")
+    return starts.find(None, spec, "Sokoban", f"prompt={number}")
+
+
+@pytest.mark.parametrize("name", envs.names())
+def test_every_environment_has_a_page_with_a_game(name: str, who: Visitors) -> None:
+    page = text_of(who.viewer.get(f"/environments/{name}"))
+    assert "Play it yourself" in page
+    assert "Prompt 1 of the fixed exam" in page
+    assert envs.spec(name).success in html.unescape(page)
+    assert who.outsider.get(f"/environments/{name}").status_code == 200
+    assert who.nobody.get(f"/environments/{name}")["Location"].startswith("/login")
+    assert who.nobody.post(f"/environments/{name}/play", {"action": "Up"})["Location"].startswith("/login")
+
+
+def test_an_environment_that_does_not_exist_is_not_there(who: Visitors) -> None:
+    assert who.owner.get("/environments/Chess").status_code == 404
+    assert who.owner.post("/environments/Chess/play", {"action": "e4"}).status_code == 404
+
+
+def test_the_rewards_are_those_of_the_environment_to_the_end(who: Visitors) -> None:
+    start = exam(3)
+    env = envs.make("Sokoban")
+    env.reset(seed=start.seed, options={"dynamics_seed": start.dynamics})
+    actions = solution(start.seed, start.dynamics or 0)
+    total, page = 0.0, ""
+    for number, action in enumerate(actions):
+        page = act(who.owner, "Sokoban", action.upper(), prompt="3", at=str(number))
+        total += env.step(action)[1]
+        assert data_of(page)["board"] == env.board().model_dump(exclude_none=True)
+    assert data_of(page)["over"]
+    assert f"Solved in {len(actions)} actions, reward +{total:g}." in page
+    assert f"The best possible is {len(actions)} actions." in page
+    after = act(who.owner, "Sokoban", "Up", prompt="3")
+    assert data_of(after)["taken"] == len(actions)
+
+
+def test_the_budget_is_that_of_the_policy(who: Visitors) -> None:
+    spec = envs.spec("Sokoban")
+    blocked = "Up"
+    page = ""
+    for _ in range(spec.max_actions):
+        page = act(who.owner, "Sokoban", blocked, seed="7")
+        blocked = "Down" if blocked == "Up" else "Up"
+    if not data_of(page)["status"].startswith("Solved"):
+        assert "Out of actions after 10" in page
+    assert data_of(page)["over"]
+
+
+def test_a_game_goes_on_in_another_process_of_the_site(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
+    act(who.owner, "FrozenLake", "Right", seed="4")
+    here = data_of(act(who.owner, "FrozenLake", "Down", seed="4"))
+    other = sessions.Tables()
+    monkeypatch.setattr("webapp.play.games.TABLES", other)
+    there = data_of(text_of(who.owner.get("/environments/FrozenLake?seed=4")))
+    assert there == here
+
+
+def test_everybody_has_a_game_of_their_own(who: Visitors) -> None:
+    act(who.owner, "Sokoban", "Up", prompt="5")
+    assert data_of(text_of(who.viewer.get("/environments/Sokoban?prompt=5")))["taken"] == 0
+    assert data_of(text_of(who.owner.get("/environments/Sokoban?prompt=5")))["taken"] == 1
+    assert data_of(text_of(who.owner.get("/environments/Sokoban")))["taken"] == 1, "the game played last"
+
+
+def test_what_is_no_action_is_told_in_a_sentence_and_costs_nothing(who: Visitors) -> None:
+    page = act(who.owner, "Sokoban", "Jump", prompt="1")
+    assert "There is no action “Jump” here. There is Up, Down, Left, Right." in page
+    assert data_of(page)["taken"] == 0
+    assert "Nothing was entered" in act(who.owner, "Sokoban", " ", prompt="1")
+    assert "at most 1,000 characters" in act(who.owner, "Countdown", "1" * 1001, prompt="1")
+
+
+def test_an_action_for_an_older_state_is_not_played(who: Visitors) -> None:
+    act(who.owner, "Sokoban", "Up", prompt="1", at="0")
+    page = act(who.owner, "Sokoban", "Up", prompt="1", at="0")
+    assert "This game went on in another window." in page
+    assert data_of(page)["taken"] == 1
+
+
+def test_starting_again_begins_at_the_same_state(who: Visitors) -> None:
+    first = data_of(text_of(who.owner.get("/environments/Sokoban?seed=11")))["board"]
+    act(who.owner, "Sokoban", "Up", seed="11")
+    page = text_of(who.owner.post("/environments/Sokoban/play", {"do": "restart", "seed": "11"}, headers=HTMX))
+    assert data_of(page)["board"] == first
+    assert data_of(page)["taken"] == 0
+
+
+def test_a_hint_is_given_when_asked_for_and_counted(who: Visitors) -> None:
+    start = exam(2)
+    env = envs.make("Sokoban")
+    env.reset(seed=start.seed)
+    best = env.hint()
+    assert best is not None
+    assert "Best:" not in text_of(who.owner.get("/environments/Sokoban?prompt=2"))
+    page = text_of(who.owner.post("/environments/Sokoban/play", {"do": "hint", "prompt": "2"}, headers=HTMX))
+    assert f"Best: {' or '.join(best.actions[:3])}; {best.distance} action" in page
+    assert data_of(page)["advice"] == best.actions[0]
+    after = act(who.owner, "Sokoban", best.actions[0], prompt="2")
+    assert data_of(after)["advice"] is None
+
+
+def test_it_works_without_scripts(who: Visitors) -> None:
+    answer = who.owner.post("/environments/Sokoban/play", {"action": "Left", "prompt": "9"})
+    assert answer["Location"] == "/environments/Sokoban?prompt=9#game"
+    page = text_of(who.owner.get("/environments/Sokoban?prompt=9"))
+    assert 'name="action" value="Left"' in page
+    assert 'name="prompt" value="9"' in page
+    assert 'name="at" value="1"' in page
+    refused = who.owner.post("/environments/Sokoban/play", {"action": "Sing", "prompt": "9"}, follow=True)
+    assert "There is no action “Sing” here." in text_of(refused)
+
+
+def test_a_bandit_is_pulled_once(who: Visitors) -> None:
+    page = text_of(who.owner.get("/environments/Bandit?prompt=1"))
+    arms = re.findall(r'name="action" value="([^"]+)" data-keys="(\d)"', page)
+    assert [key for _, key in arms] == ["1", "2"]
+    page = act(who.owner, "Bandit", arms[0][0], prompt="1")
+    assert data_of(page)["over"]
+
+
+def test_a_shop_is_walked_by_its_own_buttons(who: Visitors) -> None:
+    page = text_of(who.owner.get("/environments/WebShop?prompt=1"))
+    assert 'name="words"' in page
+    page = text_of(
+        who.owner.post(
+            "/environments/WebShop/play",
+            {"action": "search[keywords]", "words": " red  shoes", "prompt": "1"}, headers=HTMX,
+        )
+    )  # fmt: skip
+    assert "search[red shoes]" in page
+    products = re.findall(r'name="action" value="(click\[[^"]+\])"', page)
+    assert len(products) > 3
+    page = act(who.owner, "WebShop", products[-1], prompt="1")
+    assert data_of(page)["taken"] == 2
+    wrong = act(who.owner, "WebShop", "click[nothing of this kind]", prompt="1")
+    assert "is not possible here: nothing was done, and it cost nothing." in wrong
+
+
+@pytest.mark.parametrize("query", ["prompt=0", "prompt=257", "seed=x", "seed=99999999999", "prompt=-1"])
+def test_states_that_do_not_exist_are_told_in_words(query: str, who: Visitors) -> None:
+    answer = who.owner.get(f"/environments/Sokoban?{query}", follow=True)
+    assert answer.redirect_chain[0][0] == "/environments/Sokoban"
+    assert 'class="note warning"' in answer.content.decode()
+
+
+def test_the_state_of_a_trajectory_can_be_played_by_those_who_may_see_it(run: Run, who: Visitors) -> None:
+    play(run)
+    one = Trajectory.objects.filter(run=run).select_related("group").first()
+    assert one is not None
+    page = text_of(who.viewer.get(f"/environments/Sokoban?of={one.slug}"))
+    assert data_of(page)["board"] == one.group.board
+    assert "What the policy did here" in page
+    assert who.outsider.get(f"/environments/Sokoban?of={one.slug}").status_code == 404
+    assert who.owner.get(f"/environments/Bandit?of={one.slug}").status_code == 404
+
+
+def test_at_the_end_runs_on_the_same_state_are_compared(run: Run, who: Visitors) -> None:
+    play(run)
+    one = Trajectory.objects.filter(run=run).select_related("group").first()
+    assert one is not None
+    solved = Trajectory.objects.filter(group=one.group, status="success").count()
+    played = Trajectory.objects.filter(group=one.group).count()
+    actions = solution(one.group.seed, 0)
+    assert len(actions) <= 10
+    page = ""
+    for action in actions:
+        page = act(who.viewer, "Sokoban", action, of=one.slug)
+    assert f"{solved} of {played}" in page
+    assert "Trial" in page
+    page = ""
+    for action in actions:  # another room of the same seed is another state
+        Group.objects.filter(pk=one.group_id).update(board={"kind": "text", "text": ""})
+        page = act(who.owner, "Sokoban", action, of=one.slug)
+    assert "No run of your team has played this state." in page
+
+
+def test_the_page_takes_few_queries(
+    run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    play(run, finished=3)
+    who.owner.get("/environments/Sokoban")
+    with django_assert_max_num_queries(5):
+        who.owner.get("/environments/Sokoban")
+
+
+def test_a_strangers_environment_that_hangs_ends_its_own_game_only(
+    tmp_path: Path, who: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "STEP_SECONDS", 1.0)
+    with offering(tmp_path, Stuck="tests.webapp.play.third_party_envs:Stuck"):
+        environment_info.sample.cache_clear()
+        assert data_of(act(who.owner, "Stuck", "Go", seed="1"))["taken"] == 1
+        page = act(who.owner, "Stuck", "Go", seed="1")
+        assert "no answer to step('Go') within 1 s" in page or data_of(page)["taken"] == 1
+        assert data_of(act(who.owner, "Sokoban", "Up", prompt="1"))["taken"] == 1
+    environment_info.sample.cache_clear()
+
+
+def test_rooms_that_need_a_compiler_are_made_in_another_process() -> None:
+    spec = envs.spec("Sokoban")
+    small = starts.find(None, spec, "Sokoban", "seed=1")
+    assert sessions.at_hand(small)
+    assert not sessions.at_hand(Start("Boxoban", "seed=1", 1, 24, 5, 120))
+    assert not sessions.at_hand(
+        Start("Sokoban", "of=x", 1, 5, 5, 10, settings={"size": 12, "boxes": 4, "max_length": 60})
+    )
+    assert not sessions.at_hand(Start("WebShop", "seed=1", 1, 9, 1, 9))
+
+
+def test_who_asks_while_it_is_being_made_is_told_to_come_again(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "PATIENCE", 0.0)
+    page = text_of(who.owner.get("/environments/WebShop?prompt=4"))
+    assert "Preparing" in page
+    assert 'hx-trigger="load delay:1s"' in page

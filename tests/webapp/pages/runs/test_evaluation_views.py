@@ -1,0 +1,85 @@
+"""The evaluation tab: several suites with their intervals drawn, and the generalisation matrix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from tests.webapp import journal_builder, recorded_journal
+from tests.webapp.page_requests import Visitors, who
+from trainer.config.run import RunConfig
+from trainer.journal import events
+from webapp.ingest.tailer import Ingest
+from webapp.pages.runs.evaluation_views import across
+from webapp.runs.models import GeneralizationMatrix, Run
+
+__all__ = ["who"]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, settings: Settings) -> None:
+    settings.ECHOSCOPE_VAR = tmp_path
+
+
+def large(number: int, success: float) -> events.Evaluation:
+    return events.Evaluation(
+        iteration=number, suite="large rooms", prompts=64, samples=4, success=success, success_low=success - 0.1,
+        success_high=success + 0.1, pass_at={1: success, 4: success + 0.2}, mean_reward=1, mean_turns=2, mean_actions=3,
+    )  # fmt: skip
+
+
+def matrix(success: float = 0.625) -> events.Generalization:
+    def cell(policy: str, suite: str, share: float) -> events.GeneralizationCell:
+        return events.GeneralizationCell(
+            policy=policy, suite=suite, prompts=64, success=share, success_low=share - 0.05, success_high=share + 0.05,
+            mean_reward=1.0,
+        )  # fmt: skip
+
+    return events.Generalization(
+        policies=[events.ExaminedPolicy(name="pocket", source="pocket"),
+                  events.ExaminedPolicy(name="mover", source="var/runs/x", trained_on="Sokoban")],
+        suites=["Sokoban", "Bandit"],
+        cells=[cell("pocket", "Sokoban", 0.25), cell("pocket", "Bandit", 0.5), cell("mover", "Sokoban", success)],
+    )  # fmt: skip
+
+
+def test_every_suite_is_shown_with_its_interval_its_pass_at_k_and_a_way_to_its_trajectories(
+    run: Run, who: Visitors
+) -> None:
+    config = RunConfig.model_validate(run.config)
+    journal_builder.write(run.folder, recorded_journal.started(config), large(0, 0.3), recorded_journal.evaluated(0, 0.35), large(4, 0.6),
+                 recorded_journal.evaluated(4, 0.6, final=True))  # fmt: skip
+    Ingest(run).drain()
+    page = who.viewer.get(f"/runs/{run.slug}/evaluation").content.decode()
+    assert page.index('id="exam-1">Sokoban') < page.index('id="exam-2">large rooms'), "the run's own suite comes first"
+    assert f'cx="{across(0.6)}"' in page
+    assert 'aria-label="60.0 %, between 54.0 % and 66.0 %"' in page
+    assert '<span class="soft">4:</span> 80.0 %' in page
+    assert "+25 points since the first result; the intervals do not overlap" in page
+    assert "split=eval&amp;suite=large%20rooms&amp;iteration=4" in page
+
+
+def test_the_matrix_is_kept_and_shown_with_numbers_beside_its_shades(run: Run, who: Visitors) -> None:
+    config = RunConfig.model_validate(run.config)
+    journal_builder.write(run.folder, recorded_journal.started(config), matrix(0.3), matrix())
+    Ingest(run).drain()
+    assert GeneralizationMatrix.objects.filter(run=run).count() == 1, "the newest one counts"
+    page = who.viewer.get(f"/runs/{run.slug}/evaluation").content.decode()
+    assert 'class="cell shade-6 home"' in page, "62.5 % where it was trained"
+    assert "62.5 %" in page
+    assert "57.5 % to 67.5 %" in page
+    assert page.count("best: ") == 2, "one in each column"
+    assert '<td class="right soft">–</td>' in page, "what was not played is no zero"
+    assert "Not evaluated yet" not in page
+
+
+def test_the_tab_takes_few_queries(
+    run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    config = RunConfig.model_validate(run.config)
+    journal_builder.write(run.folder, recorded_journal.started(config), matrix(), *(large(at, 0.5) for at in range(20)))
+    Ingest(run).drain()
+    with django_assert_max_num_queries(10):
+        who.viewer.get(f"/runs/{run.slug}/evaluation")

@@ -1,0 +1,94 @@
+"""A hosted model's evaluation on the site: every page of it opens, and what is not known is not shown as a number."""
+
+from __future__ import annotations
+
+import html
+import io
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.trainer.hosted_server import Reply, Server, completion
+from tests.webapp.page_requests import Visitors, who
+from trainer.config.run import RunConfig
+from trainer.loops.run_factory import run_class
+from webapp.ingest.tailer import Ingest
+from webapp.runs.models import Run
+from webapp.trajectories.models import Trajectory
+
+__all__ = ["who"]
+TOKENS = ["<think>", "go", "</think>", "<answer>", "Up", "</answer>"]
+
+
+def told(body: dict[str, Any]) -> Reply:
+    return completion("".join(TOKENS), tokens=TOKENS, prompt=50, written=6)
+
+
+def untold(body: dict[str, Any]) -> Reply:
+    return completion("".join(TOKENS), prompt=50, written=9)
+
+
+@pytest.fixture(params=[told, untold])
+def hosted(request: pytest.FixtureRequest, run: Run) -> Run:
+    """A run that was played by a hosted model, whose endpoint tells its tokens or does not."""
+    with Server(request.param).running() as server:
+        config = RunConfig.model_validate(
+            {
+                "kind": "evaluate",
+                "evaluation": {"prompts": 2, "suites": ["Bandit"]},
+                "hosted": {"url": server.url, "model": "some-model", "price_in": 1, "price_out": 2},
+            }
+        )
+        run_class(config)(config, run.folder, run.folder / "cache").train()
+    Run.objects.filter(pk=run.pk).update(
+        config=config.model_dump(mode="json"), title=config.title(), iterations=0, state=Run.State.STARTING
+    )
+    run.refresh_from_db()
+    Ingest(run).drain()
+    Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
+    run.refresh_from_db()
+    run.kept = request.param is told  # type: ignore[attr-defined]
+    return run
+
+
+def test_every_page_of_the_run_opens_and_tells_what_it_took(hosted: Run, who: Visitors) -> None:
+    for tab in ("", "trajectories", "curves", "evaluation", "configuration", "snapshot.json", "curves.csv"):
+        answer = who.owner.get(f"/runs/{hosted.slug}/{tab}")
+        assert answer.status_code == 200, tab
+    page = html.unescape(who.owner.get(f"/runs/{hosted.slug}/").content.decode())
+    assert "some-model" in page
+    assert "hosted at 127.0.0.1" in page
+    curves = html.unescape(who.owner.get(f"/runs/{hosted.slug}/curves").content.decode())
+    assert "hosted/cost" in curves
+    assert "Completion tokens" in curves
+    answer = who.owner.get(f"/api/runs/{hosted.slug}")
+    assert answer.json()["parameters"] == 0
+
+
+def test_the_player_shows_what_is_known_and_nothing_else(hosted: Run, who: Visitors) -> None:
+    trajectory = Trajectory.objects.filter(run=hosted).first()
+    assert trajectory is not None
+    page = who.owner.get(f"/t/{trajectory.slug}").content.decode()
+    assert "nats/token" not in page
+    assert f"{6 if hosted.kept else 9} tokens" in page  # type: ignore[attr-defined]
+    found = who.owner.get(f"/t/{trajectory.slug}/tokens.json").json()
+    if not hosted.kept:  # type: ignore[attr-defined]
+        assert found["turns"] == []
+        assert "did not tell the tokens" in found["note"]
+        return
+    first = found["turns"][0]["tokens"]
+    assert [token["text"] for token in first] == TOKENS
+    assert [token["logprob"] for token in first] == [-0.5, -1.0, -1.5, -2.0, -2.5, -3.0]
+    assert {token["entropy"] for token in first} == {token["advantage"] for token in first} == {None}
+    assert "No entropies" in found["note"]
+    assert "No advantages" in found["note"]
+
+
+def test_exports_leave_unknown_numbers_empty(hosted: Run, who: Visitors) -> None:
+    answer = who.owner.get(f"/runs/{hosted.slug}/export/parquet")
+    assert answer.status_code == 200
+    data = b"".join(answer.streaming_content) if answer.streaming else answer.content
+    turns = [turn for row in pq.read_table(io.BytesIO(data)).to_pylist() for turn in row["turns"]]
+    assert {turn["entropy"] for turn in turns} == {None}
+    assert {turn["logprob"] for turn in turns} == ({-1.75} if hosted.kept else {None})  # type: ignore[attr-defined]

@@ -1,0 +1,84 @@
+"""Runs of other kinds, launched from the form: evaluation of a policy, and the baseline that imitates a solver."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from tests.trainer import tiny
+from tests.webapp.page_requests import Visitors, who
+from tests.webapp.pages.runs.test_launch_views import fields_of
+from trainer.config.run import RunConfig
+from trainer.loops.run_factory import run_class
+from webapp.ingest.tailer import Ingest
+from webapp.runs import summaries
+from webapp.runs.models import Run
+
+__all__ = ["who"]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, settings: Settings) -> None:
+    settings.ECHOSCOPE_VAR = tmp_path / "var"
+
+
+def launched(who: Visitors, **changes: str) -> Run:
+    fields = fields_of(who.owner.get("/runs/new?preset=sokoban-pocket").content.decode())
+    response = who.owner.post("/runs/new", fields | changes)
+    assert response.status_code == 302, response.content.decode()
+    return Run.objects.get()
+
+
+def test_an_evaluation_is_launched_played_and_shown(who: Visitors, tmp_path: Path) -> None:
+    model = tiny.save_pocket(tmp_path / "model")
+    exam = {
+        "kind": "evaluate",
+        "policy.model": str(model),
+        "policy.threads": "1",
+        "evaluation.prompts": "2",
+        "evaluation.samples": "2",
+        "evaluation.suites": "Bandit, FrozenLake:size=5",
+        "rollout.max_response_tokens": "8",
+    }
+    run = launched(who, **exam)
+    assert (run.iterations, run.state) == (0, Run.State.QUEUED)
+    config = RunConfig.model_validate(run.config)
+    assert config.evaluation.suites == ["Bandit", "FrozenLake:size=5"]
+    assert summaries.algorithm_words(run.config) == "Evaluation · model"
+    assert summaries.size_words(config) == "3 suites of 2 prompts × 2 samples"
+
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
+    run_class(config)(config, run.folder, tmp_path / "cache").train()
+    run.refresh_from_db()
+    Ingest(run).drain()
+    run.refresh_from_db()
+    assert (run.iterations, run.end_reason) == (0, "completed")
+    page = html.unescape(who.owner.get(f"/runs/{run.slug}/evaluation").content.decode())
+    assert all(name in page for name in ("Sokoban", "Bandit", "FrozenLake:size=5", "pass@k"))
+    for tab in ("", "curves", "trajectories", "log"):
+        assert who.owner.get(f"/runs/{run.slug}/{tab}").status_code == 200
+    run.state = Run.State.FINISHED
+    assert summaries.rest_words(run) == "All suites are played"
+
+
+def test_the_baseline_is_launched_with_its_own_settings(who: Visitors) -> None:
+    run = launched(who, **{"kind": "sft", "lora.rank": "64", "lora.alpha": "32", "lora.targets": "q_proj, v_proj"})
+    config = RunConfig.model_validate(run.config)
+    assert (config.lora.rank, config.lora.targets) == (64, ["q_proj", "v_proj"])
+    assert summaries.algorithm_words(run.config) == "SFT · pocket policy"
+    assert summaries.estimate_words(config) == "48 steps of 128 out of 1,000 demonstrations"
+
+
+def test_an_evaluation_of_nothing_is_told_at_its_field(who: Visitors) -> None:
+    fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"kind": "evaluate", "evaluation.prompts": "0"}
+    page = html.unescape(who.owner.post("/runs/new/check", fields).content.decode())
+    assert 'id="f-evaluation-prompts-error" hx-swap-oob="true">a run of kind evaluate needs' in page
+
+
+def test_a_suite_that_does_not_exist_is_told_at_its_field(who: Visitors) -> None:
+    fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"evaluation.suites": "Chess"}
+    page = html.unescape(who.owner.post("/runs/new/check", fields).content.decode())
+    assert "hx-swap-oob=\"true\">unknown environment 'Chess' in 'Chess'" in page

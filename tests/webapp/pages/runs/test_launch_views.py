@@ -1,0 +1,188 @@
+"""The launch form: generated from RunConfig, checked while typing, launched by members only."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import envs
+from tests.webapp.conftest import People
+from tests.webapp.page_requests import Visitors, assert_private, who
+from trainer.config.files import load_preset, preset_names
+from trainer.config.run import RunConfig
+from webapp.runs.launch import form as forms
+from webapp.runs.models import Run
+
+__all__ = ["who"]
+
+
+def fields_of(page: str) -> dict[str, str]:
+    """What a browser would post for the form of that page, untouched."""
+    form = page[page.index('id="launch"') :]
+    found: dict[str, str] = {}
+    for tag in re.findall(r"<input[^>]*>", form):
+        attributes = dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
+        if attributes.get("type") == "checkbox" and " checked" not in tag:
+            continue
+        if "name" in attributes:
+            found[attributes["name"]] = html.unescape(attributes.get("value", ""))
+    for name, text in re.findall(r'<textarea[^>]*name="([^"]+)"[^>]*>([^<]*)', form):
+        found[name] = html.unescape(text)
+    for name, options in re.findall(r'<select[^>]*name="([^"]+)"[^>]*>(.*?)</select>', form, re.S):
+        chosen = re.search(r"<option([^>]*) selected>([^<]*)", options) or re.search(r"<option([^>]*)>([^<]*)", options)
+        value = re.search(r'value="([^"]*)"', chosen[1]) if chosen else None
+        found[name] = html.unescape(value[1] if value else chosen[2] if chosen else "")
+    return found
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_an_untouched_form_launches_exactly_its_preset(preset: str, who: Visitors) -> None:
+    page = who.owner.get(f"/runs/new?preset={preset}").content.decode()
+    response = who.owner.post("/runs/new", fields_of(page))
+    run = Run.objects.get()
+    assert response["Location"] == f"/runs/{run.slug}/"
+    assert RunConfig.model_validate(run.config) == load_preset(preset)
+    assert run.preset == preset
+    assert run.state == Run.State.QUEUED
+
+
+def test_every_setting_of_the_configuration_has_a_field_with_its_help(who: Visitors) -> None:
+    page = html.unescape(who.owner.get("/runs/new").content.decode())
+    for name in forms.names():
+        assert f'name="{name}"' in page
+    for setting in forms.environment_settings("Sokoban", {}, {}):
+        assert f'name="{setting.name}"' in page
+        assert setting.help in page
+
+
+def test_viewers_may_not_launch(who: Visitors) -> None:
+    for response in (who.viewer.get("/runs/new"), who.viewer.post("/runs/new", {}), who.viewer.post("/runs/new/check")):
+        assert response.status_code == 403
+    assert "Ask an admin of the team" in who.viewer.get("/runs/new").content.decode()
+    assert who.nobody.get("/runs/new")["Location"].startswith("/login")
+    assert not Run.objects.exists()
+
+
+def test_outsiders_launch_into_their_own_team(people: People, who: Visitors) -> None:
+    fields = fields_of(who.outsider.get("/runs/new").content.decode()) | {"team": people.team.slug}
+    who.outsider.post("/runs/new", fields)
+    assert Run.objects.get().team.name == "Elsewhere"
+
+
+def test_a_wrong_value_comes_back_with_a_sentence_beside_its_field(who: Visitors) -> None:
+    fields = fields_of(who.owner.get("/runs/new").content.decode())
+    response = who.owner.post("/runs/new", fields | {"rollout.groups": "many", "algorithm.gamma": "3"})
+    page = html.unescape(response.content.decode())
+    assert response.status_code == 422
+    assert re.search(r'id="f-rollout-groups-error">must be a whole number, not \'many\'<', page)
+    assert re.search(r'id="f-algorithm-gamma-error">must be at most 1.0<', page)
+    assert 'value="many"' in page
+    assert not Run.objects.exists()
+
+
+def test_the_check_while_typing_fills_and_empties_the_slots(who: Visitors) -> None:
+    fields = fields_of(who.owner.get("/runs/new").content.decode())
+    good = who.owner.post("/runs/new/check", fields).content.decode()
+    assert 'id="f-rollout-groups-error" hx-swap-oob="true"></p>' in good
+    preset = load_preset("sokoban-pocket")
+    shape = f"{preset.iterations} iterations of {preset.rollout.groups} × {preset.rollout.group_size} trajectories"
+    assert shape in good
+    bad = who.owner.post("/runs/new/check", fields | {"rollout.groups": "0"}).content.decode()
+    assert 'id="f-rollout-groups-error" hx-swap-oob="true">must be greater than 0</p>' in bad
+    assert "1 setting needs another value" in bad
+
+
+def test_a_contradiction_between_settings_is_told_at_the_field_it_names(who: Visitors) -> None:
+    fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"rollout.group_size": "1"}
+    page = html.unescape(who.owner.post("/runs/new/check", fields).content.decode())
+    assert re.search(r'id="f-rollout-group_size-error" hx-swap-oob="true">[^<]+at least 2', page)
+
+
+def test_reward_terms_are_written_as_pairs_and_told_apart(who: Visitors) -> None:
+    page = who.owner.get("/runs/new?preset=sokoban-pocket").content.decode()
+    post = fields_of(page) | {"rewards.terms": "facts_true=0.1, repeats=-0.2"}
+    who.owner.post("/runs/new", post)
+    assert Run.objects.get().config["rewards"]["terms"] == {"facts_true": 0.1, "repeats": -0.2}
+    clone = who.owner.get(f"/runs/new?clone={Run.objects.get().slug}").content.decode()
+    assert set(fields_of(clone)["rewards.terms"].split(", ")) == {"facts_true=0.1", "repeats=-0.2"}
+    wrong = forms.check(post | {"rewards.terms": "facts_true=much"})
+    assert wrong.errors == {"rewards.terms": "must be a number, not 'much'"}
+    wrong = forms.check(post | {"rewards.terms": "wit=1"})
+    assert "there is no reward term 'wit'" in wrong.errors["rewards.terms"]
+
+
+def test_settings_of_an_environment_are_checked_by_its_own_model(who: Visitors) -> None:
+    fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"environment.settings.boxes": "99"}
+    page = who.owner.post("/runs/new/check", fields).content.decode()
+    assert 'id="f-environment-settings-boxes-error" hx-swap-oob="true">must be at most 4</p>' in page
+
+
+def test_choosing_another_environment_brings_its_settings(who: Visitors) -> None:
+    page = who.owner.get("/runs/new/environment?environment.name=FrozenLake").content.decode()
+    assert 'name="environment.settings.slippery"' in page
+    assert "boxes" not in page
+    assert who.owner.get("/runs/new/environment?environment.name=Nowhere").status_code == 200
+
+
+def test_a_switch_of_an_environment_can_be_turned_off(who: Visitors) -> None:
+    fields = fields_of(who.owner.get("/runs/new?preset=frozen_lake-pocket").content.decode())
+    del fields["environment.settings.slippery"]
+    who.owner.post("/runs/new", fields)
+    assert Run.objects.get().config["environment"]["settings"] == {"slippery": False}
+
+
+def test_a_clone_opens_with_the_values_of_its_run(run: Run, who: Visitors) -> None:
+    changed = RunConfig.model_validate(run.config | {"seed": 17, "tags": ["baseline", "lr"]})
+    Run.objects.filter(pk=run.pk).update(config=changed.model_dump(mode="json"))
+    page = who.owner.get(f"/runs/new?clone={run.slug}").content.decode()
+    assert "Clone of" in page
+    who.owner.post("/runs/new", fields_of(page))
+    assert RunConfig.model_validate(Run.objects.exclude(pk=run.pk).get().config) == changed
+
+
+def test_the_runs_of_others_cannot_be_cloned(run: Run, who: Visitors) -> None:
+    assert_private(f"/runs/new?clone={run.slug}", who)
+
+
+def test_an_unknown_preset_is_the_default_one(who: Visitors) -> None:
+    assert who.owner.get("/runs/new?preset=../../etc/passwd").status_code == 200
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*forms.names(), "environment.settings.size", "environment.settings.slippery", "junk"]),
+        st.text(max_size=20),
+    )
+)
+def test_no_input_breaks_the_form(post: dict[str, str]) -> None:
+    checked = forms.check(post)
+    assert (checked.config is None) == bool(checked.errors)
+    assert all(text for text in checked.errors.values())
+    forms.groups(checked.data, RunConfig(), checked.errors)
+
+
+@given(st.sampled_from(envs.names()), st.integers(0, 2**32 - 1), st.floats(1e-9, 1), st.text("abc ü", max_size=20))
+def test_what_the_form_shows_is_what_it_reads(name: str, seed: int, rate: float, title: str) -> None:
+    data: dict[str, Any] = RunConfig(seed=seed, name=title).model_dump()
+    data["environment"]["name"], data["optimizer"]["policy_lr"] = name, rate
+    config = RunConfig.model_validate(data)
+    settings = [setting for group in forms.groups(data, config) for setting in group.settings]
+    post = {setting.name: setting.value for setting in settings if setting.kind != "switch" or setting.value}
+    assert forms.check(post).config == config
+
+
+def test_the_shipped_presets_are_offered_by_environment_variant_and_policy(who: Visitors) -> None:
+    page = who.owner.get("/runs/new?preset=sokoban-pocket").content.decode()
+    offered = re.findall(r'<a class="preset" href="\?preset=([^"]+)"( aria-current="true")? aria-label="([^"]+)"', page)
+    assert sorted(name for name, _, _ in offered) == preset_names()
+    assert [name for name, chosen, _ in offered if chosen] == ["sokoban-starpo_s-pocket"]
+    assert [label for _, _, label in offered][:3] == [
+        "Sokoban, StarPO, pocket policy",
+        "Sokoban, StarPO-S, pocket policy",
+        "Sokoban, StarPO, Qwen2.5-0.5B-Instruct",
+    ]

@@ -1,0 +1,152 @@
+"""The page of workers: who is alive, with how much memory, what they play, and who waits."""
+
+from __future__ import annotations
+
+import html
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from tests.webapp.conftest import People
+from tests.webapp.page_requests import Visitors, who
+from webapp.runs.models import Run, Worker
+from webapp.runs.queue.capacity import capacity_now
+from webapp.worker import hardware
+
+__all__ = ["who"]
+
+GIB = 2**30
+
+
+def worker(name: str, *, silent: float = 0, **fields: object) -> Worker:
+    now = timezone.now()
+    given = {"device": "CPU, 2 threads", "queues": ["training"], "slots": 1} | fields
+    return Worker.objects.create(
+        name=name, started_at=now, last_seen_at=now - timedelta(seconds=silent), **given  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def page(client: object) -> str:
+    return html.unescape(client.get("/workers").content.decode())  # type: ignore[attr-defined]
+
+
+def test_workers_show_what_they_play_but_not_to_strangers(run: Run, who: Visitors) -> None:
+    one = worker("worker@here")
+    Run.objects.filter(pk=run.pk).update(
+        state=Run.State.RUNNING, worker=one, phase="rollout", phase_iteration=2, phase_done=3, phase_total=8,
+        phase_unit="trajectories", eta_seconds=600,
+    )  # fmt: skip
+    mine = page(who.viewer)
+    assert "Trial" in mine
+    assert "Iteration 2 of 4 · rollout 3 of 8 trajectories · 10 min left" in mine
+    stranger = page(who.outsider)
+    assert "worker@here" in stranger
+    assert "Trial" not in stranger
+    assert "1 run of another team" in stranger
+    assert who.nobody.get("/workers").status_code == 302
+
+
+def test_memory_is_told(who: Visitors) -> None:
+    memory = [{"name": "Machine", "total": 24 * GIB, "free": 6 * GIB}, {"name": "H200", "total": 140 * GIB, "free": 0}]
+    worker("worker@here", memory=memory)
+    shown = page(who.owner)
+    assert "Machine: 6.0 of 24.0 GiB free" in shown
+    assert "H200: 0.0 of 140.0 GiB free" in shown
+    assert 'value="0.750"' in shown
+
+
+def test_a_silent_worker_is_lost_and_one_that_leaves_says_so(who: Visitors) -> None:
+    worker("gone@there", silent=3600)
+    worker("going@here", stopping=True)
+    shown = page(who.owner)
+    assert ">Lost<" in shown
+    assert ">Leaving<" in shown
+    assert "No worker serves this queue" not in shown
+
+
+def test_who_waits_is_listed_with_place_and_time(people: People, run: Run, who: Visitors) -> None:
+    Run.objects.create(team=people.team, author=people.owner, title="Second", config={}, environment="Sokoban")
+    Run.objects.filter(pk=run.pk).update(created_at=timezone.now() - timedelta(minutes=20))
+    shown = page(who.viewer)
+    assert shown.index("Trial") < shown.index("Second")
+    assert "for 20 min" in shown
+    assert "2 runs waiting" in shown
+    assert "No worker serves this queue." in shown
+    stranger = page(who.outsider)
+    assert "Trial" not in stranger
+    assert "2 runs waiting" in stranger
+
+
+def test_without_workers_the_page_says_how_to_start_one(who: Visitors) -> None:
+    assert "celery -A webapp worker" in page(who.owner)
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_the_page_takes_the_same_number_of_queries(
+    count: int, people: People, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(count):
+        one = worker(f"worker{number}@here")
+        for state in (Run.State.RUNNING, Run.State.QUEUED):
+            Run.objects.create(
+                team=people.team, title=f"{state} {number}", config={}, environment="Sokoban", state=state, worker=one
+            )
+    with django_assert_max_num_queries(11):  # the line asks for shares and room
+        who.owner.get("/workers")
+
+
+def test_what_is_asked_for_again_is_a_part_of_the_page(who: Visitors) -> None:
+    part = who.owner.get("/workers", headers={"HX-Request": "true"}).content.decode()
+    assert "<html" not in part
+    assert 'id="workers"' in part
+
+
+def test_capacity_counts_the_free_places_of_living_workers(run: Run) -> None:
+    busy = worker("busy@here", slots=2)
+    worker("gone@there", silent=600, slots=8)
+    worker("gpu@there", queues=["gpu"], slots=1, device="H200")
+    Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING, worker=busy)
+    known = capacity_now(timezone.now())
+    assert known.workers == {"training": 1, "gpu": 1}
+    assert known.free == {"training": 1, "gpu": 1}
+    assert known.sentence("training", 0) == "1 worker, 1 place free: the run starts at once."
+    assert known.sentence("training", 2) == "1 worker, 1 place free; 2 runs waiting before this one."
+    assert known.sentence("other", 0).startswith("No worker is running")
+
+
+def test_the_machine_tells_its_memory() -> None:
+    found = hardware.describe_memory([])
+    assert found[0]["name"] == "Machine"
+    assert 0 < found[0]["free"] <= found[0]["total"]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [("1, GPU-7f, NVIDIA A100, 40G, 81920, 80000", ("GPU-7f", "1", "NVIDIA A100, 40G", 81920, 80000)),
+     ("0, GPU-1, NVIDIA GB10, [N/A], [N/A]", ("GPU-1", "0", "NVIDIA GB10", None, None)), ("", None)],
+)  # fmt: skip
+def test_gpus_tell_their_memory_where_they_can(line: str, told: tuple[object, ...] | None) -> None:
+    found = hardware._gpu(line)
+    if found is None:
+        assert told is None
+        return
+    uuid, gpu = found
+    sizes = [None if size is None else size // hardware.MIB for size in (gpu["total"], gpu["free"])]
+    assert (uuid, gpu["id"], gpu["name"], *sizes) == told
+
+
+@pytest.mark.parametrize(
+    ("visible", "numbers"), [(None, ["0", "1"]), ("1", ["1"]), ("GPU-b,GPU-a", ["1", "0"]), ("", []), ("7", [])]
+)
+def test_a_worker_has_the_gpus_that_its_environment_leaves_to_it(
+    visible: str | None, numbers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["0, GPU-a, H200, 100, 90", "1, GPU-b, H200, 100, 80"]
+    monkeypatch.setattr(hardware, "_nvidia", lambda query: lines)
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert [gpu["id"] for gpu in hardware.describe_gpus()] == numbers

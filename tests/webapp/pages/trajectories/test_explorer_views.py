@@ -1,0 +1,193 @@
+"""The explorer's page: who sees it, what it lists, sorts and says, its parts for htmx, what it does with nonsense."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from tests.webapp.conftest import People
+from tests.webapp.explorer.scripted_run import tell
+from tests.webapp.page_requests import Visitors, assert_private, who
+from webapp.annotations.models import Star, Tag, Tagging
+from webapp.core import formatting
+from webapp.runs.models import Run
+from webapp.trajectories.models import Trajectory, Turn
+
+__all__ = ["who"]
+
+
+@pytest.fixture
+def played(run: Run, tmp_path: Path, settings: Settings) -> Run:
+    settings.ECHOSCOPE_VAR = tmp_path
+    return tell(run)
+
+
+def get(client: Client, run: Run, query: str = "", **headers: str) -> str:
+    response = client.get(f"/runs/{run.slug}/trajectories{'?' if query else ''}{query}", headers=headers)
+    assert response.status_code == 200
+    return html.unescape(response.content.decode())
+
+
+def listed(page: str) -> list[str]:
+    return re.findall(r'data-row href="/t/(\w+)"', page)
+
+
+def walk(client: Client, run: Run, query: str) -> list[str]:
+    """The slugs on all pages, by following Next."""
+    slugs: list[str] = []
+    while True:
+        page = get(client, run, query)
+        slugs += listed(page)
+        link = re.search(r'rel="next" href="\?([^"]*)"', page)
+        if link is None:
+            return slugs
+        query = link[1]
+
+
+def test_the_explorer_opens_for_the_team_and_for_nobody_else(played: Run, who: Visitors) -> None:
+    for address in (f"/runs/{played.slug}/trajectories", f"/runs/{played.slug}/trajectories.json"):
+        assert who.owner.get(address).status_code == 200
+        assert who.viewer.get(address).status_code == 200
+        assert_private(address, who)
+
+
+def test_everybody_reads_the_trajectories_of_a_run_that_is_open_to_everybody(played: Run, who: Visitors) -> None:
+    Run.objects.update(visibility=Run.Visibility.LINK)
+    assert len(listed(get(who.nobody, played))) == 50
+    assert len(listed(get(who.outsider, played))) == 50
+
+
+def test_strangers_learn_nothing_of_the_teams_stars_and_tags(played: Run, who: Visitors, people: People) -> None:
+    Run.objects.update(visibility=Run.Visibility.LINK)
+    first = Trajectory.objects.first()
+    Star.objects.create(trajectory=first, user=people.owner)
+    Tagging.objects.create(trajectory=first, tag=Tag.objects.create(team=people.team, name="odd"))
+    for query in ("starred=yes", "tag=Odd"):
+        assert len(listed(get(who.viewer, played, query))) == 1
+        assert len(listed(get(who.outsider, played, query))) == 50
+        assert "odd" not in get(who.outsider, played)
+    assert "odd" in get(who.viewer, played)
+
+
+@pytest.mark.parametrize(
+    "sort", ["iteration", "place", "outcome", "reward", "turns", "actions", "tokens", "format", "kept", "environment"]
+)
+def test_every_page_together_is_every_trajectory_once_in_order(sort: str, played: Run, who: Visitors) -> None:
+    everything = {item.slug: item for item in Trajectory.objects.select_related("group")}
+    values = {
+        "iteration": lambda item: item.iteration, "place": lambda item: (item.group.number, item.member),
+        "outcome": lambda item: (item.status != "success", item.status != "failed", item.lost_at is not None),
+        "reward": lambda item: item.total_reward, "turns": lambda item: item.turn_count,
+        "actions": lambda item: item.action_count, "tokens": lambda item: item.token_count,
+        "format": lambda item: item.format_error,
+        "kept": lambda item: {True: 0, False: 1, None: 2}[item.group.kept],
+        "environment": lambda item: item.group.environment,
+    }  # fmt: skip
+    value = values[sort]
+    rising = walk(who.viewer, played, f"sort={sort}")
+    assert rising == sorted(everything, key=lambda slug: (value(everything[slug]), everything[slug].pk))
+    falling = walk(who.viewer, played, f"sort=-{sort}")
+    assert sorted(falling) == sorted(everything)
+    assert [value(everything[slug]) for slug in falling] == sorted(map(value, everything.values()), reverse=True)
+
+
+def test_the_previous_page_is_the_one_that_was_left(played: Run, who: Visitors) -> None:
+    first = get(who.viewer, played, "sort=-reward")
+    assert 'rel="prev"' not in first
+    onward = re.search(r'rel="next" href="\?([^"]*)"', first)
+    assert onward is not None
+    second = get(who.viewer, played, onward[1])
+    assert listed(second)
+    assert not set(listed(first)) & set(listed(second))
+    back = re.search(r'rel="prev" href="\?([^"]*)"', second)
+    assert back is not None
+    again = get(who.viewer, played, back[1])
+    assert listed(again) == listed(first)
+    assert 'rel="prev"' not in again
+
+
+@pytest.mark.parametrize("cursor", ["x", "W10", "bnVsbA", "é", "A" * 5000, "WyItcmV3YXJkIiwxLDEsMV0"])
+def test_a_cursor_that_means_nothing_here_shows_the_first_page_and_says_so(
+    cursor: str, played: Run, who: Visitors
+) -> None:
+    page = get(who.viewer, played, f"at={cursor}")
+    assert "here is the first page" in page
+    assert listed(page) == listed(get(who.viewer, played))
+
+
+def test_the_facts_are_those_of_what_was_found(played: Run, who: Visitors) -> None:
+    found = list(Trajectory.objects.filter(iteration=2))
+    solved = sum(item.status == "success" for item in found) / len(found)
+    mean = sum(item.total_reward for item in found) / len(found)
+    page = get(who.viewer, played, "iteration=2")
+    assert f"{len(found)} found · {formatting.percent(solved)} solved · mean reward {formatting.signed(mean)}" in page
+
+
+def test_nonsense_is_told_at_its_field_and_kept_there(played: Run, who: Visitors) -> None:
+    page = get(who.viewer, played, "iteration_min=two&iteration_max=3&text=--")
+    assert "“two” is not a whole number, such as 12." in page
+    assert re.search(r'id="iteration_min"[^>]*value="two"[^>]*aria-invalid="true"', page)
+    assert "Write at least one word" in page
+    early = Trajectory.objects.filter(iteration__lte=3)
+    assert set(listed(page)) == set(early.values_list("slug", flat=True))
+    assert f"{early.count()} found" in page
+
+
+def test_every_filter_is_a_chip_that_leads_to_the_page_without_it(played: Run, who: Visitors) -> None:
+    page = get(who.viewer, played, "iteration=2&outcome=success&reward_min=-1")
+    assert 'href="?outcome=success&reward_min=-1" aria-label="Remove the filter: iteration 2"' in page
+    assert 'href="?iteration=2&reward_min=-1" aria-label="Remove the filter: solved"' in page
+    assert 'href="?iteration=2&outcome=success" aria-label="Remove the filter: reward ≥ −1"' in page
+
+
+def test_found_words_are_marked_and_nothing_said_becomes_markup(played: Run, who: Visitors) -> None:
+    turn = Turn.objects.select_related("trajectory").filter(number=1).order_by("pk").first()
+    assert turn is not None
+    event = turn.event | {"thought": "I fear <script>alert(1)</script> & <b>zugzwang</b> here."}
+    Turn.objects.filter(pk=turn.pk).update(event=event)
+    response = who.viewer.get(f"/runs/{played.slug}/trajectories?text=zugzwang").content.decode()
+    assert "<mark>zugzwang</mark>" in response
+    assert "Turn 2: " in response
+    assert "<script>alert" not in response
+    assert "<b>zug" not in response
+    assert listed(response) == [turn.trajectory.slug]
+
+
+def test_htmx_gets_the_part_that_changes_and_the_short_address(played: Run, who: Visitors) -> None:
+    query = "iteration_min=2&iteration_max=&outcome=&text=&split=&tokens_min=x&sort=-reward"
+    response = who.viewer.get(f"/runs/{played.slug}/trajectories?{query}", headers={"HX-Request": "true"})
+    page = html.unescape(response.content.decode())
+    assert "<html" not in page
+    assert listed(page) == listed(get(who.viewer, played, query))
+    assert response["HX-Push-Url"] == f"/runs/{played.slug}/trajectories?iteration_min=2&sort=-reward"
+    assert "HX-Request" in response["Vary"]
+    assert '<span class="field-error" id="tokens_min-error" hx-swap-oob="true">“x” is not' in page
+    whole = get(who.viewer, played, query)
+    for name in re.findall(r'id="(\w+-error)" hx-swap-oob', page):
+        assert f'id="{name}"' in whole, "the part replaces only what the page has"
+
+
+def test_a_page_from_the_history_is_whole(played: Run, who: Visitors) -> None:
+    page = get(who.viewer, played, "", **{"HX-Request": "true", "HX-History-Restore-Request": "true"})
+    assert "<html" in page
+
+
+def test_an_empty_run_says_what_will_be_here(run: Run, who: Visitors) -> None:
+    assert "Nothing played yet" in get(who.viewer, run)
+    assert "No trajectory matches" in get(who.viewer, run, "iteration=4")
+
+
+@pytest.mark.parametrize("query", ["", "sort=-reward", "text=box+-nothing", "environment=Sokoban&kept=yes&alarm=no"])
+def test_the_explorer_takes_few_queries_however_many_rows(
+    query: str, played: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    Run.objects.filter(pk=played.pk).update(state=Run.State.FINISHED)
+    with django_assert_max_num_queries(12):
+        get(who.viewer, played, query)
+    with django_assert_max_num_queries(10):
+        get(who.viewer, played, query, **{"HX-Request": "true"})

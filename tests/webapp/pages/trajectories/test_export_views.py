@@ -1,0 +1,277 @@
+"""Downloads: what is in them agrees with the database, and who may have them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from django.http import StreamingHttpResponse
+from django.test import Client
+from django.test.client import AsyncClient
+from PIL import Image
+
+from tests.webapp.page_requests import Visitors, assert_private
+from tests.webapp.trajectories.shared_trajectory import PERSON, link, share, trajectory, who
+from trainer.journal.events import FILE_NAME
+from webapp.pages.trajectories import export_views
+from webapp.runs import run_files
+from webapp.runs.models import MetricPoint, Run
+from webapp.trajectories import export_run
+from webapp.trajectories.models import ShareLink, Trajectory
+from webapp.trajectories.render import animation
+
+__all__ = ["link", "trajectory", "who"]
+
+KINDS = ("json", "txt", "webp", "gif")
+RUN_KINDS = ("parquet", "jsonl", "metrics.parquet", "metrics.csv")
+
+
+def download(client: Client, address: str, **headers: str) -> bytes:
+    response = client.get(address, headers=headers)
+    assert response.status_code == 200, response.content[:300]
+    return response.getvalue()
+
+
+def turns_of(trajectory: Trajectory) -> list[dict[str, Any]]:
+    """As the database has them, without what only the journal needs."""
+    events = trajectory.turns.order_by("number").values_list("event", flat=True)
+    return [{k: v for k, v in event.items() if k not in {"type", "seq", "time", "trajectory"}} for event in events]
+
+
+def test_a_trajectory_is_downloaded_by_those_who_may_read_it(trajectory: Trajectory, who: Visitors) -> None:
+    for kind in KINDS:
+        address = f"/t/{trajectory.slug}/export/{kind}"
+        assert who.viewer.get(address).status_code == 200
+        assert_private(address, who)
+    assert who.viewer.get(f"/t/{trajectory.slug}/export/docx").status_code == 404
+
+
+def test_the_document_is_complete(trajectory: Trajectory, who: Visitors) -> None:
+    response = who.viewer.get(f"/t/{trajectory.slug}/export/json")
+    assert response["Content-Disposition"].startswith("attachment")
+    told = response.json()
+    assert (told["format"], told["version"]) == ("echoscope.trajectory", 1)
+    assert (told["run"], told["id"], told["key"]) == (trajectory.run.slug, trajectory.slug, trajectory.key)
+    assert told["turns"] == turns_of(trajectory)
+    assert told["board"] == trajectory.group.board
+    assert told["prompt"] == trajectory.group.prompt
+    assert told["total_reward"] == trajectory.total_reward
+    assert told["success"] is (trajectory.status == "success")
+    assert (told["turn_count"], told["action_count"]) == (trajectory.turn_count, trajectory.action_count)
+
+
+def test_holders_of_a_link_get_the_same_without_its_place_in_the_team(link: ShareLink, who: Visitors) -> None:
+    inside = who.viewer.get(f"/t/{link.trajectory.slug}/export/json").json()
+    outside = who.nobody.get(f"/s/{link.token}/export/json").json()
+    assert set(inside) - set(outside) == {"run", "id", "key", "attempt"}
+    assert outside == {name: inside[name] for name in outside}
+    for kind in KINDS:
+        response = who.nobody.get(f"/s/{link.token}/export/{kind}")
+        assert response.status_code == 200
+        assert link.trajectory.slug not in response["Content-Disposition"]
+        assert "noindex" in response["X-Robots-Tag"]
+    assert who.nobody.get(f"/s/{link.token}/export/docx").status_code == 404
+
+
+def test_the_transcript_can_be_read_from_top_to_bottom(trajectory: Trajectory, who: Visitors) -> None:
+    text = who.viewer.get(f"/t/{trajectory.slug}/export/txt").content.decode()
+    at = 0
+    for turn in turns_of(trajectory):
+        at = text.index(f"Turn {turn['turn'] + 1}\n", at)
+        at = text.index(turn["thought"].splitlines()[0], at)
+        for action in turn["actions"]:
+            at = text.index(f"    {action.get('name') or action['text']}: {action['status']}", at)
+
+
+@pytest.mark.parametrize("kind", ["webp", "gif"])
+def test_an_animation_has_a_frame_for_every_position(trajectory: Trajectory, who: Visitors, kind: str) -> None:
+    response = who.viewer.get(f"/t/{trajectory.slug}/export/{kind}")
+    assert response["Content-Type"] == f"image/{kind}"
+    image = Image.open(io.BytesIO(response.content))
+    wanted = sum(1 + len(turn["actions"]) for turn in turns_of(trajectory))
+    # encoders may join frames that look the same, such as an ignored action's, and show them for longer
+    assert wanted - sum(a["status"] != "executed" for t in turns_of(trajectory) for a in t["actions"]) <= image.n_frames
+    assert image.n_frames <= wanted
+    assert image.size == (720, 400)
+    assert image.info["loop"] == 0
+    again = who.viewer.get(f"/t/{trajectory.slug}/export/{kind}", headers={"if-none-match": response["ETag"]})
+    assert again.status_code == 304
+
+
+def test_an_animation_that_would_be_too_long_is_refused_with_a_sentence(
+    trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(animation, "MOST_FRAMES", 2)
+    response = who.viewer.get(f"/t/{trajectory.slug}/export/gif")
+    assert response.status_code == 413
+    assert "The JSON and text exports are complete." in response.content.decode()
+
+
+def test_animations_wait_for_each_other_and_not_for_ever(
+    trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_views, "PATIENCE", 0.01)
+    with export_views.ANIMATING:
+        response = who.viewer.get(f"/t/{trajectory.slug}/export/webp")
+    assert (response.status_code, response["Retry-After"]) == (503, "60")
+    assert who.viewer.get(f"/t/{trajectory.slug}/export/webp").status_code == 200
+
+
+def test_a_run_is_downloaded_by_those_who_may_read_it(run: Run, trajectory: Trajectory, who: Visitors) -> None:
+    for kind in (*RUN_KINDS, "journal"):
+        address = f"/runs/{run.slug}/export/{kind}"
+        assert who.viewer.get(address).status_code == 200
+        assert_private(address, who)
+        assert address in who.viewer.get(f"/runs/{run.slug}/configuration").content.decode()
+    assert who.viewer.get(f"/runs/{run.slug}/export/xml").status_code == 404
+    Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
+    for kind in RUN_KINDS:
+        assert who.nobody.get(f"/runs/{run.slug}/export/{kind}").status_code == 200
+    assert_private(f"/runs/{run.slug}/export/journal", who)  # it knows the machine it was written on
+
+
+def test_parquet_read_back_is_the_database(run: Run, trajectory: Trajectory, who: Visitors) -> None:
+    data = download(who.viewer, f"/runs/{run.slug}/export/parquet")
+    table = pq.read_table(io.BytesIO(data))
+    assert table.schema.equals(export_run.TRAJECTORIES)
+    rows = table.to_pylist(maps_as_pydicts="strict")
+    assert [row["id"] for row in rows] == list(run.trajectories.order_by("pk").values_list("slug", flat=True))
+    for row in rows:
+        kept = Trajectory.objects.select_related("group").get(slug=row["id"])
+        assert row["success"] is (kept.status == "success")
+        assert (row["end"], row["total_reward"], row["iteration"]) == (kept.end, kept.total_reward, kept.iteration)
+        assert (row["group"], row["group_kept"], row["seed"]) == (kept.group.number, kept.group.kept, kept.group.seed)
+        assert json.loads(row["board"]) == kept.group.board
+        lost = kept.lost_at or {}
+        assert (row["lost_turn"], row["lost_reason"]) == (lost.get("turn"), lost.get("reason"))
+        for turn, told in zip(turns_of(kept), row["turns"], strict=True):
+            assert {name: told[name] for name in ("thought", "state", "answer", "reward", "terms", "tokens")} == {
+                name: turn[name] for name in ("thought", "state", "answer", "reward", "terms", "tokens")
+            }
+            for action, record in zip(turn["actions"], told["actions"], strict=True):
+                assert (record["text"], record["status"]) == (action["text"], action["status"])
+                assert json.loads(record["board"] or "null") == action.get("board")
+
+
+def test_json_lines_are_the_documents_of_the_trajectories(run: Run, trajectory: Trajectory, who: Visitors) -> None:
+    lines = download(who.viewer, f"/runs/{run.slug}/export/jsonl").decode().splitlines()
+    assert len(lines) == run.trajectories.count()
+    told = {line["id"]: line for line in map(json.loads, lines)}
+    alone = who.viewer.get(f"/t/{trajectory.slug}/export/json").json()
+    assert set(alone.pop("tokens")) == {"turns", "note"}  # too many for all of a run
+    assert told[trajectory.slug] == alone
+
+
+def test_text_is_packed_for_those_who_can_unpack_it(run: Run, trajectory: Trajectory, who: Visitors) -> None:
+    address = f"/runs/{run.slug}/export/jsonl"
+    plain = download(who.viewer, address)
+    packed = who.viewer.get(address, headers={"accept-encoding": "br, gzip;q=0.5"})
+    assert packed["Content-Encoding"] == "gzip"
+    assert gzip.decompress(packed.getvalue()) == plain
+    assert len(packed.getvalue()) < len(plain) / 4
+    refused = who.viewer.get(address, headers={"accept-encoding": "gzip;q=0, br"})
+    assert "Content-Encoding" not in refused
+    assert "Content-Encoding" not in who.viewer.get(
+        f"/runs/{run.slug}/export/parquet", headers={"accept-encoding": "gzip"}
+    )
+
+
+def test_pages_and_row_groups_leave_nothing_out(
+    run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = download(who.viewer, f"/runs/{run.slug}/export/jsonl")
+    points = download(who.viewer, f"/runs/{run.slug}/export/metrics.csv")
+    monkeypatch.setattr(export_run, "ROW_GROUP", 1)
+    monkeypatch.setattr(export_run, "POINTS", 3)
+    assert download(who.viewer, f"/runs/{run.slug}/export/jsonl") == whole
+    assert download(who.viewer, f"/runs/{run.slug}/export/metrics.csv") == points
+    file = pq.ParquetFile(io.BytesIO(download(who.viewer, f"/runs/{run.slug}/export/parquet")))
+    assert file.num_row_groups == run.trajectories.count() == file.metadata.num_rows
+
+
+def test_only_a_page_of_trajectories_is_read_before_the_first_bytes_go_out(
+    run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_run, "ROW_GROUP", 1)
+    read: list[int] = []
+    documents = export_run.documents
+
+    def counted(run: Run) -> Any:
+        for page in documents(run):
+            read.append(len(page))
+            yield page
+
+    monkeypatch.setattr(export_run, "documents", counted)
+    for kind in ("jsonl", "parquet"):
+        read.clear()
+        response = who.viewer.get(f"/runs/{run.slug}/export/{kind}")
+        assert isinstance(response, StreamingHttpResponse)
+        chunks = iter(response)
+        assert next(chunks)
+        assert read == [1]
+        assert 1 + sum(1 for _ in chunks) >= len(read) > 1
+
+
+def test_metrics_read_back_are_the_database(run: Run, trajectory: Trajectory, who: Visitors) -> None:
+    columns = ("name", "iteration", "tokens", "seconds", "value")
+    kept = list(MetricPoint.objects.filter(run=run).order_by("name", "iteration").values(*columns))
+    assert kept
+    table = pq.read_table(io.BytesIO(download(who.viewer, f"/runs/{run.slug}/export/metrics.parquet")))
+    assert table.to_pylist() == kept
+    text = download(who.viewer, f"/runs/{run.slug}/export/metrics.csv").decode()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(row["name"], int(row["iteration"]), float(row["value"])) for row in rows] == [
+        (point["name"], point["iteration"], point["value"]) for point in kept
+    ]
+
+
+def test_an_empty_run_gives_empty_files_with_their_columns(run: Run, who: Visitors) -> None:
+    table = pq.read_table(io.BytesIO(download(who.viewer, f"/runs/{run.slug}/export/parquet")))
+    assert (table.num_rows, table.schema) == (0, export_run.TRAJECTORIES)
+    assert download(who.viewer, f"/runs/{run.slug}/export/jsonl") == b""
+    assert download(who.viewer, f"/runs/{run.slug}/export/metrics.csv") == b"name,iteration,tokens,seconds,value\r\n"
+
+
+def test_the_journal_goes_out_as_it_was_written_up_to_its_last_whole_line(
+    run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path: Path = run.folder / FILE_NAME
+    written = path.read_bytes()
+    path.write_bytes(written + b'{"type":"half')
+    monkeypatch.setattr(run_files, "BLOCK", 1000)
+    assert download(who.viewer, f"/runs/{run.slug}/export/journal") == written
+    path.unlink()
+    gone = who.viewer.get(f"/runs/{run.slug}/export/journal")
+    assert gone.status_code == 404
+    assert "not on this machine" in gone.content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_an_asynchronous_server_sends_chunk_by_chunk_too(
+    run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from asgiref.sync import sync_to_async
+
+    monkeypatch.setattr(export_run, "ROW_GROUP", 1)
+    client = AsyncClient(headers={"user-agent": PERSON})
+    client.cookies = who.viewer.cookies
+    response = await client.get(f"/runs/{run.slug}/export/jsonl")
+    assert isinstance(response, StreamingHttpResponse)
+    assert response.is_async
+    lines = b"".join([chunk async for chunk in response]).decode().splitlines()
+    assert len(lines) == await sync_to_async(run.trajectories.count)()
+
+
+def test_a_long_name_of_an_environment_makes_no_bad_header(trajectory: Trajectory, who: Visitors) -> None:
+    trajectory.group.environment = 'Gärten "neu"\r\nSet-Cookie: x'
+    trajectory.group.save()
+    response = who.viewer.get(f"/t/{trajectory.slug}/export/txt")
+    assert response.status_code == 200
+    assert "Set-Cookie" not in response.headers
+    assert share(who.owner, trajectory).pk

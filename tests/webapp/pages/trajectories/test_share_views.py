@@ -1,0 +1,298 @@
+"""Share links: who makes and revokes them, what they show to whom, until when, and how looks are counted."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from bench.lib.page_weight import by_kind, first_visit
+from tests.webapp.page_requests import Visitors, assert_private
+from tests.webapp.trajectories.shared_trajectory import PERSON, link, share, trajectory, who
+from trainer.config.run import RunConfig
+from webapp.runs.models import Run
+from webapp.trajectories.actions import do_share_trajectory
+from webapp.trajectories.models import ShareLink, Trajectory
+
+__all__ = ["link", "trajectory", "who"]
+
+MOST_BYTES = 120_000
+
+
+def test_a_link_opens_for_everybody_and_search_engines_are_asked_to_stay_away(
+    trajectory: Trajectory, link: ShareLink, who: Visitors
+) -> None:
+    for client in (who.nobody, who.outsider, who.viewer, who.owner):
+        response = client.get(f"/s/{link.token}?turn=1")
+        page = response.content.decode()
+        assert response.status_code == 200
+        assert '<meta name="robots" content="noindex, nofollow">' in page
+        assert "noindex" in response["X-Robots-Tag"]
+        assert response["Referrer-Policy"] == "no-referrer"
+        assert trajectory.turns.all()[0].event["thought"] in html.unescape(page)
+
+
+def test_search_engines_may_list_it_where_its_author_wishes(trajectory: Trajectory, who: Visitors) -> None:
+    chosen = share(who.owner, trajectory, ends="never", indexable="on")
+    for path in (f"/s/{chosen.token}", f"/s/{chosen.token}/picture.png"):
+        response = who.nobody.get(path)
+        assert "X-Robots-Tag" not in response
+        assert b'name="robots"' not in response.content
+
+
+def test_a_shared_page_leads_nowhere_into_the_team(run: Run, link: ShareLink, who: Visitors) -> None:
+    page = who.nobody.get(f"/s/{link.token}").content.decode()
+    for inside in ("/runs/", "/t/", run.title, run.slug, link.trajectory.slug, run.team.name, "ada"):
+        assert inside not in page, inside
+
+
+def test_a_revoked_link_shows_nothing_any_more(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
+    page = who.owner.get(f"/t/{trajectory.slug}").content.decode()
+    assert f"/s/{link.token}" in page
+    assert "It cannot be opened again." in page  # asked before it is done
+    who.owner.post(f"/t/{trajectory.slug}/shares/{link.token}/revoke")
+    for client in (who.nobody, who.owner):
+        assert client.get(f"/s/{link.token}").status_code == 404
+    assert f"/s/{link.token}" not in who.owner.get(f"/t/{trajectory.slug}").content.decode()
+
+
+def test_revoked_expired_and_invented_links_cannot_be_told_apart(
+    trajectory: Trajectory, link: ShareLink, who: Visitors
+) -> None:
+    other = share(who.owner, trajectory, ends="7")
+    ShareLink.objects.filter(pk=other.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+    who.owner.post(f"/t/{trajectory.slug}/shares/{link.token}/revoke")
+    for rest in ("", "/picture.png", "/export/json", "/export/gif"):
+        answers = [who.nobody.get(f"/s/{token}{rest}") for token in (link.token, other.token, "thereisnosuchtoken")]
+        assert {answer.status_code for answer in answers} == {404}
+        assert len({answer.content for answer in answers}) == 1
+        assert "may have been revoked" in answers[0].content.decode()
+
+
+@pytest.mark.parametrize("days", [1, 7, 30])
+def test_a_link_ends_after_the_days_that_were_chosen(trajectory: Trajectory, who: Visitors, days: int) -> None:
+    found = share(who.owner, trajectory, ends=str(days))
+    assert found.expires_at is not None
+    left = found.expires_at - timezone.now()
+    assert timedelta(days=days) - timedelta(minutes=1) < left <= timedelta(days=days, minutes=1)
+    assert "This link works until" in who.nobody.get(f"/s/{found.token}").content.decode()
+
+
+def test_a_date_is_the_last_day_on_which_a_link_works(trajectory: Trajectory, who: Visitors) -> None:
+    found = share(who.owner, trajectory, ends="date", until="2199-12-31")
+    assert found.expires_at == datetime(2200, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "form, words",
+    [
+        ({"ends": "date", "until": "2020-01-01"}, "must be today or later"),
+        ({"ends": "date"}, "Give the last day"),
+        ({"ends": "date", "until": "soon"}, "valid date"),
+        ({"ends": "sometimes"}, "No link was made"),
+        ({"turn": "-4", "here": "on"}, "No link was made"),
+    ],
+)
+def test_a_wish_that_cannot_be_met_makes_no_link_and_says_why(
+    trajectory: Trajectory, who: Visitors, form: dict[str, str], words: str
+) -> None:
+    page = who.owner.post(f"/t/{trajectory.slug}/share", form, follow=True).content.decode()
+    assert words in html.unescape(page)
+    assert not ShareLink.objects.exists()
+
+
+def test_a_link_opens_where_the_player_stood_unless_its_address_says_otherwise(
+    trajectory: Trajectory, who: Visitors
+) -> None:
+    found = share(who.owner, trajectory, ends="never", here="on", turn="2", action="1")
+    assert (found.turn, found.action) == (1, 0)
+    assert 'data-start="?turn=2&amp;action=1"' in who.nobody.get(f"/s/{found.token}").content.decode()
+    assert 'data-start="?turn=1"' in who.nobody.get(f"/s/{found.token}?turn=1").content.decode()
+    assert "opens at turn 2, action 1" in who.owner.get(f"/t/{trajectory.slug}").content.decode()
+    plain = share(who.owner, trajectory, ends="never", turn="2", action="1")
+    assert (plain.turn, plain.action) == (None, None)
+    assert 'data-start=""' in who.nobody.get(f"/s/{plain.token}").content.decode()
+
+
+def test_the_same_wish_twice_is_the_same_link(trajectory: Trajectory, who: Visitors) -> None:
+    first = share(who.owner, trajectory, ends="7")
+    ShareLink.objects.filter(pk=first.pk).update(expires_at=first.expires_at)
+    assert share(who.owner, trajectory, ends="never") != first
+    assert share(who.owner, trajectory, ends="never") == ShareLink.objects.latest("pk")
+    assert ShareLink.objects.filter(expires_at=None).count() == 1
+    assert share(who.owner, trajectory, ends="never", indexable="on").indexable
+    assert ShareLink.objects.filter(expires_at=None).count() == 2
+
+
+def test_viewers_and_strangers_neither_share_nor_revoke(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
+    for address in (f"/t/{trajectory.slug}/share", f"/t/{trajectory.slug}/shares/{link.token}/revoke"):
+        assert who.viewer.post(address).status_code == 403
+        assert_private(address, who, post=True)
+    assert ShareLink.objects.count() == 1
+    assert who.nobody.get(f"/s/{link.token}").status_code == 200
+    page = who.viewer.get(f"/t/{trajectory.slug}").content.decode()
+    assert f"/s/{link.token}" in page  # a viewer knows what is public
+    assert "data-share-form" not in page
+    assert ">Revoke</button>" not in page
+
+
+def test_the_links_of_a_run_that_everybody_may_read_are_for_its_team_alone(
+    run: Run, trajectory: Trajectory, link: ShareLink, who: Visitors
+) -> None:
+    Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
+    for client in (who.outsider, who.nobody):
+        page = client.get(f"/t/{trajectory.slug}").content.decode()
+        assert link.token not in page
+        assert "data-share-form" not in page
+        assert f'href="/t/{trajectory.slug}/export/json"' in page
+
+
+def test_a_link_is_revoked_only_through_its_own_trajectory(
+    trajectory: Trajectory, link: ShareLink, who: Visitors
+) -> None:
+    other = Trajectory.objects.exclude(pk=trajectory.pk).first()
+    assert other is not None
+    assert who.owner.post(f"/t/{other.slug}/shares/{link.token}/revoke").status_code == 404
+    assert who.nobody.get(f"/s/{link.token}").status_code == 200
+
+
+def visitor() -> Client:
+    return Client(headers={"user-agent": PERSON})
+
+
+def views(link: ShareLink) -> int:
+    link.refresh_from_db()
+    return link.views
+
+
+def test_a_visitor_counts_once_a_day(link: ShareLink, who: Visitors) -> None:
+    assert views(link) == 0
+    reader = visitor()
+    for _ in range(3):
+        response = reader.get(f"/s/{link.token}")
+    assert "Set-Cookie" not in response.headers
+    assert views(link) == 1
+    assert link.last_viewed_at is not None
+    visitor().get(f"/s/{link.token}")
+    assert views(link) == 2
+    assert "2 views" in who.viewer.get(f"/t/{link.trajectory.slug}").content.decode()
+
+
+def test_what_the_browser_remembers_says_nothing_and_goes_to_that_link_alone(link: ShareLink) -> None:
+    cookie = visitor().get(f"/s/{link.token}").cookies["echoscope_seen"]
+    assert cookie.value == "1"
+    assert cookie["path"] == f"/s/{link.token}"
+    assert cookie["max-age"] == 86400
+    assert cookie["httponly"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"user-agent": "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"},
+        {"user-agent": "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)"},
+        {"user-agent": "facebookexternalhit/1.1"},
+        {"user-agent": "curl/8.5.0"},
+        {"user-agent": ""},
+        {"user-agent": PERSON, "sec-purpose": "prefetch;prerender"},
+        {"user-agent": PERSON, "x-moz": "prefetch"},
+    ],
+)
+def test_robots_and_guesses_of_browsers_are_no_views(link: ShareLink, headers: dict[str, str]) -> None:
+    response = Client(headers=headers).get(f"/s/{link.token}")
+    assert response.status_code == 200
+    assert "echoscope_seen" not in response.cookies
+    assert views(link) == 0
+
+
+def test_heads_pictures_downloads_and_oembed_are_no_views(link: ShareLink) -> None:
+    reader = visitor()
+    assert reader.head(f"/s/{link.token}").status_code == 200
+    reader.get(f"/s/{link.token}/picture.png")
+    reader.get(f"/s/{link.token}/export/txt")
+    reader.get("/oembed", {"url": f"http://testserver/s/{link.token}"})
+    assert views(link) == 0
+
+
+def test_an_author_who_looks_is_no_view(link: ShareLink, who: Visitors) -> None:
+    who.owner.get(f"/s/{link.token}", headers={"user-agent": PERSON})
+    assert views(link) == 0
+    who.viewer.get(f"/s/{link.token}", headers={"user-agent": PERSON})
+    assert views(link) == 1
+
+
+def test_a_link_outlives_the_attempt_that_it_shows(run: Run, link: ShareLink, who: Visitors) -> None:
+    """The run goes back and plays the iteration again: what was shared stays."""
+    from tests.webapp import recorded_journal
+    from trainer.journal.events import Journal
+    from webapp.ingest.tailer import Ingest
+
+    config = RunConfig.model_validate(run.config)
+    log = Journal(run.folder)
+    log.write(recorded_journal.started(config, attempt=2, from_iteration=0))
+    log.write(*recorded_journal.iteration(config, 1, skill=0.9))
+    log.close()
+    run.refresh_from_db()
+    Ingest(run).drain()
+    link.trajectory.refresh_from_db()
+    assert link.trajectory.superseded
+    page = who.nobody.get(f"/s/{link.token}")
+    assert page.status_code == 200
+    assert "checkpoint" not in page.content.decode()  # what became of the run is the team's
+    assert who.nobody.get(f"/s/{link.token}/picture.png").status_code == 200
+
+
+def test_previews_find_title_picture_and_oembed(link: ShareLink, who: Visitors) -> None:
+    page = html.unescape(who.nobody.get(f"/s/{link.token}?turn=2&action=1").content.decode())
+    meta = dict(re.findall(r'<meta (?:property|name)="((?:og|twitter):[^"]+)" content="([^"]*)"', page))
+    assert meta["og:title"].startswith("Sokoban: ")
+    assert meta["og:url"] == f"http://testserver/s/{link.token}?turn=2&action=1"
+    assert meta["og:image"].startswith(f"http://testserver/s/{link.token}/picture.png?turn=2&action=1&v=")
+    assert (meta["og:image:width"], meta["og:image:height"]) == ("1200", "630")
+    assert meta["og:image:alt"] == meta["twitter:image:alt"] != ""
+    assert meta["twitter:card"] == "summary_large_image"
+    thought = link.trajectory.turns.get(number=1).event["thought"]
+    assert thought[:60] in meta["og:description"]
+    assert who.nobody.get(meta["og:image"]).status_code == 200
+    found = re.search(r'<link rel="alternate" type="application/json\+oembed" href="([^"]+)"', page)
+    assert found is not None
+    assert who.nobody.get(found[1]).json()["type"] == "rich"
+
+
+def test_the_page_is_light_enough_for_a_phone(link: ShareLink, who: Visitors) -> None:
+    parts = first_visit(who.nobody.get(f"/s/{link.token}").content)
+    plain, packed = by_kind(parts)["in all"]
+    assert packed <= MOST_BYTES, f"{packed} bytes compressed, {plain} plain: {by_kind(parts)}"
+
+
+def test_a_shared_page_takes_few_queries(
+    link: ShareLink, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_max_num_queries(3):
+        who.nobody.get(f"/s/{link.token}")
+
+
+def test_many_links_take_as_many_queries_as_one(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
+    assert link.author is not None
+    who.owner.get(f"/t/{trajectory.slug}")
+    with CaptureQueriesContext(connection) as few:
+        who.owner.get(f"/t/{trajectory.slug}")
+    for turn in range(4):
+        do_share_trajectory(trajectory, link.author, turn=turn)
+    with CaptureQueriesContext(connection) as many:
+        who.owner.get(f"/t/{trajectory.slug}")
+    assert len(many) == len(few)
+
+
+def test_other_runs_are_untouched_by_a_share(run: Run, link: ShareLink, who: Visitors) -> None:
+    hidden = Trajectory.objects.filter(run=run).exclude(pk=link.trajectory_id).first()
+    assert hidden is not None
+    assert who.nobody.get(f"/s/{hidden.slug}").status_code == 404
+    assert_private(f"/t/{hidden.slug}", who)

@@ -1,0 +1,106 @@
+"""The tokens of a trajectory: who may read them, that they are the journal's, and what is said where there are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from tests.webapp.page_requests import Visitors, assert_private, play, who
+from webapp.runs.models import Run
+from webapp.trajectories.actions import do_revoke_share, do_share_trajectory
+from webapp.trajectories.models import TokenArrays, Trajectory
+
+__all__ = ["who"]
+
+
+@pytest.fixture
+def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
+    """One that the update learned from."""
+    settings.ECHOSCOPE_VAR = tmp_path
+    play(run)
+    found = Trajectory.objects.filter(run=run, group__kept=True).order_by("-turn_count").first()
+    assert found is not None
+    return found
+
+
+def test_the_team_reads_them_and_nobody_else(trajectory: Trajectory, who: Visitors) -> None:
+    address = f"/t/{trajectory.slug}/tokens.json"
+    assert who.owner.get(address).json() == who.viewer.get(address).json()
+    assert_private(address, who)
+
+
+def test_tokens_are_the_responses_cut_in_pieces_with_their_numbers(trajectory: Trajectory, who: Visitors) -> None:
+    found = who.viewer.get(f"/t/{trajectory.slug}/tokens.json").json()
+    assert found["note"] == ""
+    responses = {turn.number: turn.event["response"] for turn in trajectory.turns.all()}
+    assert {turn["turn"]: "".join(token["text"] for token in turn["tokens"]) for turn in found["turns"]} == responses
+    for token in (token for turn in found["turns"] for token in turn["tokens"]):
+        assert 0 < token["p"] <= 1
+        assert token["logprob"] <= 0 <= token["entropy"]
+        assert isinstance(token["advantage"], float)
+        assert isinstance(token["id"], int)
+
+
+def test_a_share_link_shows_them_to_everybody_until_it_is_revoked(trajectory: Trajectory, who: Visitors) -> None:
+    link = do_share_trajectory(trajectory, trajectory.run.author)  # type: ignore[arg-type]
+    address = f"/s/{link.token}/tokens.json"
+    response = who.nobody.get(address)
+    assert response.json() == who.owner.get(f"/t/{trajectory.slug}/tokens.json").json()
+    assert "noindex" in response["X-Robots-Tag"]
+    assert f'data-tokens="{address}"' in who.nobody.get(f"/s/{link.token}").content.decode()
+    assert f'data-tokens="{address}"' in who.nobody.get(f"/embed/{link.token}").content.decode()
+    do_revoke_share(link)
+    assert who.nobody.get(address).status_code == who.owner.get(address).status_code == 404
+
+
+def test_what_the_filter_dropped_has_tokens_but_no_advantages(trajectory: Trajectory, who: Visitors) -> None:
+    dropped = Trajectory.objects.filter(run=trajectory.run, group__kept=False).first()
+    assert dropped is not None
+    found = who.owner.get(f"/t/{dropped.slug}/tokens.json").json()
+    assert "the filter left this group out" in found["note"]
+    assert {token["advantage"] for turn in found["turns"] for token in turn["tokens"]} == {None}
+
+
+@pytest.mark.parametrize(
+    ("config", "fields", "kept", "note"),
+    [
+        ({}, {}, True, "a version that kept no tokens"),
+        ({"journal": {"tokens": "none"}}, {}, True, "journal.tokens is none"),
+        ({"journal": {"tokens": "kept"}}, {}, False, "the filter left this group out"),
+        ({"journal": {"tokens": "all"}}, {"finished_seq": None}, None, "once the trajectory has ended"),
+        ({"journal": {"tokens": "all"}}, {}, None, "once this iteration's update is done"),
+        ({"journal": {"tokens": "all"}}, {}, True, "broken off, or its update never finished"),
+    ],
+)
+def test_where_there_are_none_it_is_said_why(
+    trajectory: Trajectory,
+    who: Visitors,
+    config: dict[str, Any],
+    fields: dict[str, Any],
+    kept: bool | None,
+    note: str,
+) -> None:
+    TokenArrays.objects.all().delete()
+    Run.objects.update(config=config)
+    Trajectory.objects.filter(pk=trajectory.pk).update(**fields)
+    type(trajectory.group).objects.filter(pk=trajectory.group_id).update(kept=kept)
+    found = who.owner.get(f"/t/{trajectory.slug}/tokens.json").json()
+    assert found["turns"] == []
+    assert note in found["note"]
+
+
+def test_damaged_arrays_are_told_instead_of_failing(trajectory: Trajectory, who: Visitors) -> None:
+    TokenArrays.objects.update(data=b"not packed")
+    found = who.owner.get(f"/t/{trajectory.slug}/tokens.json").json()
+    assert found["turns"] == []
+    assert "cannot be read: the token arrays are not compressed as they should be." in found["note"]
+
+
+def test_they_take_few_queries(
+    trajectory: Trajectory, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_max_num_queries(5):
+        who.owner.get(f"/t/{trajectory.slug}/tokens.json")

@@ -1,0 +1,220 @@
+"""What the launch page says beside the form: differences, figures, warnings, YAML, the API's call, capacity."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import subprocess
+from datetime import timedelta
+
+import pytest
+import yaml
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.utils import timezone
+
+from tests.webapp.conftest import People
+from tests.webapp.page_requests import Visitors, assert_private, who
+from tests.webapp.pages.runs.test_launch_views import fields_of
+from trainer.config.files import load_preset
+from trainer.config.run import RunConfig
+from trainer.memory import estimate
+from trainer.memory.advice import gigabytes
+from trainer.policy.shapes import shape_of
+from webapp.runs.launch import estimates, summary
+from webapp.runs.models import MetricPoint, Run, Worker
+from webapp.runs.queue.capacity import Capacity
+from webapp.teams.actions import do_create_team
+
+__all__ = ["who"]
+
+DEMO = "sokoban-starpo_s-pocket"
+SERVED = Capacity({"training": 1}, {"training": 1}, ("CPU, 2 cores",))
+
+
+def checked(who: Visitors, **changes: str) -> str:
+    fields = fields_of(who.owner.get(f"/runs/new?preset={DEMO}").content.decode())
+    return html.unescape(who.owner.post("/runs/new/check", fields | changes).content.decode())
+
+
+def shown(page: str, name: str) -> str:
+    found = re.search(rf'<pre id="{name}"[^>]*>(.*?)</pre>', page, re.S)
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def test_what_differs_from_the_preset_is_told_while_typing(who: Visitors) -> None:
+    page = checked(who, iterations="7", **{"rollout.temperature": "0.8"})
+    assert "2 settings differ from sokoban-starpo_s-pocket" in page
+    assert "<del>48</del> → <ins>7</ins>" in page
+    assert "<code>rollout.temperature</code>" in page
+    assert f"As {DEMO} has it" in checked(who)
+
+
+def test_a_clone_shows_what_differs_from_its_run(run: Run, who: Visitors) -> None:
+    fields = fields_of(who.owner.get(f"/runs/new?clone={run.slug}").content.decode())
+    page = html.unescape(who.owner.post("/runs/new/check", fields | {"seed": "5"}).content.decode())
+    assert "1 setting differs from Trial" in page
+    assert who.outsider.post("/runs/new/check", fields).status_code == 404
+
+
+def test_the_yaml_beside_the_form_is_the_configuration(who: Visitors) -> None:
+    page = checked(who, iterations="7")
+    assert RunConfig.model_validate(yaml.safe_load(shown(page, "launch-yaml"))) == load_preset(DEMO).model_copy(
+        update={"iterations": 7}
+    )
+
+
+def test_the_call_of_the_api_asks_for_the_same_run(who: Visitors) -> None:
+    page = checked(who, name="It's mine", visibility="private", **{"environment.settings.size": "7"})
+    command = shown(page, "launch-curl")
+    assert "$ECHOSCOPE_TOKEN" in command
+    assert "http://testserver/api/runs" in command
+    body = command[command.index("-d ") + 3 :]
+    told = subprocess.run(["sh", "-c", f"printf %s {body}"], capture_output=True, text=True, check=True).stdout
+    assert json.loads(told) == {
+        "preset": DEMO,
+        "overrides": {"name": "It's mine", "environment.settings": {"size": 7}},
+        "visibility": "private",
+    }
+
+
+def test_members_of_several_teams_choose_one_and_the_call_names_it(people: People, who: Visitors) -> None:
+    other = do_create_team("Second", people.owner)
+    page = checked(who, team=other.slug)
+    assert json.loads(shown(page, "launch-curl").split("-d '")[1][:-1])["team"] == other.slug
+
+
+def test_who_may_see_the_run_is_chosen_with_it(who: Visitors) -> None:
+    fields = fields_of(who.owner.get("/runs/new").content.decode())
+    assert fields["visibility"] == "team"
+    who.owner.post("/runs/new", fields | {"visibility": "private"})
+    assert Run.objects.get().visibility == Run.Visibility.PRIVATE
+    who.owner.post("/runs/new", fields | {"visibility": "everybody"})
+    assert Run.objects.order_by("-pk")[0].visibility == Run.Visibility.TEAM
+
+
+@pytest.mark.parametrize("way", ["text", "file"])
+def test_yaml_fills_the_form_and_launches_nothing(way: str, who: Visitors) -> None:
+    text = "iterations: 9\nrollout:\n  groups: 3\nenvironment:\n  name: FrozenLake\n"
+    post = {"yaml": text} if way == "text" else {"file": SimpleUploadedFile("run.yaml", text.encode())}
+    page = who.owner.post("/runs/new/yaml", {"preset": DEMO, **post}).content.decode()
+    fields = fields_of(page)
+    assert (fields["iterations"], fields["rollout.groups"], fields["environment.name"]) == ("9", "3", "FrozenLake")
+    assert not Run.objects.exists()
+    who.owner.post("/runs/new", fields)
+    assert Run.objects.get().config == RunConfig.model_validate(yaml.safe_load(text)).model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("iterations: many", "iterations: must be a whole number, not 'many'"), ("colour: blue", "no setting of"),
+     ("- 1", "must hold a mapping"), ("a: [", "not valid YAML"), ("", "must hold a mapping"),
+     ("environment:\n  name: Chess", "unknown environment 'Chess'")],
+)  # fmt: skip
+def test_yaml_that_makes_no_configuration_is_told_of_and_kept(text: str, told: str, who: Visitors) -> None:
+    answer = who.owner.post("/runs/new/yaml", {"yaml": text})
+    page = html.unescape(answer.content.decode())
+    assert answer.status_code == 422
+    assert told in page
+    assert f"{text}</textarea>" in page
+
+
+def test_only_members_fill_forms_from_yaml(run: Run, who: Visitors) -> None:
+    assert who.viewer.post("/runs/new/yaml", {"yaml": "iterations: 9"}).status_code == 403
+    assert who.nobody.post("/runs/new/yaml", {}).headers["Location"].startswith("/login")
+    assert who.outsider.post("/runs/new/yaml", {"yaml": "", "clone": run.slug}).status_code == 404
+    assert_private(f"/runs/new?clone={run.slug}", who)
+
+
+def test_the_form_can_be_checked_without_scripts(who: Visitors) -> None:
+    fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"do": "check", "iterations": "3"}
+    page = who.owner.post("/runs/new", fields).content.decode()
+    assert not Run.objects.exists()
+    assert "<ins>3</ins>" in page
+
+
+def test_an_environments_page_leads_to_a_form_that_plays_it(who: Visitors) -> None:
+    assert (
+        fields_of(who.owner.get("/runs/new?environment=FrozenLake").content.decode())["environment.name"]
+        == "FrozenLake"
+    )
+    assert fields_of(who.owner.get("/runs/new?environment=Boxoban").content.decode())["environment.name"] == "Boxoban"
+    assert who.owner.get("/runs/new?environment=Chess").status_code == 200
+
+
+def test_the_queue_is_told(run: Run, who: Visitors) -> None:
+    assert "No worker is running" in checked(who)
+    now = timezone.now()
+    Worker.objects.create(
+        name="a@b", device="CPU, 2 cores", queues=["training"], slots=1, started_at=now - timedelta(1), last_seen_at=now
+    )
+    assert "1 worker, 1 place free; 1 run waiting before this one." in checked(who)
+
+
+def test_recorded_runs_tell_tokens_and_time(people: People, run: Run, who: Visitors) -> None:
+    config = load_preset(DEMO)
+    unknown = {figure.title: figure for figure in estimates.figures(people.owner, config)}
+    assert "From the demo on two quiet CPU cores" in unknown["Time"].how
+    assert unknown["Sampled tokens"].value.startswith("at most")
+    Run.objects.filter(pk=run.pk).update(
+        config=config.model_dump(mode="json"), device="CPU, 2 threads", iteration=10, parameters=900_000
+    )
+    played = 10 * config.rollout.trajectories
+    MetricPoint.objects.create(
+        run=run, name="reward/mean", iteration=10, value=1, tokens=100 * played, seconds=played / 20
+    )
+    known = {figure.title: figure for figure in estimates.figures(people.owner, config)}
+    total = config.iterations * config.rollout.trajectories + estimates.exams(config) * config.evaluation.prompts
+    assert known["Sampled tokens"].value == f"about {total * 100 / 1e3:,.0f} thousand"
+    assert known["Time on CPU, 2 threads"].how.startswith("Median of 1 recorded run: 2,000 tokens/s")
+    assert estimates.figures(people.outsider, config)[1].title == "Time", "runs of other teams tell nothing"
+
+
+def test_a_model_nobody_ran_is_not_known() -> None:
+    config = RunConfig.model_validate({"policy": {"model": "someone/Else-13B"}})
+    assert estimates.needed_memory(config) is None
+    assert estimates._memory(config, 0).value == "not known"
+    assert estimates._memory(config, 13_000_000_000).value == "more than 52.0 GB"
+
+
+def test_the_figure_is_the_trainers_own_with_its_largest_parts() -> None:
+    config = load_preset("sokoban-starpo-paper")
+    shape = shape_of(config.policy.model)
+    assert shape is not None
+    figure = estimates._memory(config, 0)
+    assert figure.value == f"about {gigabytes(estimate.budget(config, shape, gpu=True).peak)}"
+    assert "keys and values of 256 × " in figure.how
+    assert "fewer trajectories at a time" in figure.how
+
+
+def test_the_queue_asks_for_what_a_run_cannot_do_without_on_each_of_its_gpus() -> None:
+    config = load_preset("sokoban-starpo-paper")
+    shape = shape_of(config.policy.model)
+    assert shape is not None
+    needed = estimates.needed_memory(config)
+    assert needed is not None
+    assert needed < 24 * estimate.GB < estimate.budget(config, shape, gpu=True).peak
+    assert estimates.needed_memory(config, 2) == pytest.approx(2 * needed, rel=0.01)
+    pocket = estimates.needed_memory(load_preset(DEMO))
+    assert pocket is not None
+    assert pocket < 2 * estimate.GB
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"rollout": {"top_k": 20}}, "rollout.top_k keeps some tokens from being drawn"),
+        ({"rollout": {"temperature": 0.5}}, "sample at temperature 0.5"),
+        ({"rollout": {"max_actions": 90}}, "make 25"),
+        ({"evaluation": {"prompts": 0}}, "no evaluation"),
+        ({"checkpoint": {"every": 999}}, "No checkpoint is written before the end"),
+        ({"policy": {"device": "cuda"}}, "no worker that is running now has a GPU"),
+        ({"rollout": {"groups": 4, "group_size": 4}, "algorithm": {"filter": "std", "filter_keep": 0.25}},
+         "fewer than one"),
+    ],
+)  # fmt: skip
+def test_what_may_surprise_is_told_before_the_launch(changes: dict[str, object], told: str) -> None:
+    assert summary.warnings(RunConfig(), SERVED, "training") == []
+    (text,) = summary.warnings(RunConfig.model_validate(changes), SERVED, "training")
+    assert told in text

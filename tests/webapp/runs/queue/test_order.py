@@ -1,0 +1,163 @@
+"""Who goes next, and what a run that waits says about it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.webapp.conftest import People
+from tests.webapp.pages.runs.test_worker_views import GIB, worker
+from trainer.config.run import RunConfig
+from webapp.runs.actions import Asked, do_create_run
+from webapp.runs.models import DeviceUse, Run
+from webapp.runs.queue import device_classes, fair_share
+from webapp.runs.queue import order as line
+from webapp.runs.queue.placement import Needs
+from webapp.teams.models import Team
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=timezone.get_default_timezone())
+HOUR = timedelta(hours=1)
+
+
+def waits(key: int, team: int = 1, minutes: float = 0, priority: int = 1, gpus: int = 0) -> Run:
+    since = NOW - timedelta(minutes=minutes)
+    return Run(pk=key, team_id=team, queued_at=since, priority=priority, gpus=gpus, config={})
+
+
+def keys(runs: list[Run]) -> list[int]:
+    return [run.pk for run in runs]
+
+
+def test_priority_goes_before_fair_shares_and_those_before_age() -> None:
+    runs = [waits(1, minutes=60), waits(2, team=2, minutes=1), waits(3, priority=2), waits(4, priority=0)]
+    assert keys(line.best_first(runs, {1: 5000.0, 2: 10.0}, NOW)) == [3, 2, 1, 4]
+    assert keys(line.best_first(runs, {}, NOW)) == [3, 1, 2, 4]
+
+
+def test_who_waits_for_long_rises_above_every_priority() -> None:
+    old, urgent = waits(1, priority=0, minutes=4 * 60 + 1), waits(2, priority=2, minutes=10)
+    assert keys(line.best_first([urgent, old], {1: 10.0**9}, NOW)) == [1, 2], "same level, and it came first"
+    older = waits(1, team=1, priority=0, minutes=6 * 60 + 1)
+    assert keys(line.best_first([waits(2, team=2, priority=2), older], {1: 10.0**9}, NOW)) == [1, 2]
+
+
+def test_teams_take_turns_however_many_runs_one_of_them_queues() -> None:
+    many = [waits(key, team=1, minutes=50 - key) for key in range(1, 5)]
+    few = [waits(11, team=2, minutes=5), waits(12, team=2, minutes=4)]
+    assert keys(line.lineup([*many, *few], {}, NOW)) == [1, 11, 2, 12, 3, 4]
+    assert keys(line.lineup([*many, *few], {1: 7200.0}, NOW))[:2] == [11, 12]
+
+
+@given(
+    runs=st.lists(
+        st.tuples(st.integers(1, 3), st.floats(0, 1000), st.integers(0, 2), st.integers(0, 8)), max_size=12
+    ),
+    used=st.dictionaries(st.integers(1, 3), st.floats(0, 1e6)),
+)  # fmt: skip
+def test_the_line_holds_everybody_once_and_begins_with_the_best(
+    runs: list[tuple[int, float, int, int]], used: dict[int, float]
+) -> None:
+    waiting = [waits(key, team, minutes, priority, gpus) for key, (team, minutes, priority, gpus) in enumerate(runs, 1)]
+    order = line.lineup(waiting, used, NOW)
+    assert sorted(keys(order)) == sorted(keys(waiting))
+    assert keys(order)[:1] == keys(line.best_first(waiting, used, NOW))[:1]
+    levels = [line.level(run, NOW) for run in order]
+    assert levels == sorted(levels, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (11, "11th"), (22, "22nd"), (113, "113th")]
+)
+def test_places_are_counted_as_people_do(number: int, told: str) -> None:
+    assert line.ordinal(number) == told
+
+
+@pytest.mark.django_db
+def test_use_fades_by_half_in_six_hours_and_what_is_held_counts_an_hour_more(people: People, run: Run) -> None:
+    other = Team.objects.exclude(pk=people.team.pk).get()
+    DeviceUse.objects.create(team=people.team, run=run, weight=2, began_at=NOW - 7 * HOUR, ended_at=NOW - 6 * HOUR)
+    DeviceUse.objects.create(team=other, weight=1, began_at=NOW - timedelta(seconds=1))
+    DeviceUse.objects.create(team=other, weight=9, began_at=NOW - 900 * HOUR, ended_at=NOW - 800 * HOUR)
+    found = fair_share.used(NOW)
+    hour_of_two_six_hours_ago = 2 * 3600 * 0.5 * 0.9446  # the hour itself faded by 5.5 % on average
+    assert found[people.team.pk] == pytest.approx(hour_of_two_six_hours_ago, rel=1e-3)
+    assert found[other.pk] == pytest.approx(3600 + 1, rel=1e-3)
+
+
+@pytest.mark.django_db
+def test_a_claim_and_a_release_note_what_the_team_used(people: People, run: Run) -> None:
+    fair_share.begin(run, 2, NOW)
+    fair_share.begin(run, 3, NOW + HOUR)
+    fair_share.end([run.pk], NOW + 2 * HOUR)
+    uses = DeviceUse.objects.order_by("began_at").values_list("weight", "began_at", "ended_at")
+    assert list(uses) == [(2.0, NOW, NOW + HOUR), (3.0, NOW + HOUR, NOW + 2 * HOUR)], "no time counts twice"
+
+
+def crew() -> list[line.Manned]:
+    return line.manned(timezone.now())
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("needs", "lack"),
+    [
+        (Needs("h100", 1), "a worker of class h100; none is running"),
+        (Needs("gpu", 4), "a worker of class gpu with 4 GPUs; the largest that is running has 2"),
+        (Needs("cpu", 2), "a worker of class cpu with 2 GPUs; none is running"),
+        (Needs("gpu", 1, 30 * GIB),
+         "a worker of class gpu with a GPU of 30.0 GiB (by estimate); the largest that is running has 24.0 GiB"),
+        (Needs("cpu", 0, 20 * GIB),
+         "a worker of class cpu with memory of 20.0 GiB (by estimate); the largest that is running has 16.0 GiB"),
+        (Needs("gpu", 2, 30 * GIB), ""),
+        (Needs("training", 1, optional=True), ""),
+    ],
+)  # fmt: skip
+def test_what_no_living_worker_has_is_named(needs: Needs, lack: str) -> None:
+    gpus = [{"id": str(number), "name": "A", "total": 24 * GIB, "free": 24 * GIB} for number in range(2)]
+    machine = [{"name": "Machine", "total": 16 * GIB, "free": 9 * GIB}]
+    worker("gpu@here", queues=["training", "gpu"], gpus=gpus, memory=machine)
+    worker("cpu@here", queues=["training", "cpu"], memory=machine)
+    worker("gone@here", queues=["h100"], silent=900)
+    assert line.lacking(needs, crew()) == lack
+
+
+@pytest.mark.django_db
+def test_a_waiting_run_knows_its_place_and_why_it_waits(people: People, run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(queued_at=timezone.now() - HOUR)
+    second = do_create_run(people.team, people.owner, RunConfig(), asked=Asked("gpu", 2))
+    found = line.standings(timezone.now())
+    assert found[run.pk].words == "Waits for a worker; none is running"
+    assert found[second.pk].words == "Waits for a worker of class gpu; none is running"
+    assert not found[second.pk].possible
+    worker("a@here", slots=2)
+    third = do_create_run(people.team, people.owner, RunConfig(), asked=Asked("training", 0))
+    found = line.standings(timezone.now())
+    assert found[third.pk].words == "2nd in line; 1 worker, 2 places free"
+    assert (found[third.pk].position, found[second.pk].position) == (2, 1)
+
+
+def test_a_configuration_asks_for_the_device_it_can_use() -> None:
+    pocket, cuda, cpu = (RunConfig.model_validate({"policy": {"device": device}}) for device in ("auto", "cuda", "cpu"))
+    large = RunConfig.model_validate({"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}})
+    everything = {"training", "cpu", "gpu"}
+    assert [device_classes.wanted_class(one, everything) for one in (pocket, cuda, cpu, large)] == ["cpu", "gpu", "cpu", "gpu"]
+    assert [device_classes.wanted_class(one, set()) for one in (pocket, cuda, cpu, large)] == [
+        "training", "gpu", "training", "training"
+    ]  # fmt: skip
+    assert device_classes.wanted_gpus(cpu, "training") == 0
+    assert device_classes.wanted_gpus(pocket, "cpu") == 0
+    assert device_classes.wanted_gpus(pocket, "training") == 1
+
+
+def test_a_worker_serves_its_hardware_and_the_name_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(device_classes.VARIABLE, raising=False)
+    assert (device_classes.own_class(0), device_classes.own_class(4)) == ("cpu", "gpu")
+    monkeypatch.setenv(device_classes.VARIABLE, "h100")
+    assert device_classes.served(device_classes.own_class(8), 8) == ["training", "gpu", "h100"]
+    monkeypatch.setenv(device_classes.VARIABLE, "big gpus")
+    with pytest.raises(ValueError, match="letters, digits"):
+        device_classes.own_class(8)

@@ -1,0 +1,109 @@
+"""The Echo Trap on the site: the numbers that were compared, what a rewind leaves, what people read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from tests.webapp import journal_builder
+from tests.webapp.javascript import evaluate
+from tests.webapp.page_requests import Visitors, who
+from trainer.journal import events
+from trainer.metrics.trap_signals import SIGNS, Sign
+from webapp.ingest.tailer import Ingest
+from webapp.live.snapshot import snapshot
+from webapp.runs import echo_trap
+from webapp.runs.models import Alarm, Run
+
+__all__ = ["who"]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, settings: Settings) -> None:
+    settings.ECHOSCOPE_VAR = tmp_path
+
+
+def metrics(iteration: int, spread: float) -> events.Metrics:
+    return events.Metrics(
+        iteration=iteration, tokens=iteration, seconds=iteration,
+        values={"reward/mean": 1.0, "echo_trap/spread": spread, "echo_trap/spread_limit": 0.5},
+    )  # fmt: skip
+
+
+def collapse() -> list[events.Event]:
+    """Uneasy at 2, trapped at 3, back to 1, and uneasy again at 2."""
+    return [
+        journal_builder.started(),
+        metrics(1, 0.9),
+        metrics(2, 0.4),
+        events.Alarm(iteration=2, state="watch", message="The spread falls."),
+        metrics(3, 0.2),
+        events.Alarm(iteration=3, state="trapped", message="Collapse: the reward fell."),
+        events.Rewound(number=1, from_iteration=3, to_iteration=1, changes={"optimizer.policy_lr": "0.0005"}),
+        journal_builder.started(attempt=2, from_iteration=1),
+        metrics(2, 0.45),
+        events.Alarm(iteration=2, state="watch", message="It falls again."),
+    ]
+
+
+def test_a_rewind_keeps_what_the_watch_said_of_the_iterations_it_undid(run: Run) -> None:
+    journal_builder.write(run.folder, *collapse())
+    Ingest(run).drain()
+    page = snapshot(run)
+    assert [(alarm["iteration"], alarm["state"], alarm["undone"]) for alarm in page["alarms"]] == [
+        (2, "watch", True), (3, "trapped", True), (2, "watch", False),
+    ]  # fmt: skip
+    assert page["alarm"]["message"] == "It falls again."
+    assert page["rewinds"] == [
+        {"number": 1, "from_iteration": 3, "to_iteration": 1, "changes": {"optimizer.policy_lr": "0.0005"}}
+    ]
+    assert page["evidence"]["spread"] == [[1, 0.9, 0.5], [2, 0.45, 0.5]], "the numbers of undone iterations are gone"
+
+
+def test_an_interruption_takes_back_alarms_that_will_be_raised_again(run: Run) -> None:
+    journal_builder.write(run.folder, *collapse()[:4], journal_builder.started(attempt=2, from_iteration=1))
+    Ingest(run).drain()
+    assert not Alarm.objects.filter(run=run).exists()
+    assert snapshot(run)["alarm"] is None
+
+
+def test_the_page_shows_the_numbers_their_limits_what_was_done_and_the_past(run: Run, who: Visitors) -> None:
+    run.config["echo_trap"] |= {"action": "rewind", "rewind_changes": {"optimizer.policy_lr": "*0.5"}}
+    run.save()
+    journal_builder.write(run.folder, *collapse())
+    Ingest(run).drain()
+    page = who.viewer.get(f"/runs/{run.slug}/").content.decode()
+    assert "45 %, limit 50 %" in page
+    assert "since iteration 2" in page
+    assert "Went back from iteration 3 to 1 (rewind 1), on with optimizer.policy_lr = 0.0005." in page
+    assert "back to the last sound checkpoint" in page
+    assert "optimizer.policy_lr ×0.5" in page
+    assert page.count(f"/runs/{run.slug}/trajectories?iteration=2") >= 1, (
+        "the change of state leads to its trajectories"
+    )
+    assert "undone by a rewind" in page
+    assert "not known yet" in page, "what could not be compared is said to be unknown"
+
+
+def test_bands_reach_from_one_change_of_state_to_the_next() -> None:
+    def said(iteration: int, state: str, undone: bool = False) -> dict[str, object]:
+        return {"iteration": iteration, "state": state, "undone": undone}
+
+    found = echo_trap.bands([said(5, "watch"), said(7, "trapped", True), said(9, "trapped"), said(12, "healthy"),
+                        said(20, "watch")], 25)  # fmt: skip
+    assert [(band["state"], band["from"], band["to"], band["open"]) for band in found] == [
+        ("watch", 5, 8, False), ("trapped", 9, 11, False), ("watch", 20, 25, True),
+    ]  # fmt: skip
+    words = "watch in iterations 5 to 8, trapped in iterations 9 to 11, watch since iteration 20"
+    assert echo_trap.words_of(found) == words
+    assert echo_trap.bands([], 3) == []
+
+
+@pytest.mark.parametrize("sign", SIGNS, ids=lambda sign: sign.key)
+def test_server_and_browser_say_the_same_of_a_number(sign: Sign) -> None:
+    for value, limit in [(-3.14159, 3.0), (0.4, 0.5), (2.0, 2.0), (0.5, 0.5), (7.0, 2.0)]:
+        data = [sign.bad, sign.unit, value, limit]
+        assert evaluate("trap.js", "crossed(data[0], data[2], data[3])", data) is sign.crossed(value, limit)
+        assert evaluate("trap.js", "inWords(data[1], data[2])", data) == echo_trap.number_words(sign, value)

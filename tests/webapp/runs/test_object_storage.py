@@ -1,0 +1,212 @@
+"""A run's files are copied to storage and fetched where they are missing: nothing of the run is lost or told twice."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.core.files.storage import Storage, storages
+from django.utils import timezone
+from pytest_django import Settings
+
+from tests.webapp.page_requests import Visitors, who
+from tests.webapp.worker.test_supervisor import PACE, Watch, act, assert_complete, fresh, take, told
+from trainer.journal import events
+from webapp.core import env
+from webapp.runs import actions, object_storage
+from webapp.runs.actions import do_request
+from webapp.runs.models import Run
+from webapp.runs.object_storage import Manifest
+from webapp.worker import checkpoint_sync
+from webapp.worker.supervisor import supervise
+
+__all__ = ["who"]
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def storage(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    """A folder in the part of the object storage, through the same settings and the same calls."""
+    monkeypatch.setattr(checkpoint_sync, "RETRY", 0.05)
+    monkeypatch.setenv("ECHOSCOPE_STORAGE", f"file://{tmp_path}/far%20away")
+    settings.STORAGES = settings.STORAGES | {"runs": env.storage("ECHOSCOPE_STORAGE")}
+    return storages["runs"]
+
+
+def another_machine(run: Run) -> None:
+    """Its disk holds nothing of the run."""
+    shutil.rmtree(run.folder)
+
+
+def test_without_a_storage_nothing_is_copied(run: Run) -> None:
+    assert object_storage.offered() is None
+    assert supervise(take(run), command=act("train"), pace=PACE) == "finished"
+    assert (fresh(run).copy, (run.folder / object_storage.TOKEN).exists()) == ("", False)
+
+
+def test_a_run_goes_on_where_its_disk_is_another_one(run: Run, storage: Storage) -> None:
+    watch = Watch(run, "long")
+    watch.until(lambda now: now.iteration >= 2)
+    do_request(run, "stop")
+    assert watch.ended() == "stopped"
+    before = fresh(run)
+    written = (run.folder / events.FILE_NAME).read_bytes()
+    assert before.kept_iteration >= 2
+    another_machine(run)
+    do_request(run, "resume")
+    again = Watch(run, "long")
+    again.until(lambda now: now.attempt == 2 and now.iteration > before.iteration)
+    do_request(run, "stop")
+    assert again.ended() == "stopped"
+    assert (run.folder / events.FILE_NAME).read_bytes().startswith(written)
+    assert fresh(run).copy != before.copy
+    assert_complete(fresh(run))
+
+
+def test_what_was_told_after_the_last_copy_comes_back_from_the_database(
+    run: Run, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Watch(run, "long")
+    watch.until(lambda now: now.kept_iteration >= 1)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(object_storage, "copy", out_of_reach)
+        lost = left_alone(run, watch)
+    manifest = object_storage.read_manifest(storage, run.slug)
+    assert manifest is not None
+    assert manifest.journal[-1] < lost.journal_offset
+    another_machine(run)
+    actions.do_reap(timezone.now())
+    again = Watch(run, "long")
+    again.until(lambda now: now.attempt == 2 and now.iteration > lost.iteration)
+    do_request(run, "stop")
+    assert again.ended() == "stopped"
+    assert [event.seq for event in told(run)] == list(range(1, fresh(run).seq + 1))
+    assert not [event for event in told(run) if isinstance(event, events.Notice)], "every line was known"
+    assert_complete(fresh(run))
+
+
+def out_of_reach(*arguments: object) -> Manifest:
+    raise ConnectionError("the storage is out of reach")
+
+
+def left_alone(run: Run, watch: Watch) -> Run:
+    """It goes on for two iterations and loses its worker; how it then stands."""
+    newest = fresh(run).iteration
+    watch.until(lambda now: now.iteration > newest + 1)
+    Run.objects.filter(pk=run.pk).update(lease="somebody else", lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert watch.ended() == "lease lost", "so there is no last copy"
+    return fresh(run)
+
+
+def test_an_old_folder_of_an_earlier_attempt_is_not_trusted(run: Run, storage: Storage) -> None:
+    watch = Watch(run, "long")
+    watch.until(lambda now: now.iteration >= 1)
+    do_request(run, "stop")
+    watch.ended()
+    (run.folder / object_storage.TOKEN).write_text("of another copy")
+    (run.folder / events.FILE_NAME).write_bytes(b"what this machine thought\n")
+    do_request(run, "resume")
+    again = Watch(run, "long")
+    again.until(lambda now: now.attempt == 2 and now.iteration >= 2)
+    do_request(run, "stop")
+    again.ended()
+    assert_complete(fresh(run))
+
+
+def test_a_storage_that_fails_is_told_and_training_goes_on(run: Run, storage: Storage, tmp_path: Path) -> None:
+    (tmp_path / "far away").write_text("in the way")
+    watch = Watch(run, "long")
+    watch.until(lambda now: now.storage_error)
+    assert "Error" in fresh(run).storage_error
+    (tmp_path / "far away").unlink()
+    watch.until(lambda now: now.kept_iteration >= 1 and not now.storage_error)
+    do_request(run, "stop")
+    assert watch.ended() == "stopped"
+
+
+def test_a_run_whose_copy_cannot_be_fetched_fails_in_words_and_keeps_it(run: Run, storage: Storage) -> None:
+    assert supervise(take(run), command=act("killed once"), pace=PACE) == "queued"
+    another_machine(run)
+    name = f"{run.slug}/{object_storage.MANIFEST}"
+    whole = storage.open(name).read()
+    storage.delete(name)
+    storage.save(name, io.BytesIO(b"{rubbish"))
+    assert supervise(take(run), command=act("train"), pace=PACE) == "failed"
+    assert "cannot be fetched" in fresh(run).failure
+    storage.delete(name)
+    storage.save(name, io.BytesIO(whole))
+    do_request(run, "resume")
+    assert supervise(take(run), command=act("train"), pace=PACE) == "finished"
+    assert_complete(fresh(run))
+
+
+def test_log_journal_and_checkpoints_are_read_from_the_copy(run: Run, storage: Storage, who: Visitors) -> None:
+    assert supervise(take(run), command=act("train"), pace=PACE) == "finished"
+    address = f"/runs/{run.slug}"
+    journal_here = (run.folder / events.FILE_NAME).read_bytes()
+    (run.folder / "log.txt").write_text("the loss falls\n")
+    object_storage.copy(run.folder, storage, run.slug, object_storage.read_manifest(storage, run.slug) or Manifest())
+    here = b"".join(who.owner.get(f"{address}/checkpoints/4.tar"))  # type: ignore[call-overload]
+    another_machine(run)
+    assert "the loss falls" in who.owner.get(f"{address}/log").content.decode()
+    assert b"".join(who.owner.get(f"{address}/export/journal")) == journal_here  # type: ignore[call-overload]
+    there = b"".join(who.owner.get(f"{address}/checkpoints/4.tar"))  # type: ignore[call-overload]
+    for archive in (here, there):
+        with tarfile.open(fileobj=io.BytesIO(archive)) as found:
+            assert found.getnames() == [f"{run.slug}-000004/state.json", f"{run.slug}-000004/weights"]
+            assert found.extractfile(found.getnames()[1]).read() == b"wwww"  # type: ignore[union-attr]
+    assert who.owner.get(f"{address}/checkpoints/9.tar").status_code == 404
+    assert who.outsider.get(f"{address}/checkpoints/4.tar").status_code == 404
+
+
+def test_only_what_changed_is_copied_and_what_went_is_deleted(run: Run, storage: Storage, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    old, new = folder / "checkpoints/000001", folder / "checkpoints/000002"
+    for place in (old, new):
+        place.mkdir(parents=True)
+        (place / "weights").write_bytes(b"weights")
+    (old / "state.json").write_text("{}")
+    (folder / events.FILE_NAME).write_bytes(b"one\ntw")
+    (folder / "trainer.pid").write_text("1")
+    first = object_storage.copy(folder, storage, "r", Manifest())
+    assert sorted(first.files) == ["checkpoints/000001/state.json", "checkpoints/000001/weights"], "no half checkpoints"
+    assert first.journal == [4]
+    kept = Path(storage.path("r/checkpoints/000001/weights")).stat().st_mtime_ns
+    (new / "state.json").write_text("{}")
+    (folder / events.FILE_NAME).write_bytes(b"one\ntwo\n")
+    second = object_storage.copy(folder, storage, "r", first)
+    assert (second.checkpoints, second.journal) == ([1, 2], [4, 8])
+    assert Path(storage.path("r/checkpoints/000001/weights")).stat().st_mtime_ns == kept
+    shutil.rmtree(old)
+    third = object_storage.copy(folder, storage, "r", second)
+    assert (third.checkpoints, storage.exists("r/checkpoints/000001/weights")) == ([2], False)
+    assert b"".join(object_storage.journal(storage, "r", third)) == b"one\ntwo\n"
+    object_storage.forget(storage, "r")
+    assert object_storage.read_manifest(storage, "r") is None
+    assert not [file for file in Path(storage.path("r")).rglob("*") if file.is_file()]
+
+
+def test_a_deleted_run_takes_its_copy_along(run: Run, storage: Storage) -> None:
+    supervise(take(run), command=act("train"), pace=PACE)
+    assert storage.exists(f"{run.slug}/{object_storage.MANIFEST}")
+    actions.do_delete_run(fresh(run))
+    assert not storage.exists(f"{run.slug}/{object_storage.MANIFEST}")
+
+
+@pytest.mark.parametrize("address", ["gs://bucket", "s3://", "file://host/folder", "/folder", "s3://b?x=1"])
+def test_an_address_that_is_no_storage_is_refused_in_words(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ECHOSCOPE_STORAGE", address)
+    with pytest.raises(ValueError, match="must look like s3://bucket/prefix or file:///folder"):
+        env.storage("ECHOSCOPE_STORAGE")
+
+
+def test_a_bucket_is_found_by_its_address_and_its_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ECHOSCOPE_STORAGE", "s3://runs/team/a/")
+    monkeypatch.setenv("ECHOSCOPE_STORAGE_ENDPOINT", "http://minio:9000")
+    found = env.storage("ECHOSCOPE_STORAGE")["OPTIONS"]
+    assert (found["bucket_name"], found["location"], found["endpoint_url"]) == ("runs", "team/a", "http://minio:9000")

@@ -1,0 +1,200 @@
+"""Pictures of boards and of links: every kind of board is drawn where it belongs, whatever is written beside it."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from PIL import Image, ImageChops, ImageColor
+
+import envs
+from tests.webapp.page_requests import Visitors, assert_private
+from tests.webapp.trajectories.shared_trajectory import link, trajectory, who
+from webapp.play.environment_info import STARTS
+from webapp.trajectories.models import ShareLink, Trajectory
+from webapp.trajectories.positions import Position, asked, at, positions, query, telling
+from webapp.trajectories.render import text as pictures_text
+from webapp.trajectories.render.board import draw_board
+from webapp.trajectories.render.card import Caption, draw_preview
+from webapp.trajectories.render.palette import LIGHT
+from webapp.trajectories.render.text import fitted, width, wrapped
+
+__all__ = ["link", "trajectory", "who"]
+
+SIDE = 240
+CAPTION = Caption("Sokoban", "solved in 2 turns, 6 actions", True, "iteration 37", 5)
+LEGEND = {
+    "#": {"name": "hedge", "tone": "wall"},
+    "a": {"name": "apple", "tone": "good", "glyph": "⚷"},
+    "k": {"name": "key", "tone": "piece", "glyph": "K1"},
+    "d": {"name": "ditch", "tone": "danger"},
+    "@": {"name": "gardener", "tone": "player"},
+    "中": {"name": "centre", "tone": "floor", "glyph": "中"},
+}
+
+
+def turn(**more: Any) -> dict[str, Any]:
+    plain = {"turn": 0, "thought": "I push.", "actions": [], "reward": -0.1, "format_valid": True, "response": ""}
+    return plain | more
+
+
+def close(image: Image.Image, x: float, y: float, name: str) -> bool:
+    """Whether the colour at that cell (of SIDE / cells pixels) is the palette's, within what reducing blurs."""
+    found, wanted = image.getpixel((int(x), int(y))), ImageColor.getrgb(LIGHT[name])
+    assert isinstance(found, tuple)
+    return all(abs(a - b) <= 12 for a, b in zip(found, wanted, strict=True))
+
+
+def test_sokoban_is_drawn_cell_by_cell() -> None:
+    image = draw_board({"kind": "grid", "theme": "sokoban", "rows": ["####", "#$*#", "#@.#", "####"]}, SIDE)
+    assert image.size == (SIDE, SIDE)
+    cell = SIDE / 4
+
+    def at_cell(x: float, y: float, name: str) -> bool:
+        return close(image, (x + 0.5) * cell, (y + 0.5) * cell, name)
+
+    assert at_cell(0, 0.2, "wall")
+    assert at_cell(1.3, 1.15, "box")
+    assert at_cell(2.3, 1.32, "box_done")
+    assert at_cell(1, 2.2, "accent")
+    assert at_cell(2, 2, "target")
+
+
+def test_a_lake_and_a_legend_are_told_apart() -> None:
+    lake = draw_board({"kind": "grid", "theme": "frozen_lake", "rows": ["@ ", "OG"]}, SIDE)
+    assert close(lake, SIDE * 0.75, SIDE * 0.9, "ice_alt") or close(lake, SIDE * 0.75, SIDE * 0.25, "ice_alt")
+    assert close(lake, SIDE * 0.25, SIDE * 0.8, "hole")
+    garden = draw_board({"kind": "grid", "theme": "gardens", "rows": ["#a", "kd"], "legend": LEGEND}, SIDE)
+    assert close(garden, SIDE * 0.6, SIDE * 0.1, "good_wash")
+    assert close(garden, SIDE * 0.75, SIDE * 0.6, "bad_wash")
+    assert close(garden, SIDE * 0.25, SIDE * 0.6, "box")
+
+
+@pytest.mark.parametrize("name", envs.names())
+def test_every_environment_has_a_picture(name: str) -> None:
+    env = envs.make(name)
+    env.reset(seed=5, options=STARTS.get(name))
+    image = draw_board(env.board().model_dump(exclude_none=True), SIDE)
+    assert image.size == (SIDE, SIDE)
+    assert len(image.getcolors(SIDE * SIDE) or []) > 2  # something stands on the ground
+
+
+@pytest.mark.parametrize(
+    "board",
+    [
+        {"kind": "text", "text": ""},
+        {"kind": "text", "text": "ein sehr langes Wort: " + "Donaudampfschifffahrt" * 60},
+        {"kind": "grid", "theme": "unknown", "rows": ["+--+", "|@ |"]},
+        {"kind": "grid", "theme": "sokoban", "rows": []},
+        {"kind": "grid", "theme": "sokoban", "rows": ["#" * 40]},
+        {"kind": "grid", "theme": "g", "rows": ["中@", "x"], "legend": LEGEND},
+        {"kind": "arms", "arms": []},
+        {"kind": "arms", "arms": [{"name": "Ünïcode " * 9, "pulls": 1, "total": 1.0, "last": 1.0}] * 7},
+        {"kind": "page", "title": "", "address": "x" * 300, "sections": []},
+        {"kind": "page", "title": "t", "address": "a", "last": "click[" + "y" * 200, "sections": [
+            {"layout": "choices", "title": "size", "items": [{"text": "z" * 400, "chosen": True}] * 40},
+            {"layout": "text", "items": [{"text": "w"}] * 99}]},
+        {},
+    ],
+)  # fmt: skip
+def test_odd_boards_are_drawn_too(board: dict[str, Any]) -> None:
+    assert draw_board(board, SIDE).size == (SIDE, SIDE)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        turn(),
+        turn(thought=""),
+        turn(thought="", format_valid=False, response="<think>never ends"),
+        turn(thought="Wörter mit ß, → und 中文 🙂\n\nund Absätzen " * 40),
+        turn(actions=[{"text": "x" * 300, "status": "illegal"}] * 12),
+    ],
+)
+def test_a_card_holds_whatever_was_thought(shown: dict[str, Any]) -> None:
+    board = {"kind": "grid", "theme": "sokoban", "rows": ["###", "#@#", "###"]}
+    for action in (-1, 0, 7):
+        assert draw_preview(Position(0, action, board, shown), CAPTION).size == (1200, 630)
+    assert draw_preview(Position(0, -1, board, None), CAPTION).size == (1200, 630)
+
+
+def test_what_is_written_depends_on_the_words_and_never_leaves_its_room() -> None:
+    text = "The box is at row 2, column 3 and " * 20
+    lines = wrapped(text, 20, 300, 5)
+    assert len(lines) == 5
+    assert lines[-1].endswith("…")
+    assert all(width(line, 20) <= 300 for line in lines)
+    assert " ".join(wrapped("one two three four", 20, 90, 9)) == "one two three four"
+    assert wrapped("", 20, 300, 5) == []
+    assert width(fitted("m" * 90, 20, 200), 20) <= 200
+
+
+def test_without_other_faces_plain_letters_take_the_place_of_unknown_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures_text, "machine", lambda size: None)
+    monkeypatch.setattr(pictures_text, "_knows", pictures_text._knows.__wrapped__)
+    face, written = pictures_text.choose("Käse × 2 → ½ 中", 20)
+    assert face.getname()[0] == "Aileron"
+    assert written == "Kase x 2 -> 1/2 ?"
+
+
+def played(turns: int, actions: int) -> dict[str, Any]:
+    boards = iter(range(1, 1000))
+    return {
+        "board": {"kind": "text", "text": "0"},
+        "turns": [
+            turn(turn=number, actions=[
+                {"text": "a", "status": "executed", "board": {"kind": "text", "text": str(next(boards))}}
+                for _ in range(actions)
+            ])
+            for number in range(turns)
+        ],
+        "lost_at": None,
+    }  # fmt: skip
+
+
+def test_positions_are_the_players() -> None:
+    line = positions(played(2, 2))
+    assert [(step.turn, step.action, step.board["text"]) for step in line] == [
+        (0, -1, "0"), (0, 0, "1"), (0, 1, "2"), (1, -1, "2"), (1, 0, "3"), (1, 1, "4"),
+    ]  # fmt: skip
+    assert at(line, 1, 0).board["text"] == "3"
+    assert at(line, 0, 99).board["text"] == "2"
+    assert at(line, 99, 99).board["text"] == "4"
+    assert telling(played(3, 1)) == (2, -1)
+    assert telling(played(3, 1) | {"lost_at": {"turn": 1, "action": 0, "reason": "r"}}) == (1, -1)
+    assert len(positions(played(0, 0))) == 1
+
+
+def test_addresses_of_positions_count_from_one() -> None:
+    assert asked({"turn": "2", "action": "3"}) == (1, 2)
+    assert asked({"turn": "2"}) == (1, -1)
+    assert asked({"turn": "0"}) == (0, -1)
+    assert asked({"action": "3"}) is None
+    assert asked({"turn": "two"}) is None
+    assert asked({"turn": "²"}) is None
+    assert query(1, 2) == "?turn=2&action=3"
+    assert query(1, -1) == "?turn=2"
+
+
+def picture(data: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(data)).convert("RGB")
+
+
+def test_a_links_picture_shows_its_position_and_is_asked_for_once(link: ShareLink, who: Visitors) -> None:
+    address = f"/s/{link.token}/picture.png"
+    first = who.nobody.get(f"{address}?turn=1")
+    assert (first.status_code, first["Content-Type"]) == (200, "image/png")
+    assert picture(first.content).size == (1200, 630)
+    other = who.nobody.get(f"{address}?turn={link.trajectory.turn_count}&action=99")
+    assert ImageChops.difference(picture(first.content), picture(other.content)).getbbox() is not None
+    again = who.nobody.get(f"{address}?turn=1", headers={"if-none-match": first["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert "max-age" in first["Cache-Control"]
+    assert first.cookies == {}
+
+
+def test_the_team_has_the_picture_without_a_link(trajectory: Trajectory, who: Visitors) -> None:
+    address = f"/t/{trajectory.slug}/picture.png"
+    assert who.viewer.get(address)["Content-Type"] == "image/png"
+    assert_private(address, who)

@@ -1,0 +1,61 @@
+"""Word-level differences of two thoughts: nothing is lost, nothing invented, what is equal is told once."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webapp.trajectories.text_diff import MOST_WORDS, compared, difference
+
+WORDS = st.lists(st.sampled_from(["push", "the", "box", "up", "down", "(2,", "3)", "row_7", "…"]), max_size=20)
+
+
+def joined(pieces: object) -> str:
+    return "".join(piece.text for piece in pieces)  # type: ignore[attr-defined]
+
+
+@given(WORDS, WORDS)
+def test_each_side_reads_as_it_was_written(left: list[str], right: list[str]) -> None:
+    text = difference(" ".join(left), " ".join(right))
+    assert joined(text.left) == " ".join(left)
+    assert joined(text.right) == " ".join(right)
+    assert text.same == (left == right)
+
+
+def test_only_the_words_that_changed_are_marked() -> None:
+    text = difference("I push the box up twice.", "I push the barrel up twice.")
+    assert [(piece.kind, piece.text.strip()) for piece in text.pieces] == [
+        ("same", "I push the"), ("gone", "box"), ("new", "barrel"), ("same", "up twice."),
+    ]  # fmt: skip
+
+
+def test_endless_thoughts_are_set_side_by_side_without_comparing_them() -> None:
+    left, right = ("word " * MOST_WORDS + extra for extra in ("a", "b"))
+    text = difference(left, right)
+    assert [piece.kind for piece in text.pieces] == ["gone", "new"]
+    assert joined(text.left) == left
+    assert difference(left, left).same
+
+
+def turn(thought: str, answer: str = "Up", **more: object) -> dict[str, object]:
+    return {"thought": thought, "answer": answer, "state": "S", "format_valid": True, "response": "R"} | more
+
+
+def test_turns_are_paired_and_the_longer_one_goes_on_alone() -> None:
+    pairs = compared([turn("a"), turn("b")], [turn("a"), turn("c"), turn("d")])
+    assert [pair.same for pair in pairs] == [True, False, False]
+    assert pairs[2].left is None
+    assert [piece.kind for piece in pairs[2].thought.pieces] == ["new"]
+    assert compared([], []) == []
+
+
+def test_what_broke_the_format_is_compared_as_it_was_written() -> None:
+    broken = turn("", "", format_valid=False, response="I just talk")
+    [pair] = compared([broken], [turn("I think")])
+    assert joined(pair.thought.left) == "I just talk"
+
+
+def test_turns_from_different_states_are_told_apart() -> None:
+    [pair] = compared([turn("a")], [turn("a", state="T")])
+    assert pair.same
+    assert not pair.same_state

@@ -1,0 +1,56 @@
+"""The thread by which a worker shows that it lives and finds the runs of those that do not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from webapp.runs.models import Run, Worker
+from webapp.worker import heartbeat
+from webapp.worker.hardware import describe_device, describe_gpus
+from webapp.worker.heartbeat import Heartbeat
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def beating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heartbeat]:
+    monkeypatch.setattr(heartbeat, "EVERY", 0.05)
+    thread = Heartbeat("worker@here", ["training"], 1)
+    thread.start()
+    yield thread
+    thread.stop()
+
+
+def eventually(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_worker_describes_itself_again_and_again(beating: Heartbeat) -> None:
+    eventually(lambda: Worker.objects.filter(name="worker@here").exists())
+    first = Worker.objects.get()
+    assert (first.queues, first.slots, first.device) == (["training"], 1, describe_device(describe_gpus()))
+    eventually(lambda: Worker.objects.get().last_seen_at > first.last_seen_at)
+
+
+def test_a_run_whose_worker_fell_silent_is_queued_again(run: Run, beating: Heartbeat) -> None:
+    gone = timezone.now() - timedelta(seconds=1)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING, lease="of a dead one", lease_expires_at=gone)
+    eventually(lambda: Run.objects.get(pk=run.pk).state == Run.State.QUEUED)
+
+
+def test_a_worker_that_leaves_says_so_and_takes_care_of_no_run_any_more(run: Run, beating: Heartbeat) -> None:
+    beating.leave()
+    eventually(lambda: Worker.objects.filter(name="worker@here", stopping=True).exists())
+    beats = Worker.objects.get().last_seen_at
+    gone = timezone.now() - timedelta(seconds=1)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING, lease="of a dead one", lease_expires_at=gone)
+    eventually(lambda: Worker.objects.get().last_seen_at > beats + timedelta(seconds=0.2))
+    assert Run.objects.get(pk=run.pk).state == Run.State.RUNNING

@@ -1,0 +1,365 @@
+"""A run's process is started, heard, steered and outlived: with real processes, killed at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from channels.layers import get_channel_layer
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
+
+from trainer.journal import events as journal
+from webapp.core.publisher import group_name
+from webapp.runs import actions, token_subscriptions
+from webapp.runs.actions import do_request
+from webapp.runs.models import EventBatch, Run, Worker
+from webapp.trajectories.models import Turn
+from webapp.worker import parent_guard
+from webapp.worker.claims import do_claim_run
+from webapp.worker.supervisor import Command, Pace, supervise
+from webapp.worker.trainer_process import Files, trainer_command
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PACE = Pace(tick=0.01, control=0.02, renew=0.1, stop_patience=20, orphan_patience=10, retry=0.05)
+PATIENCE = 60.0
+
+
+def act(scene: str) -> Command:
+    def command(files: Files) -> Sequence[str]:
+        return [sys.executable, "-m", "tests.webapp.fake_trainer", scene, str(files.folder)]
+
+    return command
+
+
+def take(run: Run, worker: Worker | None = None) -> Run | None:
+    """The run under a lease of ours, unless somebody has it."""
+    return do_claim_run(run.pk, worker, timezone.now())
+
+
+def eventually(holds: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Wait until it holds; fail the test if it never does."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "this never came true"
+        time.sleep(0.02)
+
+
+class Watch:
+    """A supervisor in a thread of its own, as in a worker."""
+
+    def __init__(self, run: Run, scene: str, pace: Pace = PACE, worker: Worker | None = None) -> None:
+        self.run, self.outcome = run, ""
+        self._work = lambda: supervise(take(run, worker), command=act(scene), pace=pace)
+        self._thread = threading.Thread(target=self._main)
+        self._thread.start()
+
+    def _main(self) -> None:
+        try:
+            self.outcome = self._work()
+        finally:
+            connection.close()
+
+    def until(self, holds: Callable[[Run], object]) -> None:
+        eventually(lambda: holds(fresh(self.run)))
+
+    def ended(self) -> str:
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+        return self.outcome
+
+
+def fresh(run: Run) -> Run:
+    return Run.objects.get(pk=run.pk)
+
+
+def told(run: Run) -> list[journal.AnyEvent]:
+    return list(journal.read(run.folder / journal.FILE_NAME))
+
+
+def assert_complete(run: Run) -> None:
+    """Every event of the journal is in the frames once, and every turn that counts is a row."""
+    events = told(run)
+    batches = EventBatch.objects.filter(run=run).order_by("last_seq").values_list("first_seq", "last_seq")
+    seen = [seq for first, last in batches for seq in range(first, last + 1)]
+    assert seen == [event.seq for event in events]
+    counted: dict[tuple[str, int], int] = {}
+    for event in events:
+        if isinstance(event, journal.RunStarted):
+            counted = {key: seq for key, seq in counted.items() if int(key[0].split("-")[0]) <= event.from_iteration}
+        elif isinstance(event, journal.Turn):
+            counted[event.trajectory, event.turn] = event.seq
+    rows = Turn.objects.filter(trajectory__run=run).values_list("seq", flat=True)
+    assert sorted(rows) == sorted(counted.values())
+
+
+@pytest.fixture(autouse=True)
+def _nobody_stays(run: Run) -> Iterator[None]:
+    yield
+    parent_guard.end_left_behind(Files(run.folder).pid, 0)
+
+
+def test_a_run_is_trained_to_its_end(run: Run) -> None:
+    assert supervise(take(run), command=act("train"), pace=PACE) == "finished"
+    run = fresh(run)
+    assert (run.state, run.iteration, run.attempt, run.lease) == ("finished", 4, 1, "")
+    assert run.ended_at is not None
+    assert_complete(run)
+
+
+def test_a_message_delivered_twice_starts_one_trainer(run: Run) -> None:
+    watch = Watch(run, "long")
+    watch.until(lambda now: now.state == "running")
+    assert supervise(take(run), command=act("long"), pace=PACE) == "nothing to do"
+    do_request(run, "stop")
+    assert watch.ended() == "stopped"
+    assert sum(isinstance(event, journal.RunStarted) for event in told(run)) == 1
+
+
+@pytest.mark.parametrize(("wish", "state"), [("pause", "paused"), ("stop", "stopped")])
+def test_a_running_run_obeys_after_its_turn_and_can_be_resumed(run: Run, wish: str, state: str) -> None:
+    watch = Watch(run, "long")
+    watch.until(lambda now: now.iteration >= 1)
+    do_request(run, wish)
+    assert watch.ended() == state
+    stopped = fresh(run)
+    assert stopped.checkpoints.exists()
+    assert stopped.requested == ""
+    do_request(run, "resume")
+    again = Watch(run, "long")
+    again.until(lambda now: now.attempt == 2 and now.iteration > stopped.iteration)
+    do_request(run, "stop")
+    again.ended()
+    assert_complete(fresh(run))
+
+
+def test_a_cancelled_run_ends_at_once(run: Run) -> None:
+    watch = Watch(run, "stubborn")
+    watch.until(lambda now: now.state == "running")
+    do_request(run, "cancel")
+    assert watch.ended() == "cancelled"
+    assert parent_guard.left_behind(Files(run.folder).pid) is None
+
+
+def test_a_trainer_that_does_not_obey_is_killed_after_the_deadline(run: Run) -> None:
+    impatient = Pace(tick=0.01, control=0.02, renew=0.1, stop_patience=0.3)
+    watch = Watch(run, "stubborn", impatient)
+    watch.until(lambda now: now.state == "running")
+    do_request(run, "stop")
+    assert watch.ended() == "stopped"
+
+
+def test_a_crash_fails_the_run_and_keeps_the_end_of_its_log(run: Run) -> None:
+    assert supervise(take(run), command=act("crash"), pace=PACE) == "failed"
+    run = fresh(run)
+    assert "ValueError: the loss is not a number" in run.log_tail
+    assert "exit code 1" in run.failure
+    assert "no checkpoint yet" in run.failure
+
+
+def test_a_configuration_that_cannot_be_trained_says_why(run: Run) -> None:
+    assert supervise(take(run), command=act("bad configuration"), pace=PACE) == "failed"
+    assert "policy.model: there is no folder /nowhere" in fresh(run).failure
+
+
+def test_a_killed_trainer_is_started_again_and_nothing_is_counted_twice(run: Run) -> None:
+    assert supervise(take(run), command=act("killed once"), pace=PACE) == "queued"
+    assert supervise(take(run), command=act("killed once"), pace=PACE) == "finished"
+    run = fresh(run)
+    assert (run.attempt, run.iteration, run.crashes) == (2, 4, 1)
+    assert_complete(run)
+
+
+def test_a_trainer_that_is_killed_every_time_is_given_up(run: Run) -> None:
+    outcomes = [supervise(take(run), command=act("killed"), pace=PACE) for _ in range(actions.MOST_CRASHES + 1)]
+    assert outcomes == ["queued"] * actions.MOST_CRASHES + ["failed"]
+    assert "SIGKILL 4 times" in fresh(run).failure
+
+
+def test_a_supervisor_that_lost_its_lease_ends_its_trainer_and_touches_nothing(run: Run) -> None:
+    watch = Watch(run, "long")
+    watch.until(lambda now: now.state == "running")
+    Run.objects.filter(pk=run.pk).update(lease="somebody else")
+    assert watch.ended() == "lease lost"
+    assert parent_guard.left_behind(Files(run.folder).pid) is None
+    assert fresh(run).lease == "somebody else"
+
+
+def test_a_worker_that_shuts_down_gives_its_run_back_with_a_checkpoint(run: Run) -> None:
+    worker = actions.do_describe_worker("w", timezone.now())
+    watch = Watch(run, "long", worker=worker)
+    watch.until(lambda now: now.iteration >= 1)
+    actions.do_describe_worker("w", timezone.now(), stopping=True)
+    assert watch.ended() == "queued"
+    assert fresh(run).checkpoints.exists()
+
+
+def test_a_broken_line_is_told_and_does_not_change_how_the_run_ends(run: Run) -> None:
+    run.folder.mkdir(parents=True)
+    (run.folder / journal.FILE_NAME).write_bytes(b"rubbish\n")
+    assert supervise(take(run), command=act("train"), pace=PACE) == "finished"
+    run = fresh(run)
+    assert "line 1 is not an event" in run.journal_error
+    assert (run.state, run.failure, run.seq) == ("finished", "", 0)
+
+
+def test_a_run_whose_folder_cannot_be_made_fails_in_words(run: Run) -> None:
+    run.folder.parent.mkdir(parents=True, exist_ok=True)
+    run.folder.write_text("in the way")
+    assert supervise(take(run), command=act("train"), pace=PACE) == "failed"
+    assert "could not be started" in fresh(run).failure
+    run.folder.unlink()
+
+
+def outside_supervisor(run: Run, scene: str) -> subprocess.Popen[bytes]:
+    """A supervisor in a process of its own, to be killed."""
+    database = connection.settings_dict
+    url = settings.DATABASE_URL.rsplit("/", 1)[0] + "/" + database["NAME"]
+    program = (
+        "import django; django.setup()\n"
+        "from tests.webapp.worker.test_supervisor import act, take, PACE\n"
+        "from webapp.runs.models import Run\n"
+        "from webapp.worker.supervisor import supervise\n"
+        f"supervise(take(Run.objects.get(pk={run.pk})), command=act({scene!r}), pace=PACE)\n"
+    )
+    env = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "webapp.settings", "DATABASE_URL": url, "REDIS_URL": settings.REDIS_URL,
+        "ECHOSCOPE_VAR": str(settings.ECHOSCOPE_VAR),
+    }  # fmt: skip
+    return subprocess.Popen([sys.executable, "-c", program], env=env, start_new_session=True)
+
+
+def test_after_kill_9_of_the_worker_the_trainer_goes_too_and_the_next_worker_continues(run: Run) -> None:
+    victim = outside_supervisor(run, "long")
+    eventually(lambda: fresh(run).iteration >= 2)
+    trainer = parent_guard.left_behind(Files(run.folder).pid)
+    assert trainer is not None
+    victim.kill()
+    victim.wait()
+    Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert actions.do_reap(timezone.now()) == 2  # freed, and its next worker is woken
+    watch = Watch(run, "long")
+    watch.until(lambda now: now.attempt == 2 and now.iteration >= 4)
+    assert parent_guard.left_behind(Files(run.folder).pid) not in (None, trainer)
+    do_request(run, "stop")
+    assert watch.ended() == "stopped"
+    assert_complete(fresh(run))
+
+
+def test_a_trainer_left_behind_is_ended_before_another_one_writes(run: Run, tmp_path: Path) -> None:
+    run.folder.mkdir(parents=True)
+    pid_file = Files(run.folder).pid
+    left = subprocess.Popen(
+        [sys.executable, parent_guard.__file__, str(os.getpid()), str(pid_file), sys.executable, "-c",
+         "import pathlib, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+         "pathlib.Path(sys.argv[1]).touch(); time.sleep(600)", str(tmp_path / "deaf")],
+        start_new_session=True,
+    )  # fmt: skip
+    eventually((tmp_path / "deaf").exists)
+    hurried = Pace(tick=0.01, control=0.02, renew=0.1, orphan_patience=0.2)
+    assert supervise(take(run), command=act("train"), pace=hurried) == "finished"
+    assert left.wait(10) == -signal.SIGKILL
+
+
+def test_a_process_that_only_has_the_same_number_is_left_alone(tmp_path: Path) -> None:
+    pid_file = tmp_path / "trainer.pid"
+    pid_file.write_text(f'{{"pid": {os.getpid()}, "born": "1", "host": "{os.uname().nodename}"}}')
+    assert parent_guard.end_left_behind(pid_file, 0) is False
+
+
+def test_watched_thoughts_reach_the_channel_layer_while_they_are_written(run: Run) -> None:
+    heard: list[dict[str, object]] = []
+
+    async def listen() -> None:
+        layer = get_channel_layer()
+        assert layer is not None
+        channel = await layer.new_channel()
+        await layer.group_add(group_name(run.slug), channel)
+        client = token_subscriptions.redis.asyncio.Redis.from_url(settings.REDIS_URL)
+        async with asyncio.timeout(PATIENCE):
+            while len(heard) < 2:
+                await token_subscriptions.keep(client, run.slug, "b")
+                message = await layer.receive(channel)
+                if message["type"] == "run.tokens":
+                    heard.append(message)
+        await client.aclose()
+
+    watch = Watch(run, "talk")
+    asyncio.run(listen())
+    do_request(run, "stop")
+    assert watch.ended() == "stopped"
+    assert {message["trajectory"] for message in heard} == {"b"}
+    assert len(str(heard[1]["text"])) > len(str(heard[0]["text"])) > 0
+
+
+def several(scene: str) -> Command:
+    """Two of them under torchrun, as for two GPUs."""
+
+    def command(files: Files) -> Sequence[str]:
+        real = trainer_command(files, processes=2)
+        return [*real[: real.index("-m", 2) + 1], "tests.webapp.fake_trainer", scene, str(files.folder)]
+
+    return command
+
+
+class Pair(Watch):
+    """A supervisor whose run has two GPUs of its own. Their launcher imports PyTorch, which takes its time."""
+
+    def until(self, holds: Callable[[Run], object]) -> None:
+        eventually(lambda: holds(fresh(self.run)), 5 * PATIENCE)
+
+    def _main(self) -> None:
+        try:
+            claimed = do_claim_run(self.run.pk, None, timezone.now(), ("0", "1"))
+            self.outcome = supervise(claimed, command=several("long"), pace=PACE)
+        finally:
+            connection.close()
+
+
+def test_several_processes_train_together_and_each_is_asked_to_stop(run: Run) -> None:
+    watch = Pair(run, "long")
+    watch.until(lambda now: now.iteration >= 1)
+    do_request(run, "stop")
+    assert watch.ended() == "stopped"
+    assert fresh(run).checkpoints.exists()
+    assert_complete(fresh(run))
+
+
+def test_no_process_of_several_outlives_a_cancelled_run(run: Run) -> None:
+    watch = Pair(run, "long")
+    watch.until(lambda now: now.iteration >= 1)
+    mark = json.loads(Files(run.folder).pid.read_text())["mark"]
+    assert len(parent_guard.marked(mark)) >= 3, "the launcher and two trainers"
+    do_request(run, "cancel")
+    assert watch.ended() == "cancelled"
+    eventually(lambda: not parent_guard.marked(mark))
+
+
+def test_trainers_whose_launcher_was_killed_are_ended_before_another_one_begins(run: Run) -> None:
+    watch = Pair(run, "long")
+    watch.until(lambda now: now.iteration >= 1)
+    noted = json.loads(Files(run.folder).pid.read_text())
+    os.kill(noted["pid"], signal.SIGKILL)
+    assert watch.ended() == "queued"
+    eventually(lambda: not parent_guard.marked(noted["mark"]))
+    assert fresh(run).crashes == 1
+
+
+def test_one_process_is_started_as_ever_and_several_by_their_launcher(tmp_path: Path) -> None:
+    one, two = trainer_command(Files(tmp_path)), trainer_command(Files(tmp_path), processes=2)
+    assert one[1:4] == ["-m", "trainer", "train"]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "trainer", "train"]
+    assert two[1:9] == launcher
+    assert one[4:] == two[9:]

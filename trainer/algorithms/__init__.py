@@ -1,0 +1,1 @@
+"""Pure functions of RL: advantages, losses, rewards, the group filter."""

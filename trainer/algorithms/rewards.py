@@ -1,0 +1,120 @@
+"""Reward terms beside the environment's own: the format penalty, the KL penalty; and the normalisation of rewards.
+
+What an environment pays is decided there; what advantages are made of it, in `advantages`. Pure functions.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from trainer.algorithms.advantages import group_statistics, only
+
+FormatRule = Literal["structure", "actions"]
+Grouping = Literal["state", "environment", "batch"]
+Normalization = Literal["identity", "mean", "mean_std", "asym_clip"]
+EPSILON = 1e-6
+ASYMMETRIC_CLIP = (-1.0, 3.0)
+
+
+def format_is_valid(*, structured: bool, known_actions: int, unknown_actions: int, rule: FormatRule) -> bool:
+    """Whether a turn keeps the format.
+
+    Args:
+        structured: the required tags are there, in order.
+        known_actions: actions of the answer that the environment has; `unknown_actions`: those it does not have.
+        rule: `structure`: the tags and any action at all are enough; `actions`: at least one action of the
+            environment's and no unknown one.
+    """
+    match rule:
+        case "structure":
+            return structured and known_actions + unknown_actions > 0
+        case "actions":
+            return structured and known_actions > 0 and unknown_actions == 0
+    raise ValueError(f"unknown format rule {rule!r}")
+
+
+def format_term(
+    *, structured: bool, known_actions: int, unknown_actions: int, rule: FormatRule, penalty: float
+) -> float:
+    """The turn's `format` reward term: `penalty` (negative or 0) once, however much is wrong, else 0."""
+    valid = format_is_valid(
+        structured=structured, known_actions=known_actions, unknown_actions=unknown_actions, rule=rule
+    )
+    return 0.0 if valid else penalty
+
+
+def subtract_kl(rewards: Tensor, kl: Tensor, mask: Tensor, coefficient: float) -> Tensor:
+    """(B, T) rewards with `coefficient` × KL to the reference policy taken off every policy token."""
+    return only(rewards, mask) - coefficient * only(kl, mask)
+
+
+def normalize(
+    scores: Tensor, state: Tensor, environment: Tensor, *, grouping: Grouping, method: Normalization
+) -> Tensor:
+    """(B,) trajectory rewards, comparable across what `grouping` puts together. Never feed the result to the filter.
+
+    Args:
+        scores: (B,) raw rewards R(τ), penalties included.
+        state: (B,) id of the initial state; `environment`: (B,) id of the environment.
+        grouping: what is compared: trajectories from one state, of one environment, or the whole batch.
+        method: `identity`; `mean` takes the mean off; `mean_std` also divides by the standard deviation (0 where
+            there is none); `asym_clip` further clips to [−1, 3].
+    Returns:
+        (B,) float32. Where every trajectory is a group of its own there is nothing to compare, and scores stay.
+    """
+    mean, std, size = group_statistics(scores, _compared(state, environment, grouping))
+    if method == "identity" or int(size.max()) < 2:
+        return scores.float()
+    centred = scores.double() - mean
+    if method == "mean":
+        return centred.float()
+    scaled = torch.where(std > EPSILON, centred / (std + EPSILON), torch.zeros_like(centred))
+    match method:
+        case "mean_std":
+            return scaled.float()
+        case "asym_clip":
+            return scaled.clamp(*ASYMMETRIC_CLIP).float()
+    raise ValueError(f"unknown normalisation {method!r}")
+
+
+def _compared(state: Tensor, environment: Tensor, grouping: Grouping) -> Tensor:
+    """(B,) id of what each trajectory is compared with."""
+    match grouping:
+        case "state":
+            return state
+        case "environment":
+            return environment
+        case "batch":
+            return torch.zeros_like(state)
+    raise ValueError(f"unknown grouping {grouping!r}")
+
+
+def normalize_tokens(
+    rewards: Tensor, mask: Tensor, state: Tensor, environment: Tensor, *, grouping: Grouping, method: Normalization
+) -> Tensor:
+    """(B, T) rewards whose sums per trajectory are what `normalize` makes of them.
+
+    The turns keep their proportions; what shifting and clipping add belongs to no turn and lands on the trajectory's
+    last policy token.
+
+    Args:
+        rewards: (B, T) raw, per token; `mask`: (B, T) policy tokens.
+        state, environment, grouping, method: as in `normalize`.
+    """
+    rewards = only(rewards, mask)
+    if method == "identity":
+        return rewards
+    totals = rewards.sum(dim=1)
+    _, std, size = group_statistics(totals, _compared(state, environment, grouping))
+    scale = torch.ones_like(totals)
+    if method != "mean" and int(size.max()) > 1:
+        scale = torch.where(std > EPSILON, 1 / (std + EPSILON), torch.zeros_like(std)).to(totals.dtype)
+    scaled = rewards * scale[:, None]
+    target = normalize(totals, state, environment, grouping=grouping, method=method)
+    last = (torch.arange(mask.shape[1], device=mask.device) * mask.long()).argmax(dim=1)
+    rows = torch.arange(len(totals), device=mask.device)
+    scaled[rows, last] += (target - scaled.sum(dim=1)) * mask.any(dim=1)
+    return scaled

@@ -1,0 +1,156 @@
+"""Reward terms that look at the thought: is there one, is it true, does it lead to the action, is it new.
+
+Each is a named pure function from one turn to a score; the run's settings give it a weight. Installed packages add
+theirs under the entry-point group "echoscope.rewards". The environment's reward and the format penalty are elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import entry_points
+
+from envs.base import ArmsBoard, GridBoard, PageBoard, TextBoard
+from trainer.metrics.text import ngrams, words
+
+GROUP = "echoscope.rewards"
+ENOUGH_WORDS = 3
+NGRAM = 4
+
+
+@dataclass(frozen=True)
+class TurnFacts:
+    """What a term may look at: one turn, after its actions were executed.
+
+    `thought` is empty where the policy wrote none, and `earlier_thoughts` are those of the turns before, oldest first.
+    `actions` are the answer's words in their order, executed or not; `action_names` all that the environment has
+    (empty where any text is an action). `board` is the state in which the policy thought.
+    """
+
+    thought: str
+    earlier_thoughts: tuple[str, ...]
+    actions: tuple[str, ...]
+    action_names: tuple[str, ...]
+    board: GridBoard | ArmsBoard | PageBoard | TextBoard
+
+
+Term = Callable[[TurnFacts], float]
+
+
+class TermError(ValueError):
+    """A term that failed or gave no finite number. The message names it."""
+
+
+def thought_present(turn: TurnFacts) -> float:
+    """1 where the thought has at least three different words, else 0: repeating one word is no thought."""
+    return float(len(set(words(turn.thought))) >= ENOUGH_WORDS)
+
+
+_THINGS = {
+    "sokoban": {"player": "@+", "box": "$*", "target": ".*+"},
+    "frozen_lake": {"player": "@+X", "goal": "G+", "hole": "OX"},
+}
+_NAMES = {"i am": "player", "player": "player", "box": "box", "target": "target", "goal": "goal", "hole": "hole"}
+_PLACE = r"\(?\b(\d{1,2})\s*,\s*(\d{1,2})\b\)?"
+_CLAIM = re.compile(
+    rf"\b(I am|player|box|target|goal|hole)(?:es|s)?\b:?\s+(?:(?:is|are|at|on|stands|in)\s+)*"
+    rf"((?:{_PLACE}(?:\s*(?:,|;|and)?\s*))+)".replace(r"(\d", r"(?:\d"),
+    re.IGNORECASE,
+)
+
+
+def facts_true(turn: TurnFacts) -> float:
+    """Share of the positions stated in the thought that are so on the board; 0 where none is stated.
+
+    Read are sentences such as "I am at 3,4", "Box 2,4 2,5", "the target is at (1, 1)": row and column counted from 1,
+    on the boards that name their pieces (Sokoban, FrozenLake).
+    """
+    board = turn.board
+    pieces = _THINGS.get(board.theme, {}) if isinstance(board, GridBoard) else {}
+    if not pieces or not isinstance(board, GridBoard):
+        return 0.0
+    claims = [
+        (_NAMES[name.lower()], int(row), int(column))
+        for name, places in _CLAIM.findall(turn.thought)
+        for row, column in re.findall(_PLACE, places)
+        if _NAMES[name.lower()] in pieces
+    ]
+    if not claims:
+        return 0.0
+    return sum(_stands(board.rows, pieces[name], row, column) for name, row, column in claims) / len(claims)
+
+
+def _stands(rows: list[str], symbols: str, row: int, column: int) -> bool:
+    return 0 < row <= len(rows) and 0 < column <= len(rows[row - 1]) and rows[row - 1][column - 1] in symbols
+
+
+def action_follows(turn: TurnFacts) -> float:
+    """1 where the action that the thought names last is among the answer's, else 0 (also where it names none)."""
+    named = [word for word in words(turn.thought) if word in {name.lower() for name in turn.action_names}]
+    if not turn.action_names:  # any text is an action: the thought must say it
+        said = " ".join(words(turn.thought))
+        return float(any(" ".join(words(action)) in said for action in turn.actions if words(action)))
+    return float(bool(named) and named[-1] in {action.lower() for action in turn.actions})
+
+
+def repeats(turn: TurnFacts) -> float:
+    """Share of the thought's word 4-grams that stood in the thought of the turn before; give it a negative weight."""
+    if not turn.earlier_thoughts:
+        return 0.0
+    now, before = ngrams(words(turn.thought), NGRAM), set(ngrams(words(turn.earlier_thoughts[-1]), NGRAM))
+    return sum(gram in before for gram in now) / len(now) if now else 0.0
+
+
+BUILT_IN: dict[str, Term] = {
+    "thought_present": thought_present,
+    "facts_true": facts_true,
+    "action_follows": action_follows,
+    "repeats": repeats,
+}
+
+
+def names() -> list[str]:
+    """All terms: the built-in ones, then those of installed packages."""
+    return [*BUILT_IN, *sorted(_offered())]
+
+
+@lru_cache(maxsize=1)
+def _offered() -> dict[str, str]:
+    """Name → where it is found, of installed packages' terms; built-in names stay ours."""
+    return {entry.name: entry.value for entry in entry_points(group=GROUP) if entry.name not in BUILT_IN}
+
+
+def find(name: str) -> Term:
+    """The term of that name. Raises ValueError naming the choices, or saying why an installed one cannot be used."""
+    return BUILT_IN[name] if name in BUILT_IN else _load(name)
+
+
+@lru_cache
+def _load(name: str) -> Term:
+    """An installed package's term, looked up once: terms are scored at every turn."""
+    for entry in entry_points(group=GROUP, name=name):
+        try:
+            found: Term = entry.load()
+        except Exception as error:
+            raise ValueError(f"the reward term {name!r} ({entry.value}) cannot be loaded: {error}") from error
+        if not callable(found):
+            raise ValueError(f"the reward term {name!r} ({entry.value}) is not a function")
+        return found
+    raise ValueError(f"there is no reward term {name!r}; choose among {', '.join(names())}")
+
+
+def score(weights: Mapping[str, float], turn: TurnFacts) -> dict[str, float]:
+    """weight × score of each named term. Raises TermError where one fails or gives no finite number."""
+    scores = {}
+    for name, weight in weights.items():
+        try:
+            value = float(find(name)(turn))
+        except Exception as error:
+            raise TermError(f"the reward term {name!r} failed: {type(error).__name__}: {error}") from error
+        if not math.isfinite(value):
+            raise TermError(f"the reward term {name!r} gave {value}, which is not a finite number")
+        scores[name] = weight * value
+    return scores

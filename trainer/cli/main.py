@@ -1,0 +1,341 @@
+"""python -m trainer train | sft | evaluate | matrix | export | …: reads the command line; others do the work."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+from pydantic import ValidationError
+
+import envs
+from trainer.cli import estimate_memory
+from trainer.cli.parser import parser
+from trainer.config.files import explain, load_preset, load_yaml, preset_names, with_overrides
+from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig, WarmupConfig
+from trainer.engines.vllm import serve
+from trainer.journal.attempts import attempts
+from trainer.journal.events import FILE_NAME
+from trainer.paths import default_cache
+
+if TYPE_CHECKING:
+    from trainer.loops.generalization import Matrix
+    from trainer.studies.command import Plan
+    from trainer.studies.grid import Cell
+
+_BASELINE = ("kind=sft", "lora.rank=64", "lora.alpha=32")
+"""What makes any settings those of the paper's SFT baseline (appendix C); the rest stands in the section `sft`."""
+COMPLETED, FAILED, BAD_CONFIGURATION, INTERRUPTED = 0, 1, 2, 75
+
+
+class Stop:
+    """Becomes true when the process is asked to stop (SIGTERM, or Ctrl-C)."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._ask)
+
+    def _ask(self, number: int, frame: object) -> None:
+        self.asked = True
+
+    def __call__(self) -> bool:
+        return self.asked
+
+
+def recommended(environment: str) -> RunConfig:
+    """The environment with its own budgets of turns and actions. Raises ValueError for an unknown name."""
+    world = envs.spec(environment)
+    rollout = RolloutConfig(
+        max_turns=world.max_turns, max_actions_per_turn=world.max_actions_per_turn, max_actions=world.max_actions
+    )
+    return RunConfig(environment=EnvironmentConfig(name=environment), rollout=rollout)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command. Returns 0 done, 1 failed, 2 bad configuration, 75 stopped on request with a checkpoint."""
+    arguments = parser().parse_args(argv)
+    try:
+        work = prepare(arguments)
+    except ValidationError as error:
+        for field, problem in explain(error):
+            print(f"error: {field or 'settings'}: {problem}", file=sys.stderr)
+        return BAD_CONFIGURATION
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_CONFIGURATION
+    return work()
+
+
+def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
+    """Everything that can be wrong with the arguments is found here, before the work that is returned begins."""
+    match arguments.command:
+        case "train":
+            config = _given(arguments)
+            assert config is not None
+            return _begin(with_overrides(config, arguments.set), arguments)
+        case "sft":
+            config = _given(arguments)
+            assert config is not None
+            return _begin(with_overrides(config, [*_BASELINE, *arguments.set]), arguments)
+        case "evaluate":
+            return _prepare_evaluation(arguments)
+        case "matrix":
+            return _prepare_matrix(arguments)
+        case "export":
+            return partial(_export, arguments)
+        case "warmup":
+            settings = with_overrides(RunConfig(), [f"warmup.{pair}" for pair in arguments.set]).warmup
+            return partial(_warmup, settings, arguments.out)
+        case "demonstrate":
+            return _prepare_demonstrations(arguments)
+        case "study":
+            return _prepare_study(arguments)
+        case "memory":
+            config = with_overrides(_given(arguments) or RunConfig(), arguments.set)
+            return partial(_say, estimate_memory.told(config, arguments))
+        case "watch":
+            return partial(_judge, arguments.journals)
+        case "serve-vllm":
+            return partial(serve.serve, *serve.command(arguments))
+        case _:
+            return _list_presets
+
+
+def _given(arguments: argparse.Namespace) -> RunConfig | None:
+    """The settings of --preset or --config; None without either."""
+    if arguments.preset:
+        return load_preset(arguments.preset)
+    return load_yaml(arguments.config) if arguments.config else None
+
+
+def _begin(config: RunConfig, arguments: argparse.Namespace, stop: Stop | None = None) -> Callable[[], int]:
+    """A run of any kind in the folder of --out."""
+    folder: Path = arguments.out
+    if os.environ.get("RANK", "0") != "0":  # another process of the run that this command begins has claimed it
+        return partial(_train, config, folder, stop)
+    _claim(arguments)
+    (folder / "config.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+    return partial(_train, config, folder, stop)
+
+
+def _claim(arguments: argparse.Namespace) -> None:
+    folder: Path = arguments.out
+    if not arguments.resume and attempts(folder):
+        raise ValueError(f"{folder} already holds a run: add --resume to continue it, or choose another --out")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _prepare_evaluation(arguments: argparse.Namespace) -> Callable[[], int]:
+    stop = Stop()  # before the slow imports, so that an early signal is not lost
+    from trainer.loops.evaluate import examination
+    from trainer.loops.generalization import settings_beside
+
+    base = _given(arguments) or (None if arguments.hosted else settings_beside(arguments.policy))
+    if base is None:
+        raise ValueError(f"{arguments.policy} is no run's folder with settings of its own: give --preset or --config")
+    config = examination(base, arguments.policy, arguments.on, arguments.hosted)
+    return _begin(with_overrides(config, arguments.set), arguments, stop)
+
+
+def _prepare_matrix(arguments: argparse.Namespace) -> Callable[[], int]:
+    stop = Stop()
+    from trainer.loops.generalization import Matrix, rows
+
+    base = with_overrides(_given(arguments) or RunConfig(), arguments.set)
+    matrix = Matrix(base, rows(arguments.policies), arguments.on, arguments.out, default_cache(), stop)
+    _claim(arguments)
+    return partial(_matrix, matrix)
+
+
+def _prepare_demonstrations(arguments: argparse.Namespace) -> Callable[[], int]:
+    for name in ("noise", "slips"):
+        if not 0 <= getattr(arguments, name) <= 1:
+            raise ValueError(f"--{name} is a share from 0 to 1, not {getattr(arguments, name):g}")
+    if arguments.count < 1:
+        raise ValueError(f"--count must be at least 1, not {arguments.count}")
+    if arguments.seed < 0:
+        raise ValueError(f"--seed must not be negative: {arguments.seed}")
+    config = with_overrides(recommended(arguments.environment), arguments.set)
+    return partial(_demonstrate, config, arguments)
+
+
+def _prepare_study(arguments: argparse.Namespace) -> Callable[[], int]:
+    from trainer.studies import catalogue, command
+
+    if arguments.list:
+        print(command.listing())
+        return lambda: COMPLETED
+    if arguments.name is None:
+        raise ValueError(f"name a study: {', '.join(catalogue.STUDIES)}; --list tells more")
+    for name in ("seeds", "jobs"):
+        if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
+            raise ValueError(f"--{name} must be at least 1, not {getattr(arguments, name)}")
+    study = catalogue.find(arguments.name)
+    plan = command.Plan(
+        study=study,
+        scale=arguments.scale,
+        out=arguments.out or command.default_folder(study.name, arguments.scale),
+        seeds=arguments.seeds or study.seeds[arguments.scale],
+        jobs=arguments.jobs,
+        overrides=tuple(arguments.set),
+        docs=arguments.docs,
+    )
+    return partial(_study, plan, plan.cells())
+
+
+def _train(config: RunConfig, folder: Path, stop: Stop | None = None) -> int:
+    stop = stop or Stop()  # before the slow imports, so that an early signal is not lost
+    from transformers.utils import logging
+
+    from trainer.distributed import torchrun
+    from trainer.loops.evaluate import results, table
+    from trainer.loops.run_factory import run_class
+
+    logging.disable_progress_bar()  # a log is kept of what is printed here
+    if torchrun.follows():
+        return _follow(config)
+    try:
+        end = run_class(config)(config, folder, default_cache(), stop, torchrun.join(config)).train()
+    except _failures() as error:
+        return _failed(error)
+    print(end.message)
+    if config.kind == "evaluate":
+        print(table(results(folder, config).values()))
+    for name, value in end.summary.items():
+        print(f"  {name}: {value:g}")
+    return INTERRUPTED if end.reason == "interrupted" else COMPLETED
+
+
+def _follow(config: RunConfig) -> int:
+    """One of several processes that work on a run, not the main one: that one tells what there is to tell."""
+    from trainer.distributed import torchrun
+    from trainer.loops import worker_rank
+
+    worker_rank.leave_signals()
+    try:
+        team = torchrun.join(config)
+        assert isinstance(team, torchrun.Processes)
+        worker_rank.follow(team)
+    except _failures() as error:
+        return _failed(error)
+    return COMPLETED
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What a run raises for reasons that its message explains."""
+    from trainer.distributed.control_channel import LostError
+    from trainer.engines.base import DivergedError
+    from trainer.engines.hosted.errors import HostedError
+    from trainer.loops.train import BAD_SETTINGS
+    from trainer.rollout.runner import WorldsFailedError
+
+    return (*BAD_SETTINGS, DivergedError, HostedError, LostError, WorldsFailedError, OSError)
+
+
+def _failed(error: Exception) -> int:
+    from trainer.loops.train import BAD_SETTINGS
+
+    print(f"error: {error}", file=sys.stderr)
+    return BAD_CONFIGURATION if isinstance(error, BAD_SETTINGS) else FAILED
+
+
+def _matrix(matrix: Matrix) -> int:
+    from transformers.utils import logging
+
+    from trainer.loops.generalization import table
+
+    logging.disable_progress_bar()
+    try:
+        end, result = matrix.play()
+    except _failures() as error:
+        return _failed(error)
+    print(end.message)
+    if result is not None:
+        print(table(result), end="")
+    return COMPLETED if result is not None else INTERRUPTED
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from transformers.utils import logging
+
+    from trainer.loops.export import export
+    from trainer.policy.load import ModelError
+
+    logging.disable_progress_bar()
+    chosen = {name: getattr(arguments, name) for name in ("iteration", "dtype", "adapter")}
+    try:
+        source = export(arguments.run, arguments.out, **chosen)
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    except (ValueError, ModelError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_CONFIGURATION
+    print(f"{arguments.out}: the policy of {source}")
+    return COMPLETED
+
+
+def _warmup(settings: WarmupConfig, folder: Path | None) -> int:
+    from trainer.cli import build_pocket
+
+    build_pocket.build(settings, folder, say=lambda line: print(line, file=sys.stderr, flush=True))
+    return COMPLETED
+
+
+def _demonstrate(config: RunConfig, arguments: argparse.Namespace) -> int:
+    from trainer.imitation import demonstration_files
+
+    out: Path = arguments.out
+    try:
+        successes = demonstration_files.write(
+            out, config, arguments.seed, number=arguments.count, noise=arguments.noise, slips=arguments.slips
+        )
+    except (demonstration_files.NoSolverError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    print(f"{out}: {arguments.count} episodes of {config.environment.name}, {successes} of them successful")
+    return COMPLETED
+
+
+def _study(plan: Plan, cells: Sequence[Cell]) -> int:
+    stop = Stop()
+    from trainer.studies import command, grid
+
+    try:
+        done = command.run(plan, cells, stop, say=partial(print, flush=True))
+    except (grid.CellFailedError, ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    return COMPLETED if done else INTERRUPTED
+
+
+def _judge(given: Sequence[Path]) -> int:
+    from trainer.diagnostics import backtest
+
+    verdicts = {}
+    for place in given:
+        journal = place / FILE_NAME if place.is_dir() else place
+        try:
+            verdicts[str(journal.parent)] = backtest.judge(*backtest.read_metrics(journal))
+        except (OSError, ValueError) as error:
+            print(f"error: {journal}: {error}", file=sys.stderr)
+            return FAILED
+    print(backtest.table(verdicts))
+    return COMPLETED
+
+
+def _say(text: str) -> int:
+    print(text)
+    return COMPLETED
+
+
+def _list_presets() -> int:
+    print("\n".join(preset_names()))
+    return COMPLETED

@@ -1,0 +1,1 @@
+"""Settings of a run, presets and validation messages. Imports no torch."""

@@ -1,0 +1,65 @@
+"""The section of RunConfig about the fixed exam, and what the name of a suite means. Only settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError, field_validator
+
+import envs
+from trainer.config.base import Section, setting
+
+LONGEST_NAME = 60
+
+
+class EvaluationConfig(Section):
+    """The fixed exam."""
+
+    prompts: int = setting(256, "Fixed initial states.", unit="prompts", source="paper: 256", ge=0, le=100_000)
+    every: int = setting(10, "Iterations between evaluations; 0 = only before and after.", unit="iterations", ge=0)
+    temperature: float = setting(0.5, "Sampling temperature of the evaluation.", source="paper: 0.5", ge=0, le=10)
+    seed: int = setting(123, "Seed of the fixed initial states.", ge=0)
+    samples: int = setting(
+        1, "Trajectories from each initial state; above 1 also measures pass@k.", unit="trajectories", gt=0, le=1024
+    )
+    suites: list[str] = setting(
+        [],
+        "Further environments to examine in, from the same seeds, as in LargeSokoban, FrozenLake:size=5:slippery=off. "
+        "Their budgets are those they recommend.",
+        source="paper: generalisation tests",
+    )
+
+    @field_validator("suites")
+    @classmethod
+    def known_suites(cls, value: list[str]) -> list[str]:
+        for text in value:
+            parse_suite(text)
+        if len(set(value)) < len(value):
+            raise ValueError("the same suite stands there twice")
+        return value
+
+
+def parse_suite(text: str) -> tuple[str, dict[str, Any]]:
+    """Environment and settings of a suite written as `FrozenLake` or `FrozenLake:size=5:slippery=off`.
+
+    Raises:
+        ValueError: no such environment or setting, or a name that a metric could not bear.
+    """
+    name, *pairs = text.split(":")
+    if name not in envs.names():
+        raise ValueError(f"unknown environment {name!r} in {text!r}; choose one of {', '.join(envs.names())}")
+    if "/" in text or len(text) > LONGEST_NAME:
+        raise ValueError(f"{text!r} cannot name a suite: at most {LONGEST_NAME} characters, and no '/'")
+    settings = {}
+    for pair in pairs:
+        key, found, value = pair.partition("=")
+        if not found:
+            raise ValueError(f"{text!r}: settings of a suite are written as {name}:setting=value, not {pair!r}")
+        settings[key.strip()] = value.strip()
+    try:
+        read = envs.settings_model(name).model_validate(settings).model_dump(mode="json")
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{text!r}: {where + ': ' if where else ''}{first['msg']}") from None
+    return name, {key: read[key] for key in settings}

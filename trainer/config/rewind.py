@@ -1,0 +1,90 @@
+"""The settings a run goes on with after a rewind: those it was asked for, with named changes, under another seed.
+
+Which checkpoint it returns to is decided in checkpoints.py, and when, in the training loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from trainer.seeds import Purpose, derive
+
+if TYPE_CHECKING:
+    from trainer.config.run import RunConfig
+
+FIELD = "echo_trap.rewind_changes"
+SECTIONS = ("rollout", "algorithm", "rewards", "optimizer")
+"""What may change while a run goes on: the model, its environments and the exam stay, or nothing could be compared."""
+
+
+def settings_after(config: RunConfig, times: int) -> RunConfig:
+    """The settings in force after so many rewinds; `config` itself after none.
+
+    A change that begins with `*` multiplies, once for each rewind: `*0.5` is a half after the first, a quarter after
+    the second. Any other is the new value; an empty one turns off what can be off. The seed is another one each time:
+    otherwise the same rollouts would be played again.
+
+    Raises:
+        ValueError: a change names no setting that may be changed, or makes the settings invalid.
+    """
+    if times == 0:
+        return config
+    data = config.model_dump()
+    for name, text in config.echo_trap.rewind_changes.items():
+        section, _, field = name.partition(".")
+        if section not in SECTIONS:
+            raise ValueError(f"{FIELD} may name settings of {', '.join(SECTIONS)}, not {name!r}")
+        if field not in data[section]:
+            raise ValueError(f"{FIELD}: there is no setting {name!r}")
+        data[section][field] = _changed(name, data[section][field], text.strip(), times)
+    data["seed"] = derive(config.seed, Purpose.REWIND, times)
+    data["echo_trap"]["action"] = "none"  # only what would be asked of these settings again is left out
+    try:
+        changed = type(config).model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{FIELD} cannot be applied {times}×: {where + ': ' if where else ''}{first['msg']}") from None
+    if changed.algorithm.needs_critic != config.algorithm.needs_critic:
+        raise ValueError(f"{FIELD}: algorithm.estimator cannot change between one with a critic and one without")
+    return changed.model_copy(update={"echo_trap": config.echo_trap})
+
+
+def _changed(name: str, old: Any, text: str, times: int) -> Any:
+    if not text.startswith("*"):
+        return text or None
+    if isinstance(old, bool) or not isinstance(old, int | float):
+        raise ValueError(f"{FIELD}: {name} is {old!r}, which cannot be multiplied: give the new value")
+    try:
+        factor = float(text[1:])
+    except ValueError:
+        raise ValueError(f"{FIELD}: {name}: {text!r} is not * and a number") from None
+    found = old * factor**times
+    return max(1, round(found)) if isinstance(old, int) else found
+
+
+def told(before: RunConfig, after: RunConfig) -> dict[str, str]:
+    """What differs between two settings, by dotted name, as texts; without the seed."""
+    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+    return {
+        f"{section}.{field}": _text(value)
+        for section in SECTIONS
+        for field, value in new[section].items()
+        if value != old[section][field]
+    }
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return "off"
+        case bool():
+            return "on" if value else "off"
+        case float():
+            return f"{value:g}"
+        case Mapping():
+            return ", ".join(f"{key}={_text(part)}" for key, part in value.items())
+    return str(value)

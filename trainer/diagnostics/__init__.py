@@ -1,0 +1,1 @@
+"""Metrics of an iteration and the Echo Trap detector."""

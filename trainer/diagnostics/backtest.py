@@ -1,0 +1,154 @@
+"""How good the Echo Trap watch was, judged when a run is over: when it collapsed, how early it spoke, false alarms.
+
+The watch itself is in echo_trap.py and knows nothing of the future; everything here does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean, median
+
+from trainer.config.run import EchoTrapConfig
+from trainer.diagnostics.echo_trap import REWARD, SUCCESS, EchoTrap
+from trainer.journal.events import Alarm, Metrics, RunStarted, parse_line
+
+SPAN = 10  # iterations of the average in which a collapse is looked for
+HORIZON = 50  # iterations before a collapse in which an alarm speaks of it: the paper's signs come 30 to 50 ahead
+LASTING = 4  # iterations that must follow, all of them low
+CLEAR = 2.0  # a fall counts from so many deviations of a single iteration
+NEEDED = (b'"type":"metrics"', b'"type":"run_started"')
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A run and what its watch said, in hindsight.
+
+    `alarms` are the changes of state in order; `collapse` is the first iteration of the collapse, None for a run that
+    never had one; `lead` is how many iterations before it the watch was uneasy for good (negative: afterwards; None: it
+    never was, or there was nothing to speak of); `false_alarms` counts the alarms that no collapse followed.
+    """
+
+    iterations: int
+    alarms: list[Alarm]
+    collapse: int | None
+    lead: int | None
+    false_alarms: int
+
+
+def judge(metrics: Mapping[int, Mapping[str, float]], config: EchoTrapConfig) -> Verdict:
+    """Play a run's metrics to a fresh watch and compare what it says with what became of the run.
+
+    Args:
+        metrics: values by name for each iteration, in order.
+        config: the watch's settings.
+    """
+    trap = EchoTrap(config)
+    alarms = [alarm for iteration, values in metrics.items() if (alarm := trap.update(iteration, values))]
+    collapse = find_collapse(metrics)
+    lead, false = None, 0
+    for first, last in _uneasy(alarms, max(metrics, default=0)):
+        if collapse is None or first > collapse + HORIZON or last < collapse - HORIZON:
+            false += 1
+        elif lead is None:
+            lead = collapse - first
+    return Verdict(len(metrics), alarms, collapse, lead, false)
+
+
+def _uneasy(alarms: Sequence[Alarm], end: int) -> Iterator[tuple[int, int]]:
+    """Stretches of watch and trap, from their first iteration to the one before health was back."""
+    since: int | None = None
+    for alarm in alarms:
+        if alarm.state == "healthy" and since is not None:
+            yield since, alarm.iteration - 1
+            since = None
+        elif alarm.state != "healthy" and since is None:
+            since = alarm.iteration
+    if since is not None:
+        yield since, end
+
+
+def find_collapse(metrics: Mapping[int, Mapping[str, float]]) -> int | None:
+    """The iteration at which a run collapsed for good, or None.
+
+    The reward's average has fallen from its best by more than half of its whole range, or the success rate's average
+    below half of its best, and neither ever comes back; the fall is clear of the noise, and lasts.
+    """
+    reward = {iteration: values[REWARD] for iteration, values in metrics.items() if REWARD in values}
+    success = {iteration: values[SUCCESS] for iteration, values in metrics.items() if SUCCESS in values}
+    found = [
+        _lost(list(reward), list(reward.values()), of_range=True),
+        _lost(list(success), list(success.values()), of_range=False),
+    ]
+    return min((iteration for iteration in found if iteration is not None), default=None)
+
+
+def _lost(iterations: Sequence[int], values: Sequence[float], *, of_range: bool) -> int | None:
+    """First iteration from which the average stays below the middle of its best and its lowest (or of nought)."""
+    averages = list(_averages(values))
+    if len(averages) < LASTING:
+        return None
+    best = max(averages)
+    limit = (best + (min(averages) if of_range else 0.0)) / 2
+    after = averages.index(best)
+    high = max(n for n in range(after, len(averages)) if averages[n] >= limit)
+    steps = [abs(later - earlier) for earlier, later in pairwise(values)]
+    noise = 1.4826 * median(steps) / math.sqrt(2)  # of one iteration, whatever the course
+    left = averages[high + 1 :]
+    if len(left) < LASTING or best - fmean(left) < CLEAR * noise:
+        return None
+    return iterations[high + 1]
+
+
+def _averages(values: Sequence[float]) -> Iterator[float]:
+    """Exponential averages over SPAN values, unbiased from the first one."""
+    keep, total, weight = 1 - 2 / (SPAN + 1), 0.0, 0.0
+    for value in values:
+        total, weight = keep * total + value, keep * weight + 1
+        yield total / weight
+
+
+def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapConfig]:
+    """Values by name for each iteration of a run, without what a later attempt replaced, and its watch's settings.
+
+    Raises:
+        JournalError: a line that is not an event.
+    """
+    found: dict[int, dict[str, float]] = {}
+    config = EchoTrapConfig()
+    with journal.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.endswith(b"\n") or not any(kind in line[:80] for kind in NEEDED):
+                continue
+            match parse_line(line, number):
+                case RunStarted() as started:
+                    found = {iteration: found[iteration] for iteration in found if iteration <= started.from_iteration}
+                    given = started.config.get("echo_trap", {})
+                    known = {name: value for name, value in given.items() if name in ("window", "sensitivity")}
+                    config = EchoTrapConfig.model_validate(known)
+                case Metrics() as event if event.iteration > 0:
+                    found.setdefault(event.iteration, {}).update(event.values)
+    return found, config
+
+
+def table(rows: Mapping[str, Verdict]) -> str:
+    """The verdicts for people: one line for each run, and below it what its watch said."""
+    lines = [f"{'run':<32} {'iterations':>10} {'collapse':>9} {'lead':>6} {'false alarms':>13}"]
+    for name, verdict in rows.items():
+        collapse = "–" if verdict.collapse is None else str(verdict.collapse)
+        lead = "–" if verdict.lead is None else str(verdict.lead)
+        shown = name if len(name) <= 32 else f"…{name[-31:]}"
+        lines.append(f"{shown:<32} {verdict.iterations:>10} {collapse:>9} {lead:>6} {verdict.false_alarms:>13}")
+        lines += [f"    {alarm.iteration:>5}  {alarm.state:<8} {alarm.message}" for alarm in verdict.alarms]
+    collapsed = [verdict for verdict in rows.values() if verdict.collapse is not None]
+    leads = sorted(verdict.lead for verdict in collapsed if verdict.lead is not None)
+    middle = f", lead time {leads[len(leads) // 2]} (median)" if leads else ""
+    false = sum(verdict.false_alarms for verdict in rows.values())
+    lines.append(
+        f"{len(collapsed)} of {len(rows)} runs collapsed, {len(leads)} of them announced{middle}; "
+        f"{false} false alarm{'' if false == 1 else 's'}"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Processes of one run: the process group, control channels, FSDP2."""

@@ -1,0 +1,141 @@
+"""Weights split among processes (FSDP2): how a module is split, and how whole tensors come out of it and go in."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from transformers import PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from trainer.policy.forward import PolicyForward
+
+_HALF = (torch.bfloat16, torch.float16)
+
+
+def split(module: nn.Module, size: int, *, masters: bool) -> bool:
+    """Split a module's parameters among all processes, layer by layer. Gradients will be summed over them.
+
+    Args:
+        size: number of processes.
+        masters: keep the parts of half-precision weights in float32; the module still computes in half precision.
+    Returns:
+        whether the parts are such float32 ones.
+    """
+    first = next(module.parameters())
+    raised = masters and first.dtype in _HALF
+    policy = MixedPrecisionPolicy(param_dtype=first.dtype, reduce_dtype=torch.float32) if raised else None
+    if raised:
+        module.float()
+    mesh = init_device_mesh(first.device.type, (size,))
+    how = {"mesh": mesh, "mp_policy": policy or MixedPrecisionPolicy()}
+    for layer in [part for part in module.modules() if isinstance(part, GradientCheckpointingLayer)]:
+        fully_shard(layer, **how)  # type: ignore[call-overload]
+    fully_shard(module, **how)  # type: ignore[call-overload]
+    for part in module.modules():
+        if isinstance(part, FSDPModule):
+            part.set_gradient_divide_factor(1.0)
+            part.set_force_sum_reduction_for_comms(True)
+    return raised
+
+
+class Shards:
+    """What an optimiser steps on when weights are split: this process's parts. See master_weights.Masters.
+
+    Args:
+        module: split.
+        whole: the unsplit parameters that play and score, in the order of the module's; they follow at `settle`.
+        raised: whether the parts are float32 copies of half-precision weights, and so more than `whole` can tell.
+    """
+
+    def __init__(self, module: nn.Module, whole: Sequence[nn.Parameter], *, raised: bool) -> None:
+        self.parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        self.whole, self.raised = list(whole), raised
+
+    def publish(self) -> None:
+        """Parts are what is computed with."""
+
+    def clip(self, most: float) -> float:
+        """Scale the summed gradients down to this norm. Returns what it was."""
+        norm = nn.utils.clip_grad_norm_(self.parameters, most)
+        return float(joined(norm))
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """Put the parts together in the parameters that play and score."""
+        if self.whole:
+            for own, part in zip(self.whole, self.parameters, strict=True):
+                own.copy_(joined(part))
+
+    def state(self) -> list[Tensor] | None:
+        """Whole float32 weights, in order; None where the model's own tell as much."""
+        return [joined(part).cpu() for part in self.parameters] if self.raised else None
+
+    @torch.no_grad()
+    def load_state(self, saved: Sequence[Tensor] | None) -> None:
+        """Take up what `state` gave; without it they stay what they were split from."""
+        if saved is None or not self.raised:
+            return
+        for part, value in zip(self.parameters, saved, strict=True):
+            part.copy_(parted(value, part))
+
+
+def policy(model: PreTrainedModel, size: int, *, masters: bool) -> tuple[nn.Module, Shards]:
+    """A split copy of a policy, which learns; the model itself stays whole, plays and scores."""
+    network = PolicyForward(copy.deepcopy(model))
+    raised = split(network, size, masters=masters)
+    return network, Shards(network, list(model.parameters()), raised=raised)
+
+
+def critic(module: nn.Module, size: int, *, masters: bool) -> Shards:
+    """Split a critic in place."""
+    raised = split(module, size, masters=masters)
+    return Shards(module, [], raised=raised)
+
+
+def joined(value: Tensor) -> Tensor:
+    """The whole of a tensor that lies in parts; all processes must ask at the same time."""
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def parted(value: Tensor, like: Tensor) -> Tensor:
+    """This process's part of a whole tensor, split as another one of its shape is."""
+    if not isinstance(like, DTensor) or value.shape != like.shape:
+        return value
+    return distribute_tensor(value.detach().to(like.device), like.device_mesh, like.placements, src_data_rank=None)
+
+
+def whole_state(state: Any) -> Any:
+    """An optimiser's or module's state with every tensor put together, on the CPU where it lay in parts."""
+    if isinstance(state, DTensor):
+        return state.full_tensor().cpu()
+    if isinstance(state, dict):
+        return {name: whole_state(value) for name, value in state.items()}
+    return [whole_state(value) for value in state] if isinstance(state, list) else state
+
+
+def part_moments(state: dict[str, Any], parameters: Sequence[Tensor]) -> dict[str, Any]:
+    """An optimiser's whole state with the moments split as its parameters are.
+
+    Args:
+        parameters: the optimiser's, in its order.
+    """
+    moments = {
+        number: {name: parted(value, parameters[number]) if isinstance(value, Tensor) else value
+                 for name, value in of.items()}
+        for number, of in state["state"].items()
+    }  # fmt: skip
+    return {**state, "state": moments}
+
+
+@torch.no_grad()
+def load_module(module: nn.Module, saved: dict[str, Tensor]) -> None:
+    """`load_state_dict` of whole tensors into a module that may be split."""
+    for name, own in module.state_dict().items():
+        own.copy_(parted(saved[name], own))

@@ -1,0 +1,1 @@
+"""The in-process sampler on a transformers model."""

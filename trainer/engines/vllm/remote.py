@@ -1,0 +1,173 @@
+"""Sampling with vLLM servers elsewhere: rows are spread over them, weights reach them through a shared folder.
+
+One server, its absences and its weights, is server_client.py's business.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from trainer.config.run import RunConfig
+from trainer.engines.base import DIVERGED, DivergedError, Listener, Sampled, SamplingParams
+from trainer.engines.vllm.vllm_client import Server
+from trainer.engines.vllm.vllm_engine import logprobs_mode
+from trainer.policy import lora_adapters
+from trainer.policy.load import Policy
+from trainer.seeds import derive
+
+
+class ServerSampler:
+    """A `Sampler` over `engine.urls`. Adapters are merged into the weights that the servers are given.
+
+    Raises:
+        ServerError: a server stays away, takes no weights, or was started with settings that do not fit.
+    """
+
+    def __init__(self, config: RunConfig, policy: Policy, eos_id: int, folder: Path | None = None) -> None:
+        self.config, self.policy, self.eos_id = config, policy, eos_id
+        self.closed = False
+        given = config.engine.weights or (str(folder / "weights") if folder else tempfile.gettempdir())
+        self.folder = Path(given).resolve() / secrets.token_hex(4)
+        self.servers = [Server(url, config.engine.patience, lambda: self.closed) for url in config.engine.urls]
+        for server in self.servers:
+            server.meet(policy.context, logprobs_mode(config.rollout))
+        self.version = 0
+        self._stale = True
+
+    def session(self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None = None) -> ServerSession:
+        self.wake()
+        return ServerSession(self, seeds, params, listener)
+
+    def refresh(self) -> None:
+        self._stale = True
+
+    def rest(self) -> None:
+        """The servers have devices of their own."""
+
+    def wake(self) -> None:
+        if not self._stale:
+            return
+        old = self.folder / str(self.version)
+        self.version += 1
+        new = self.folder / str(self.version)
+        _write(lora_adapters.merged(self.policy.model), new)
+        with ThreadPoolExecutor(len(self.servers)) as pool:
+            list(pool.map(lambda server: server.give(str(new), f"{self.folder.name}-{self.version}"), self.servers))
+        shutil.rmtree(old, ignore_errors=True)
+        self._stale = False
+
+    def close(self) -> None:
+        self.closed = True
+        for server in self.servers:
+            server.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _write(weights: dict[str, Tensor], folder: Path) -> None:
+    """Every tensor under every name it has: vLLM goes on with an old output layer that shares one but is not named."""
+    folder.mkdir(parents=True)
+    seen: set[int] = set()
+    found = {}
+    for name, tensor in weights.items():
+        found[name] = tensor.detach().clone() if tensor.data_ptr() in seen else tensor.detach().contiguous()
+        seen.add(tensor.data_ptr())
+    save_file(found, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+class ServerSession:
+    """Dialogues whose keys and values lie in the servers' prefix caches. See `trainer.engines.base.Session`.
+
+    A row always asks the same server. Every request carries the row's whole history and a seed of its own, so that
+    asking again gives the same response.
+    """
+
+    def __init__(
+        self, sampler: ServerSampler, seeds: Sequence[int], params: SamplingParams, listener: Listener | None
+    ) -> None:
+        self.sampler, self.listener = sampler, listener
+        self.seeds, self.params = list(seeds), params
+        self.turn = [0] * len(seeds)
+        self.held: list[list[int]] = [[] for _ in seeds]
+        self.asked: set[int] = set()
+        self.answers: SimpleQueue[tuple[int, Sampled | Exception]] = SimpleQueue()
+        self.pool: ThreadPoolExecutor | None = None
+
+    def restart(self, row: int) -> None:
+        self.held[row] = []
+
+    def add(self, row: int, ids: list[int]) -> None:
+        """The row's server is asked at once."""
+        if not ids:
+            raise ValueError("every row needs at least one new token to be continued from")
+        if self.pool is None:
+            raise RuntimeError("rows are added while generate is being iterated")
+        self.held[row] += ids
+        self.asked.add(row)
+        self.pool.submit(self._ask, row, self._body(row))
+        self.turn[row] += 1
+
+    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
+        rows = self.sampler.config.engine.rows * len(self.sampler.servers)
+        self.pool = ThreadPoolExecutor(max_workers=min(rows, max(len(self.seeds), 1)))
+        try:
+            for row, ids in prompts.items():
+                self.add(row, ids)
+            while self.asked:
+                row, answer = self.answers.get()
+                if isinstance(answer, Exception):
+                    raise answer
+                self.asked.discard(row)
+                self.held[row] += answer.ids
+                if self.listener is not None and row in self.listener.wanted([row]):
+                    self.listener.wrote(row, list(answer.ids))
+                yield row, answer
+            for server in self.sampler.servers:
+                server.check()
+        finally:
+            self.asked.clear()
+            self.pool.shutdown(wait=False, cancel_futures=True)
+            self.pool = None
+
+    def _body(self, row: int) -> dict[str, Any]:
+        params = self.params
+        return {
+            "prompt": list(self.held[row]),
+            "max_tokens": params.max_tokens,
+            "temperature": params.temperature,
+            "top_p": params.top_p,
+            "top_k": params.top_k,
+            "min_p": params.min_p,
+            "seed": derive(self.seeds[row], self.turn[row]),
+            "logprobs": 0,
+            "return_token_ids": True,
+            "ignore_eos": True,
+            "stop_token_ids": [self.sampler.eos_id],
+            "skip_special_tokens": False,
+            "add_special_tokens": False,
+        }
+
+    def _ask(self, row: int, body: dict[str, Any]) -> None:
+        """In a thread of the pool: whatever comes of it goes to the one that iterates."""
+        server = self.sampler.servers[row % len(self.sampler.servers)]
+        try:
+            choice = server.complete(body)["choices"][0]
+            self.answers.put((row, self._sampled(choice)))
+        except Exception as error:  # noqa: BLE001 it is raised again by `generate`
+            self.answers.put((row, error))
+
+    def _sampled(self, choice: dict[str, Any]) -> Sampled:
+        ids, logprobs = list(choice["token_ids"]), list(choice["logprobs"]["token_logprobs"])
+        if not all(logprob is not None and math.isfinite(logprob) for logprob in logprobs):
+            raise DivergedError(DIVERGED)
+        return Sampled(ids, logprobs, [math.nan] * len(ids), ended=ids[-1] == self.sampler.eos_id)

@@ -1,0 +1,182 @@
+"""A vLLM engine in this process, with the learner's weights or adapters. Dialogues are vllm.py's business.
+
+vLLM is imported only when an engine is made: it is large, and most installations do without it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from trainer.config.run import RolloutConfig, RunConfig
+from trainer.policy import lora_adapters
+from trainer.policy.load import ModelError, Policy
+
+ADAPTER = "policy"
+MISSING = (
+    "engine.name is 'vllm', but vLLM is not installed here: on a GPU machine install it with pip install '.[vllm]'; "
+    "for CPUs `make test-vllm` builds an environment with it; or choose engine.name=transformers"
+)
+_ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # in this process, so that weights need not leave it
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # the learner's threads are not to be tied to cores
+    "VLLM_LOGGING_LEVEL": "WARNING",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+
+
+class Engine:
+    """vLLM with the policy's weights as they were at the last `push`.
+
+    Args:
+        config: the run's settings.
+        policy: the learner's model. With adapters the engine holds the base and is given them as a LoRA request.
+
+    Raises:
+        ModelError: vLLM is missing, or it cannot take this model or these settings.
+    """
+
+    def __init__(self, config: RunConfig, policy: Policy) -> None:
+        for name, value in _ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        try:
+            import vllm
+        except ImportError as error:
+            raise ModelError(f"{MISSING} ({error})") from error
+        self.vllm, self.config, self.policy = vllm, config, policy
+        self.adapted = config.lora.rank > 0
+        self.on_gpu = policy.model.device.type == "cuda"
+        self.folder = tempfile.TemporaryDirectory(prefix="echoscope-vllm-")
+        self.pushes, self.closed = 0, False
+        try:
+            with _undisturbed(threads=not self.on_gpu):
+                self.core = vllm.LLMEngine.from_engine_args(vllm.EngineArgs(**self._arguments()))
+        except (ValueError, RuntimeError, NotImplementedError) as error:
+            self.folder.cleanup()
+            raise ModelError(f"engine.name=vllm: the engine does not start: {error}") from error
+
+    def _arguments(self) -> dict[str, Any]:
+        engine, model = self.config.engine, self.policy.model
+        found: dict[str, Any] = {
+            "model": self._source(),
+            "load_format": "auto" if self.adapted else "dummy",
+            "dtype": str(model.dtype).removeprefix("torch."),
+            "skip_tokenizer_init": True,
+            "generation_config": "vllm",
+            "max_model_len": self.policy.context,
+            "max_num_seqs": engine.rows,
+            "enable_prefix_caching": True,
+            "logprobs_mode": logprobs_mode(self.config.rollout),
+            "enforce_eager": engine.eager or not self.on_gpu,
+            "disable_log_stats": True,
+            "seed": 0,
+        }
+        if self.on_gpu:
+            found |= {"gpu_memory_utilization": engine.memory, "enable_sleep_mode": engine.sleep}
+        else:
+            found["kv_cache_memory_bytes"] = int(engine.cache_gib * 2**30)
+            # vLLM 0.32 cannot read a seeded row's prompt in parts there ("CPU Generator does not use offset").
+            found |= {"enable_chunked_prefill": False, "max_num_batched_tokens": max(8192, self.policy.context)}
+        if self.adapted:
+            found |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(self.config.lora.rank)}
+        return found
+
+    def _source(self) -> str:
+        """Where the engine reads the model from: all of it with adapters, else only what shape it has."""
+        if self.adapted:
+            return str(self.policy.model.name_or_path)
+        described = self.policy.model.config
+        described.architectures = [type(self.policy.model).__name__]
+        described.save_pretrained(self.folder.name)
+        return self.folder.name
+
+    @torch.no_grad()
+    def push(self) -> None:
+        """Give the engine the learner's present weights, or adapters, and forget what the old ones computed."""
+        self.pushes += 1
+        if self.adapted:
+            self._push_adapter()
+        else:
+            weights = [(name, tensor.detach()) for name, tensor in self.policy.model.state_dict().items()]
+            self.core.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights)})
+        self.core.reset_prefix_cache()
+
+    def _push_adapter(self) -> None:
+        folder = Path(self.folder.name) / f"adapter-{self.pushes}"
+        lora_adapters.save_adapter(self.policy.model, self.config.lora, str(self.policy.model.name_or_path), folder)
+        if self.pushes > 1:
+            self.core.remove_lora(self.pushes - 1)
+        self.core.add_lora(self.adapter)
+
+    @property
+    def adapter(self) -> Any:
+        """The LoRA request of the adapters pushed last; None without adapters."""
+        if not self.adapted:
+            return None
+        from vllm.lora.request import LoRARequest
+
+        folder = Path(self.folder.name) / f"adapter-{self.pushes}"
+        return LoRARequest(f"{ADAPTER}-{self.pushes}", self.pushes, str(folder))
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether its memory can be left to the learner: only a GPU's can."""
+        return self.on_gpu and self.config.engine.sleep
+
+    def step(self) -> list[Any]:
+        """One step of everything under way: vLLM's outputs. Nothing is compiled on a CPU: it takes minutes there."""
+        if self.on_gpu:
+            return list(self.core.step())
+        with torch.compiler.set_stance("force_eager"):
+            return list(self.core.step())
+
+    def abort(self, names: list[str]) -> None:
+        """Forget requests that are under way."""
+        if not self.closed:
+            self.core.abort_request(names)
+
+    def close(self) -> None:
+        """End the engine and remove what it wrote."""
+        self.closed = True
+        self.core.engine_core.shutdown()
+        del self.core
+        self.folder.cleanup()
+
+
+def logprobs_mode(rollout: RolloutConfig) -> Literal["raw_logprobs", "processed_logprobs"]:
+    """What vLLM must report for it to be the tempered, otherwise unfiltered distribution.
+
+    It knows two: before temperature and filters, and after both. With no filter the latter is ours at any temperature;
+    with one the former is, at temperature 1 (RunConfig allows no other then).
+    """
+    return "raw_logprobs" if rollout.biased else "processed_logprobs"
+
+
+def lora_rank(rank: int) -> int:
+    """The smallest rank that vLLM's kernels know and that holds this one. Raises ModelError above 512."""
+    for known in (8, 16, 32, 64, 128, 256, 320, 512):
+        if rank <= known:
+            return known
+    raise ModelError(f"lora.rank: vLLM takes adapters of rank 512 at most, not {rank}: choose engine.name=transformers")
+
+
+@contextmanager
+def _undisturbed(*, threads: bool) -> Iterator[None]:
+    """A starting engine seeds the process's generators and on a CPU takes over torch's threads; both are in use."""
+    python, numbers = random.getstate(), np.random.get_state()
+    number, setter = torch.get_num_threads(), torch.set_num_threads
+    with torch.random.fork_rng():
+        yield
+    random.setstate(python)
+    np.random.set_state(numbers)
+    if threads:
+        setattr(torch, "set_num_threads", setter)  # noqa: B010 vLLM puts one there that does nothing
+        setter(number)

@@ -1,0 +1,127 @@
+"""The fixed exam of a suite: the same initial states and the same seeds every time, its plan and its summary.
+
+Which suites a run has stands in suites.py; playing is rollout.py's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean, variance
+
+from trainer.config.run import RunConfig
+from trainer.diagnostics.compute import evaluation_metrics, mean, pass_at_k, wilson
+from trainer.evaluation.suites import Suite
+from trainer.journal.events import Evaluation
+from trainer.rollout.runner import GroupPlan
+from trainer.rollout.trajectory import Trajectory
+from trainer.seeds import Purpose, derive
+
+
+def due(config: RunConfig, iteration: int) -> bool:
+    """Whether the run is examined after that iteration: before the first, after the last, and every so often."""
+    exam = config.evaluation
+    if exam.prompts == 0:
+        return False
+    return iteration in (0, config.iterations) or bool(exam.every and iteration % exam.every == 0)
+
+
+def plans(config: RunConfig, iteration: int, suite: int = 0) -> list[GroupPlan]:
+    """The fixed prompts, `evaluation.samples` trajectories from each, for the suite of that number.
+
+    Everything drawn depends on the evaluation's seed and the place in the exam alone, never on the run: asking for more
+    prompts or more samples leaves those there were as they are, and every suite starts from the same seeds.
+    """
+    return [_plan(config, iteration, suite, number) for number in range(config.evaluation.prompts)]
+
+
+def _plan(config: RunConfig, iteration: int, suite: int, number: int) -> GroupPlan:
+    settings = config.evaluation
+    seed, samples = settings.seed, range(settings.samples)
+    name = f"e{iteration:05d}{f'-s{suite}' if suite else ''}-p{number:03d}"
+    # The first sample's seeds have no place for its number, so that the exam of earlier runs is still the same one.
+    places = [(number,) if sample == 0 else (number, sample) for sample in samples]
+    return GroupPlan(
+        group=number,
+        seed=derive(seed, Purpose.EVALUATION, Purpose.INITIAL_STATE, number),
+        members=tuple(f"{name}-n{sample:02d}" if settings.samples > 1 else name for sample in samples),
+        dynamics_seeds=tuple(derive(seed, Purpose.EVALUATION, Purpose.DYNAMICS, *place) for place in places),
+        sampling_seeds=tuple(derive(seed, Purpose.EVALUATION, Purpose.SAMPLING, *place) for place in places),
+        config=config,
+    )
+
+
+def sizes(samples: int) -> list[int]:
+    """The k of pass@k that so many samples can tell: powers of two, and all of them; none for a single sample."""
+    if samples < 2:
+        return []
+    powers = [1 << n for n in range(samples.bit_length()) if 1 << n <= samples]
+    return powers if powers[-1] == samples else [*powers, samples]
+
+
+def interval(by_prompt: Sequence[Sequence[bool]]) -> tuple[float, float]:
+    """95 % interval of the success rate from one or more outcomes per prompt.
+
+    Wilson's, with the number of trials that independent ones would have to be to vary as much between prompts (Kish's
+    effective sample size, kept between the number of prompts and that of outcomes): outcomes of one prompt are alike,
+    and counting each of them in full would promise too much.
+    """
+    outcomes = [outcome for prompt in by_prompt for outcome in prompt]
+    prompts, trials = len(by_prompt), len(outcomes)
+    if prompts == trials:
+        return wilson(sum(outcomes), trials)
+    rate = fmean(outcomes)
+    spread = variance([fmean(prompt) for prompt in by_prompt]) / prompts if prompts > 1 else 0.0
+    if rate in (0.0, 1.0) or prompts == 1:
+        effective = float(prompts)
+    else:
+        effective = min(trials, max(prompts, rate * (1 - rate) / spread)) if spread else trials
+    return wilson(rate * effective, effective)
+
+
+def summarize(
+    suite: Suite, iteration: int, trajectories: Sequence[Trajectory], *, final: bool
+) -> tuple[Evaluation, dict[str, float]]:
+    """The event and the metrics of a finished suite, from at least one trajectory."""
+    name, samples = suite.name, suite.config.evaluation.samples
+    by_prompt: dict[int, list[bool]] = {}
+    for trajectory in trajectories:
+        by_prompt.setdefault(trajectory.group, []).append(trajectory.success)
+    values = evaluation_metrics(
+        name,
+        [t.success for t in trajectories],
+        [t.total_reward for t in trajectories],
+        [len(t.turns) for t in trajectories],
+        [t.actions for t in trajectories],
+    )
+    low, high = interval(list(by_prompt.values()))
+    values |= {f"eval/{name}/success_low": low, f"eval/{name}/success_high": high}
+    response = mean(turn.tokens for t in trajectories for turn in t.turns)
+    if response is not None:
+        values[f"eval/{name}/response"] = response
+    passed = {
+        k: share
+        for k in sizes(samples)
+        if (share := mean(_known(pass_at_k(sum(p), len(p), k) for p in by_prompt.values()))) is not None
+    }
+    values |= {f"eval/{name}/pass@{k}": share for k, share in passed.items()}
+    event = Evaluation(
+        iteration=iteration,
+        suite=name,
+        prompts=len(by_prompt),
+        samples=samples,
+        success=values[f"eval/{name}/success"],
+        success_low=low,
+        success_high=high,
+        pass_at=passed,
+        mean_reward=values[f"eval/{name}/reward"],
+        mean_turns=values[f"eval/{name}/turns"],
+        mean_actions=values[f"eval/{name}/actions"],
+        mean_response=response,
+        final=final,
+    )
+    return event, values
+
+
+def _known(shares: Iterable[float | None]) -> list[float]:
+    """Without the prompts of which too few samples were played to their end."""
+    return [share for share in shares if share is not None]

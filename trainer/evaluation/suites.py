@@ -1,0 +1,50 @@
+"""Evaluation suites: environment × settings × fixed seeds, by names that settings, metrics and the journal share.
+
+Playing and summarising a suite is evaluation.py's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import envs
+from trainer.config.environment import BUDGETS
+from trainer.config.evaluation import parse_suite
+from trainer.config.run import RunConfig
+from trainer.rollout.environment_mix import tasks_of
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Fixed prompts in one environment.
+
+    `config` is the run's, as if the suite's environment were its only one. `number` counts the suites of a run from 0,
+    the environment that it is known by.
+    """
+
+    name: str
+    number: int
+    config: RunConfig
+
+
+def suites_of(config: RunConfig) -> list[Suite]:
+    """The suites of a run: its own environments as it trains in them, then those of `evaluation.suites`."""
+    own = [(task.name, task.config) for task in tasks_of(config)]
+    others = [(text, elsewhere(config, text)) for text in config.evaluation.suites]
+    return [Suite(name, number, config) for number, (name, config) in enumerate([*own, *others])]
+
+
+def elsewhere(config: RunConfig, text: str) -> RunConfig:
+    """The same run in a suite's environment, with the settings the suite names and the budgets its environment
+    recommends."""
+    name, settings = parse_suite(text)
+    alone = {"name": name, "settings": settings, "instruction": None}
+    nobody_else: dict[str, Any] = {"others": {}, "other_settings": {}, "other_budgets": {}}
+    recommended = {budget: getattr(envs.spec(name), budget) for budget in BUDGETS}
+    return config.model_copy(
+        update={
+            "environment": config.environment.model_copy(update=alone | nobody_else),
+            "rollout": config.rollout.model_copy(update=recommended),
+        }
+    )

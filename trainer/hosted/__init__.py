@@ -1,1 +1,0 @@
-"""Models behind OpenAI-compatible endpoints, asked over HTTP: dialogues as messages, retries, accounts, evaluations."""

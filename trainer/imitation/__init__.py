@@ -1,0 +1,1 @@
+"""Demonstrations by rule-based players, and the warm-up on them."""

@@ -1,0 +1,137 @@
+"""A solver's play told as thoughts and actions, for the warm-up; made imperfect on purpose.
+
+Every environment whose solver gives hints can be demonstrated; the words are narrators.py's. Token-level training on
+what is made here is warmup.py's business, files of it are demonstration_files.py's.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+import envs
+from trainer.config.run import RunConfig
+from trainer.engines.base import Sampled
+from trainer.imitation.demonstrators import Plan, demonstrator_of
+from trainer.policy.chat_format import (
+    ACTION_SEPARATOR,
+    ANSWER,
+    ANSWER_END,
+    THINK_END,
+    ChatFormat,
+    opening_message,
+    state_message,
+)
+from trainer.rollout.episode import Episode
+from trainer.rollout.trajectory import Trajectory
+from trainer.seeds import Purpose, derive
+
+
+def response_text(plan: Plan) -> str:
+    """The response as it would be sampled, after the forced `<think>`."""
+    return f"{plan.thought}{THINK_END}{ANSWER}{f' {ACTION_SEPARATOR} '.join(plan.actions)}{ANSWER_END}"
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """A demonstrated trajectory and the turns worth imitating (slips are shown, so that recovery can be learnt).
+
+    `task` is what stands before the first state.
+    """
+
+    trajectory: Trajectory
+    taught: frozenset[int]
+    task: str = ""
+
+
+def demonstrate(
+    config: RunConfig, chat: ChatFormat, seed: int, *, noise: float, slip_share: float, context: int
+) -> Demonstration:
+    """Play one episode by the narrator; it ends early where the solver has no advice.
+
+    Args:
+        config: environment and rollout budgets.
+        chat: how turns become tokens.
+        seed: decides the initial state, the dynamics and every imperfection.
+        noise: share of actions replaced by random ones in *taught* turns (the answer then contradicts the thought).
+            Where actions are free text, random ones are well formed all the same.
+        slip_share: share of turns with random actions that are played but not taught.
+        context: longest dialogue in tokens.
+    """
+    rng = np.random.default_rng(seed)
+    env = envs.make(config.environment.name, config.environment.settings)
+    env.reset(seed=derive(seed, 0), options={"dynamics_seed": derive(seed, 1)})
+    trajectory = Trajectory(id=f"demo-{seed}", group=0, member=0)
+    episode = Episode(env, config, chat, trajectory, context)
+    player = demonstrator_of(env)
+    taught = set()
+    while not episode.ended:
+        episode.prompt()
+        plan = player.narrate(env, config.rollout.max_actions_per_turn)
+        if not plan.actions:
+            break
+        slipping = rng.random() < slip_share
+        share = 0.7 if slipping else noise
+        actions = [player.slip(env, rng) if rng.random() < share else action for action in plan.actions]
+        ids = chat.tokenizer.encode(response_text(Plan(plan.thought, actions)), add_special_tokens=False)
+        ids.append(chat.eos_id)
+        if not slipping:
+            taught.add(len(trajectory.turns))
+        episode.receive(Sampled(ids, [0.0] * len(ids), [0.0] * len(ids), True))
+        if trajectory.lost_at is not None:
+            break
+    task = opening_message(env.world, config.rollout, config.environment.instruction)
+    return Demonstration(trajectory, frozenset(taught), task)
+
+
+def lesson(config: RunConfig, chat: ChatFormat, seed: int) -> Demonstration:
+    """One state of an episode, met after a few random actions, with what the narrator thinks and does there.
+
+    The prompt is the bare state: short, so that many places can be read and many pushes planned for the price of a
+    dialogue. Without lessons a policy of this size learns the sentences long before it learns to see the board.
+    """
+    rng = np.random.default_rng(seed)
+    rollout = config.rollout
+    env = envs.make(config.environment.name, config.environment.settings)
+    env.reset(seed=derive(seed, 0), options={"dynamics_seed": derive(seed, 1)})
+    player = demonstrator_of(env)
+    last_reward: float | None = None
+    wandering = int(rng.integers(0, 5)) if rollout.max_actions > 1 else 0
+    for _ in range(wandering):
+        ahead = copy.deepcopy(env)
+        _, reward, terminated, truncated, _ = ahead.step(player.slip(env, rng))
+        hint = ahead.hint()
+        if terminated or truncated or (hint is not None and hint.solvable == "no"):
+            break
+        env, last_reward = ahead, float(reward)
+    plan = player.narrate(env, rollout.max_actions_per_turn)
+    state = state_message(
+        env.render(),
+        turn=int(rng.integers(1, rollout.max_turns)) if wandering and rollout.max_turns > 1 else 0,
+        actions_left=int(rng.integers(1, rollout.max_actions + 1)),
+        last_reward=last_reward,
+    )
+    ids = chat.tokenizer.encode(response_text(plan), add_special_tokens=False)
+    trajectory = Trajectory(id=f"lesson-{seed}", group=0, member=0)
+    trajectory.read(chat.opening(state))
+    trajectory.wrote([*ids, chat.eos_id], [0.0] * (len(ids) + 1), [0.0] * (len(ids) + 1), 0)
+    return Demonstration(trajectory, frozenset({0} if plan.actions else ()))
+
+
+Teacher = Callable[[RunConfig, int], Demonstration]
+
+
+def stream(tasks: list[tuple[RunConfig, float]], seed: int, teacher: Teacher) -> Iterator[Demonstration]:
+    """Endless demonstrations of several tasks in the given shares; the n-th is the same for the same seed."""
+    shares = np.cumsum([share for _, share in tasks])
+    number = 0
+    while True:
+        own = derive(seed, Purpose.DEMONSTRATION, number)
+        number += 1
+        task = int(np.searchsorted(shares, np.random.default_rng(own).random() * shares[-1], side="right"))
+        demonstration = teacher(tasks[task][0], own)
+        if demonstration.taught:
+            yield demonstration

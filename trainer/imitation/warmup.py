@@ -1,0 +1,168 @@
+"""SFT on demonstrations: makes, finds and rebuilds warmed-up pocket policies, cached by the content of their settings.
+
+What is demonstrated is demonstrations.py's business; what the model is, pocket.py's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
+
+import envs
+from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig, WarmupConfig
+from trainer.imitation.demonstrations import Demonstration, Teacher, demonstrate, lesson, stream
+from trainer.paths import POCKET_CHECKPOINT
+from trainer.policy import pocket
+from trainer.policy.chat_format import ChatFormat, opening_message
+from trainer.rollout.trajectory import collate
+from trainer.seeds import derive
+
+RECORD = "warmup.json"
+FORMAT = 1  # raise when the model, tokenizer, prompts or demonstrations change, so that caches are rebuilt
+_BUCKET = 8  # batches sorted by length at a time: less padding, still shuffled
+_SLIPS = 0.25
+VOCABULARY_OF = ("Sokoban", "LargeSokoban", "SokobanNewVocab", "FrozenLake", "Bandit", "BanditRev", "BanditTest")
+"""Environments whose words the tokenizer learns. Fixed: what else is installed must not change the pocket policy."""
+
+Progress = Callable[[int, int], None]
+
+
+def tasks(rollout: RolloutConfig | None = None) -> list[tuple[RunConfig, float]]:
+    """What the pocket policy is shown: its three environments and their shares."""
+    rollout = rollout or RolloutConfig()
+    bandit = rollout.model_copy(update={"max_turns": 1, "max_actions_per_turn": 1, "max_actions": 1})
+    lake = rollout.model_copy(update={"max_actions_per_turn": 2})
+    return [
+        (RunConfig(environment=EnvironmentConfig(name="Sokoban"), rollout=rollout), 0.8),
+        (RunConfig(environment=EnvironmentConfig(name="FrozenLake"), rollout=lake), 0.15),
+        (RunConfig(environment=EnvironmentConfig(name="Bandit"), rollout=bandit), 0.05),
+    ]
+
+
+def corpus(seed: int) -> Iterator[str]:
+    """Text for the tokenizer: the prompts and demonstrations themselves, and the words of VOCABULARY_OF."""
+    bootstrap = pocket.build_tokenizer([_sentence(name) for name in VOCABULARY_OF])
+    chat = ChatFormat(bootstrap, think=True)
+    teacher = partial(_dialogue, chat, noise=0.0, slip_share=0.0, context=pocket.CONTEXT * 8)
+    for demonstration in islice(stream(tasks(), seed, teacher), 400):
+        for turn in demonstration.trajectory.turns:
+            yield turn.state
+            yield turn.response
+    for name in VOCABULARY_OF:
+        yield from [_sentence(name)] * 40
+    yield from [chat.decode(chat.opening("")), "Reward: Turn Actions left: "] * 40
+
+
+def _sentence(name: str) -> str:
+    return opening_message(envs.spec(name), RolloutConfig())
+
+
+def response_loss(model: Qwen2ForCausalLM, demonstrated: list[Demonstration], pad_id: int) -> Tensor:
+    """Mean cross-entropy of the taught turns' response tokens, nats."""
+    batch = collate([d.trajectory for d in demonstrated], pad_id)
+    taught = torch.zeros_like(batch.mask)
+    for row, number in enumerate(batch.trajectory.tolist()):
+        for turn in demonstrated[number].taught:
+            taught[row] |= batch.turn_of[row] == turn
+    hidden = model.base_model(input_ids=batch.ids).last_hidden_state
+    logits = model.lm_head(hidden[:, :-1][taught[:, 1:]])
+    return torch.nn.functional.cross_entropy(logits.float(), batch.ids[:, 1:][taught[:, 1:]])
+
+
+def _batches(stream: Iterator[Demonstration], size: int) -> Iterator[list[Demonstration]]:
+    generator = torch.Generator().manual_seed(0)
+    while True:
+        pool = sorted(islice(stream, size * _BUCKET), key=lambda d: len(d.trajectory.ids))
+        for index in torch.randperm(_BUCKET, generator=generator).tolist():
+            yield pool[index * size : (index + 1) * size]
+
+
+def learning_rate(step: int, steps: int, peak: float) -> float:
+    """Linear rise over the first 5 %, then cosine to a tenth of the peak."""
+    rise = max(1, steps // 20)
+    if step < rise:
+        return peak * (step + 1) / rise
+    return peak * (0.1 + 0.45 * (1 + math.cos(math.pi * (step - rise) / max(1, steps - rise))))
+
+
+def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast]:
+    """Build tokenizer and model and teach them: single states first, then whole dialogues, then briefly noisy ones.
+
+    `progress(done, total)` is called after every optimiser step. Deterministic given settings and number of threads.
+    """
+    tokenizer = pocket.build_tokenizer(corpus(settings.seed))
+    model = pocket.build_model(tokenizer, settings.seed)
+    chat = ChatFormat(tokenizer, think=True)
+    stages: list[tuple[int, int, float, Teacher]] = [
+        (settings.lesson_steps, 2 * settings.batch, 1.0, lambda config, seed: lesson(config, chat, seed)),
+        (settings.steps, settings.batch, 0.5, partial(_dialogue, chat, noise=0.0, slip_share=_SLIPS)),
+        (settings.refine_steps, settings.batch, 0.5, partial(_dialogue, chat, noise=0.0, slip_share=_SLIPS)),
+        (settings.noisy_steps, settings.batch, 0.2, partial(_dialogue, chat, noise=settings.noise, slip_share=0.0)),
+    ]
+    total, done = sum(stage[0] for stage in stages), 0
+    for number, (steps, batch, share, teacher) in enumerate(stages):
+        peak = settings.learning_rate * share
+        optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.01, betas=(0.9, 0.95))
+        demonstrations = stream(tasks(), derive(settings.seed, number), teacher)
+        for step, demonstrated in zip(range(steps), _batches(demonstrations, batch), strict=False):
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(step, steps, peak)
+            loss = response_loss(model, demonstrated, tokenizer.pad_token_id)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            done += 1
+            progress(done, total)
+    return model, tokenizer
+
+
+def _dialogue(
+    chat: ChatFormat, config: RunConfig, seed: int, *, noise: float, slip_share: float, context: int = pocket.CONTEXT
+) -> Demonstration:
+    return demonstrate(config, chat, seed, noise=noise, slip_share=slip_share, context=context)
+
+
+def digest(settings: WarmupConfig) -> str:
+    """Content hash of everything that decides the warmed-up policy."""
+    text = json.dumps({"format": FORMAT, **settings.model_dump()}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def shipped_digest() -> str | None:
+    """Digest of the settings of the checkpoint that ships with the project."""
+    record = POCKET_CHECKPOINT / RECORD
+    return str(json.loads(record.read_text())["digest"]) if record.exists() else None
+
+
+def write(folder: Path, settings: WarmupConfig, progress: Progress, **record: object) -> None:
+    """Train and save a policy with its record; the folder appears only when complete."""
+    model, tokenizer = train(settings, progress)
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    pocket.save(model, tokenizer, partial)
+    facts = {"digest": digest(settings), "format": FORMAT, "settings": settings.model_dump(), **record}
+    (partial / RECORD).write_text(json.dumps(facts, indent=2) + "\n")
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+
+
+def find_or_build(settings: WarmupConfig, cache: Path, progress: Progress) -> Path:
+    """Folder of the pocket policy warmed up with these settings: shipped, cached, or built now (minutes)."""
+    if digest(settings) == shipped_digest():
+        return POCKET_CHECKPOINT
+    folder = cache / f"pocket-{digest(settings)}"
+    if not (folder / RECORD).exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        write(folder, settings, progress)
+    return folder

@@ -1,0 +1,394 @@
+"""The journal: every event of a run, one JSON line each, line number = seq. Types, the append-only writer, the reader.
+
+It is the only way the trainer speaks to the outside (docs/journal.md). What the events mean for a database or a page is
+decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+
+from envs.base import Board, Hint
+from trainer.journal import token_arrays
+from trainer.journal.token_arrays import Unlearned
+
+FILE_NAME = "journal.jsonl"
+
+
+class Event(BaseModel):
+    """Common to all events. `seq` counts lines from 1; `time` is seconds since the epoch."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    seq: int = 0
+    time: float = 0.0
+
+
+class RunStarted(Event):
+    """A process took up the run. From the second attempt on, everything after `from_iteration` is superseded."""
+
+    type: Literal["run_started"] = "run_started"
+    attempt: int = Field(ge=1)
+    from_iteration: int = Field(ge=0, description="Iterations already finished in the checkpoint it goes on from.")
+    evaluated_iteration: int = Field(
+        default=-1, description="Iteration of the last complete evaluation; later or unfinished ones are superseded."
+    )
+    evaluated_suites: list[str] = Field(
+        default_factory=list, description="Suites played to their end after that; what was told of them stands."
+    )
+    iterations: int
+    title: str
+    config: dict[str, Any]
+    device: str = Field(description='For people: "CPU, 2 threads".')
+    parameters: int = Field(description="Parameters of the policy; 0 = not known.")
+    versions: dict[str, str]
+
+
+class Phase(Event):
+    """What is being done now, and how far. Told at least at every change and about once a second in between."""
+
+    type: Literal["phase"] = "phase"
+    phase: Literal["load", "warmup", "evaluate", "rollout", "update", "checkpoint"]
+    iteration: int = Field(ge=0, description="1-based; 0 before the first.")
+    done: int = 0
+    total: int = 0
+    unit: str = ""
+    tokens_per_second: float | None = None
+    eta_seconds: float | None = Field(default=None, description="To the end of the run, once it can be told.")
+
+
+class GroupStarted(Event):
+    """An initial state that `len(members)` trajectories will start from."""
+
+    type: Literal["group_started"] = "group_started"
+    iteration: int
+    split: Literal["train", "eval"]
+    suite: str | None = Field(default=None, description="Evaluation suite, for split eval.")
+    group: int = Field(description="0-based within the iteration and split.")
+    environment: str
+    seed: int
+    prompt: str = Field(description="System message and instruction the policy reads before the first state.")
+    board: Board
+    hint: Hint | None = None
+    members: list[str] = Field(description="Ids of the trajectories, unique within the run.")
+
+
+class ActionRecord(BaseModel):
+    """One action of an answer and what became of it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(description="As the policy wrote it.")
+    status: Literal["executed", "ignored", "illegal"] = Field(
+        description="illegal: no such action; ignored: beyond a budget or after the end."
+    )
+    name: str | None = Field(default=None, description="The environment's name of it, unless illegal.")
+    reward: float = 0.0
+    effective: bool = False
+    actual: str | None = Field(default=None, description="What the dynamics did instead (a slip).")
+    board: Board | None = Field(default=None, description="After the action, if executed.")
+    hint: Hint | None = Field(default=None, description="After the action, if executed and there is a solver.")
+
+
+class Turn(Event):
+    """One dialogue turn: the state that was read, the thought, the answer, what it did."""
+
+    type: Literal["turn"] = "turn"
+    trajectory: str
+    turn: int = Field(ge=0, description="0-based.")
+    state: str = Field(description="The message the policy read this turn.")
+    response: str = Field(description="Exactly what was sampled, decoded.")
+    thought: str
+    answer: str
+    format_valid: bool
+    problem: str | None = Field(default=None, description="Why the format is not valid, in words.")
+    actions: list[ActionRecord]
+    reward: float = Field(description="Sum of `terms`.")
+    terms: dict[str, float] = Field(description='Named reward terms: "environment", "format", …')
+    tokens: int = Field(description="Sampled tokens.")
+    truncated: bool = Field(description="Cut at the longest response.")
+    entropy: float | None = Field(default=None, description="Mean entropy of the sampled tokens, nats, where known.")
+    logprob: float | None = Field(default=None, description="Their mean log-probability, nats, where it is known.")
+    board: Board | None = Field(default=None, description="Before the first action of the turn.")
+    hint: Hint | None = Field(default=None, description="Before the first action of the turn, where there is a solver.")
+
+
+class LostAt(BaseModel):
+    """The first action after which the solver knows that success is out of reach."""
+
+    turn: int
+    action: int
+    reason: str
+
+
+class TrajectoryFinished(Event):
+    """The trajectory's end."""
+
+    type: Literal["trajectory_finished"] = "trajectory_finished"
+    trajectory: str
+    success: bool
+    end: Literal["terminated", "turns", "actions", "truncated", "interrupted"] = Field(
+        description="terminated by the environment, out of turns or actions, context full or error, run stopped"
+    )
+    total_reward: float = Field(description="R(τ): sum over turns of all terms.")
+    turns: int
+    actions: int = Field(description="Executed actions.")
+    tokens: int
+    lost_at: LostAt | None = None
+    error: str | None = None
+
+
+class TrajectoryTokens(Event):
+    """The sampled tokens of a trajectory that has ended, packed (trainer/journal/token_arrays.py), with what the update saw."""
+
+    type: Literal["trajectory_tokens"] = "trajectory_tokens"
+    trajectory: str
+    tokens: int = Field(ge=1, description="Sampled tokens of all its turns.")
+    unlearned: Unlearned | None = Field(
+        default=None,
+        description="Why there are no advantages: evaluation; dropped by the filter; broken off by the environment; "
+        "no_update: no group had a signal.",
+    )
+    data: str = Field(description="Ids, lengths of the pieces, log-probabilities, entropies, advantages; packed.")
+
+    @field_validator("data")
+    @classmethod
+    def base64_text(cls, value: str) -> str:
+        token_arrays.compressed(value)
+        return value
+
+
+class GroupScore(BaseModel):
+    """Reward statistics of one group, from raw rewards."""
+
+    group: int
+    mean: float
+    std: float
+    kept: bool = Field(description="Whether the filter let the update learn from it.")
+
+
+class GroupsScored(Event):
+    """What the uncertainty filter kept of an iteration's rollout."""
+
+    type: Literal["groups_scored"] = "groups_scored"
+    iteration: int
+    groups: list[GroupScore]
+
+
+class Metrics(Event):
+    """Values of one iteration by metric name (trainer/metrics/table.py has them all). Never NaN or infinite."""
+
+    type: Literal["metrics"] = "metrics"
+    iteration: int
+    tokens: int = Field(description="Tokens sampled for training in the run so far.")
+    seconds: float = Field(description="Seconds of work on the run so far, all attempts.")
+    values: dict[str, float]
+
+
+class Evaluation(Event):
+    """An evaluation suite finished. Iteration 0 = before training."""
+
+    type: Literal["evaluation"] = "evaluation"
+    iteration: int
+    suite: str
+    prompts: int
+    samples: int = Field(default=1, description="Trajectories from each prompt.")
+    success: float
+    success_low: float = Field(description="95 % Wilson interval.")
+    success_high: float
+    pass_at: dict[int, float] = Field(default_factory=dict, description="k → pass@k, where samples allow it.")
+    mean_reward: float
+    mean_turns: float
+    mean_actions: float
+    mean_response: float | None = Field(default=None, description="Sampled tokens per turn.")
+    final: bool = False
+
+
+class ExaminedPolicy(BaseModel):
+    """A row of the generalisation matrix."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    source: str = Field(description="Folder, hub id or pocket.")
+    trained_on: str | None = Field(default=None, description="Environment it was trained in, if that is known.")
+
+
+class GeneralizationCell(BaseModel):
+    """What one policy reached in one suite."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    policy: str
+    suite: str
+    prompts: int
+    samples: int = 1
+    success: float
+    success_low: float = Field(description="95 % Wilson interval.")
+    success_high: float
+    pass_at: dict[int, float] = Field(default_factory=dict, description="k → pass@k, where samples allow it.")
+    mean_reward: float
+
+
+class Generalization(Event):
+    """The generalisation matrix is complete: every policy was played through every suite."""
+
+    type: Literal["generalization"] = "generalization"
+    policies: list[ExaminedPolicy]
+    suites: list[str]
+    cells: list[GeneralizationCell] = Field(description="One for each policy and suite.")
+
+
+class CheckpointSaved(Event):
+    """A checkpoint is complete on disk."""
+
+    type: Literal["checkpoint"] = "checkpoint"
+    iteration: int
+    path: str = Field(description="Relative to the run's folder.")
+    bytes: int
+
+
+class CheckpointRemoved(Event):
+    """An older checkpoint was deleted to keep the disk small."""
+
+    type: Literal["checkpoint_removed"] = "checkpoint_removed"
+    iteration: int
+
+
+class Alarm(Event):
+    """The Echo Trap watch changed its mind."""
+
+    type: Literal["alarm"] = "alarm"
+    iteration: int
+    state: Literal["healthy", "watch", "trapped"]
+    message: str = Field(description="The evidence in words.")
+    evidence: dict[str, float] = Field(default_factory=dict)
+
+
+class Rewound(Event):
+    """The run collapsed and returned to an earlier checkpoint. The next run_started supersedes what came after."""
+
+    type: Literal["rewound"] = "rewound"
+    number: int = Field(ge=1, description="Which rewind of the run.")
+    from_iteration: int = Field(ge=0, description="Iterations finished when it turned back.")
+    to_iteration: int = Field(ge=0, description="Iterations finished in the checkpoint it goes on from.")
+    changes: dict[str, str] = Field(
+        default_factory=dict, description="Settings that differ from those asked for, with their values from now on."
+    )
+
+
+class Notice(Event):
+    """Something a person should know."""
+
+    type: Literal["notice"] = "notice"
+    level: Literal["info", "warning", "error"]
+    message: str
+
+
+class RunFinished(Event):
+    """The process ends in an orderly way. `interrupted` = asked to stop; it can be resumed from its checkpoint."""
+
+    type: Literal["run_finished"] = "run_finished"
+    reason: Literal["completed", "interrupted", "echo_trap", "budget", "error"]
+    iteration: int = Field(description="Iterations finished.")
+    message: str
+    summary: dict[str, float] = Field(default_factory=dict)
+
+
+AnyEvent = Annotated[
+    RunStarted
+    | Phase
+    | GroupStarted
+    | Turn
+    | TrajectoryFinished
+    | TrajectoryTokens
+    | GroupsScored
+    | Metrics
+    | Evaluation
+    | Generalization
+    | CheckpointSaved
+    | CheckpointRemoved
+    | Alarm
+    | Rewound
+    | Notice
+    | RunFinished,
+    Field(discriminator="type"),
+]
+_ADAPTER: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)
+
+
+class JournalError(ValueError):
+    """A line that is not an event. The message names the line and what is wrong with it."""
+
+
+def parse_line(line: str | bytes, number: int) -> AnyEvent:
+    """The event in one line. Raises JournalError naming the line for anything else, or for a seq out of step."""
+    try:
+        event = _ADAPTER.validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise JournalError(f"line {number} is not an event: {where + ': ' if where else ''}{first['msg']}") from None
+    if event.seq != number:
+        raise JournalError(f"line {number} says it is event {event.seq}: lines are missing or out of order")
+    return event
+
+
+def read(path: Path) -> Iterator[AnyEvent]:
+    """All complete lines of a journal, in order. A last line without its newline is still being written: left out."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return
+            yield parse_line(line, number)
+
+
+class Journal:
+    """Append-only writer. Opening an existing journal cuts off a half-written last line and continues its numbers."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / FILE_NAME
+        self.listeners: list[Callable[[Event], None]] = []
+        """Told of every event once it is written."""
+        self.seq = self._recover()
+        self._file = self.path.open("ab", buffering=0)
+
+    def _recover(self) -> int:
+        if not self.path.exists():
+            return 0
+        count = end = 0
+        with self.path.open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    count, end = count + 1, end + len(line)
+        if end != self.path.stat().st_size:
+            os.truncate(self.path, end)
+        return count
+
+    def write(self, *events: Event) -> None:
+        """Number, stamp and append the events in one write: a reader sees whole batches or nothing of them."""
+        if not events:
+            return
+        lines = []
+        for event in events:
+            self.seq += 1
+            event.seq, event.time = self.seq, time.time()
+            lines.append(json.dumps(event.model_dump(exclude_none=True), ensure_ascii=False, separators=(",", ":"),
+                                    allow_nan=False))
+        left = memoryview(("\n".join(lines) + "\n").encode())
+        while left:  # a nearly full disk takes a part, and says so only at the next write
+            left = left[self._file.write(left) :]
+        for listener in self.listeners:
+            for event in events:
+                listener(event)
+
+    def close(self) -> None:
+        self._file.close()

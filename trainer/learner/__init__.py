@@ -1,0 +1,1 @@
+"""One update of policy and critic on a batch of trajectories."""

@@ -1,0 +1,63 @@
+"""Which trajectories of a rollout the update learns from: the filter's choice between groups, put to their members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainer.algorithms.group_filter import Filtered, keep_within
+from trainer.config.run import NEEDS_GROUPS, AlgorithmConfig
+from trainer.journal.events import GroupScore
+from trainer.rollout.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The choice: `scores` of all groups for the journal, the `kept` trajectories, what each one's advantages weigh.
+
+    `teaches` is False when nothing can be learned: the estimator compares within groups, and in no kept group do the
+    rewards differ.
+    """
+
+    scores: list[GroupScore]
+    kept: list[Trajectory]
+    weights: list[float]
+    filtered: Filtered
+    teaches: bool
+
+
+def select(trajectories: Sequence[Trajectory], algorithm: AlgorithmConfig) -> Selection:
+    """Filter the groups of a rollout by their raw rewards R(τ), those of each environment among themselves.
+
+    Args:
+        trajectories: at least one; members of a group stand anywhere. Groups keep the order of their first members.
+        algorithm: the filter, the share it keeps and the estimator.
+    Raises:
+        ValueError: there is no trajectory.
+    Source: StarPO-S, arXiv 2504.20073, section 3.2.
+    """
+    rewards: dict[int, list[float]] = {}
+    for trajectory in trajectories:
+        rewards.setdefault(trajectory.group, []).append(trajectory.total_reward)
+    environment = {trajectory.group: trajectory.environment for trajectory in trajectories}
+    filtered = keep_within(
+        list(rewards.values()),
+        [environment[group] for group in rewards],
+        algorithm.filter,
+        algorithm.filter_keep,
+        algorithm.drop_zero_std,
+    )
+    scores = [
+        GroupScore(group=group, mean=stats.mean, std=stats.std, kept=keep)
+        for group, stats, keep in zip(rewards, filtered.groups, filtered.kept, strict=True)
+    ]
+    weights = {score.group: weight for score, weight in zip(scores, filtered.weights, strict=True) if score.kept}
+    kept = [trajectory for trajectory in trajectories if trajectory.group in weights]
+    informative = any(stats.informative for stats, keep in zip(filtered.groups, filtered.kept, strict=True) if keep)
+    return Selection(
+        scores=scores,
+        kept=kept,
+        weights=[weights[trajectory.group] for trajectory in kept],
+        filtered=filtered,
+        teaches=informative or algorithm.estimator not in NEEDS_GROUPS,
+    )

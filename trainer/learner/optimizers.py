@@ -1,0 +1,142 @@
+"""Optimisers by name: how they are made, how their state is taken up again. What they step on comes from outside."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from trainer.config.optimizer import OptimizerConfig
+from trainer.policy.load import ModelError
+
+SAME_STATE = {"adamw_fused": "adamw"}
+"""Names whose optimiser keeps the very state of another's."""
+
+
+class Both:
+    """Two optimisers that step together and are saved as one; their parameters do not overlap."""
+
+    def __init__(self, first: torch.optim.Optimizer, second: torch.optim.Optimizer) -> None:
+        self.parts = (first, second)
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return [group for part in self.parts for group in part.param_groups]
+
+    def step(self) -> None:
+        for part in self.parts:
+            part.step()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for part in self.parts:
+            part.zero_grad(set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"parts": [part.state_dict() for part in self.parts]}
+
+
+Optimizer = torch.optim.Optimizer | Both
+Part = Callable[[dict[str, Any], Sequence[Tensor]], dict[str, Any]]
+
+
+def make(
+    settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Parameter], plain: Sequence[bool] = ()
+) -> Optimizer:
+    """The optimiser that the settings name.
+
+    Args:
+        lr: learning rate.
+        parameters: what it steps on.
+        plain: for each of them whether it is no matrix that maps features to features (embeddings, output layers,
+            norms): muon leaves those to adamw. Read for muon only.
+    Raises:
+        ModelError: it needs a library that is not installed.
+    """
+    betas, decay = (settings.beta1, settings.beta2), settings.weight_decay
+    match settings.name:
+        case "adamw":
+            return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=decay)
+        case "adamw_fused":
+            return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=decay, fused=True)
+        case "adamw_8bit":
+            made: torch.optim.Optimizer = _bitsandbytes().AdamW8bit(
+                parameters, lr=lr, betas=betas, weight_decay=decay
+            )
+            return made
+        case "adafactor":
+            return torch.optim.Adafactor(parameters, lr=lr, weight_decay=decay)
+        case "sgd":
+            return torch.optim.SGD(parameters, lr=lr, momentum=settings.beta1, weight_decay=decay)
+        case "muon":
+            return _muon(settings, lr, parameters, plain)
+
+
+def _muon(
+    settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Parameter], plain: Sequence[bool]
+) -> Optimizer:
+    """Muon scaled so that its steps are as long as AdamW's, and learning rates mean the same for both."""
+    sorted_ = list(zip(parameters, plain, strict=True))
+    matrices = [parameter for parameter, is_plain in sorted_ if not is_plain]
+    rest = [parameter for parameter, is_plain in sorted_ if is_plain]
+    adamw = torch.optim.AdamW(
+        rest or [nn.Parameter(torch.zeros(0))], lr=lr, betas=(settings.beta1, settings.beta2),
+        weight_decay=settings.weight_decay,
+    )  # fmt: skip
+    if not matrices:
+        return adamw
+    muon = torch.optim.Muon(
+        matrices, lr=lr, weight_decay=settings.weight_decay, adjust_lr_fn="match_rms_adamw"
+    )
+    return Both(muon, adamw)
+
+
+def is_plain(module: nn.Module) -> dict[nn.Parameter, bool]:
+    """Each parameter of a module: True unless it is the matrix of an inner layer, which is what muon is made for."""
+    plain = {parameter: parameter.ndim != 2 for parameter in module.parameters()}
+    models = [part for part in module.modules() if isinstance(part, PreTrainedModel)]
+    outputs = [found for model in models if (found := cast(Any, model).get_output_embeddings()) is not None]
+    for part in module.modules():
+        scalar = isinstance(part, nn.Linear) and part.out_features == 1
+        if isinstance(part, nn.Embedding) or any(part is output for output in outputs) or scalar:
+            plain[cast(nn.Parameter, part.weight)] = True
+    return plain
+
+
+def _bitsandbytes() -> Any:
+    try:
+        return importlib.import_module("bitsandbytes.optim")
+    except ImportError as error:
+        raise ModelError(
+            "optimizer.name is adamw_8bit, which needs a library that is not installed: pip install bitsandbytes, or "
+            "choose adamw or adafactor"
+        ) from error
+
+
+def take_up(optimizer: Optimizer, state: dict[str, Any], part: Part = lambda state, parameters: state) -> None:
+    """Load an optimiser's moments, but keep its settings: a run may go on with others than it was saved with.
+
+    Args:
+        part: makes of a saved state of these parameters the one of parameters that are split among processes.
+    """
+    if isinstance(optimizer, Both):
+        for one, saved in zip(optimizer.parts, state["parts"], strict=True):
+            take_up(one, saved, part)
+        return
+    settings = [{name: kept for name, kept in group.items() if name != "params"} for group in optimizer.param_groups]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    optimizer.load_state_dict(part(state, parameters))
+    for group, kept in zip(optimizer.param_groups, settings, strict=True):
+        group |= kept
+
+
+def fits(name: str, saved: Mapping[str, Any]) -> bool:
+    """Whether the moments in a learner's state are those of the optimiser of this name.
+
+    States from before there was a choice say nothing: they are adamw's.
+    """
+    was = str(saved.get("optimizer", "adamw"))
+    return SAME_STATE.get(name, name) == SAME_STATE.get(was, was)

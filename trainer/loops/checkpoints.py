@@ -1,0 +1,165 @@
+"""Checkpoints of a run: an ordinary transformers folder plus what resuming needs. Complete or not there at all.
+
+Random state is not stored: every seed is derived from the run's seed and the iteration (seeds.py), so the iteration is
+the cursor of all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainer.config.run import PolicyConfig
+from trainer.diagnostics.echo_trap import is_sound
+from trainer.learner.learner import Learner
+from trainer.policy import lora_adapters
+from trainer.policy.load import Policy, load
+
+FOLDER, ADAPTER = "checkpoints", "adapter"
+_STATE, _LEARNER = "state.json", "learner.pt"
+NOT_THE_MODEL = (_STATE, _LEARNER, ADAPTER)
+"""What lies in a checkpoint's folder besides an ordinary model."""
+
+
+@dataclass
+class Progress:
+    """Where a run stands, besides weights: what a resumed process must know to go on as if nothing had happened."""
+
+    iteration: int = 0
+    evaluated: int = -1
+    tokens: int = 0
+    seconds: float = 0.0
+    echo_trap: dict[str, Any] = field(default_factory=dict)
+    first_success: float | None = None
+    last_success: float | None = None
+    config_digest: str = ""
+    rewinds: int = 0
+    base: str = ""
+    """Where the policy was taken from, if that cannot be told from the settings alone."""
+
+
+def path_of(run: Path, iteration: int) -> Path:
+    """Folder of an iteration's checkpoint."""
+    return run / FOLDER / f"{iteration:06d}"
+
+
+def existing(run: Path) -> list[int]:
+    """Iterations with a complete checkpoint, ascending."""
+    return sorted(int(p.parent.name) for p in (run / FOLDER).glob(f"*/{_STATE}") if p.parent.name.isdigit())
+
+
+def resolve(model: str) -> str:
+    """The newest checkpoint, if `model` is the folder of a run; anything else as it is."""
+    saved = existing(Path(model))
+    return str(path_of(Path(model), saved[-1])) if saved else model
+
+
+def save(run: Path, learner: Learner, progress: Progress) -> Path:
+    """Write the checkpoint of `progress.iteration`; it appears under its name only when complete and on disk.
+
+    An iteration that has one already has these very weights (nothing is learnt between): only its progress is renewed.
+    """
+    final, state = path_of(run, progress.iteration), json.dumps(asdict(progress))
+    if (final / _STATE).exists():
+        renew(run, progress)
+        return final
+    for left_over in final.parent.glob(".*.partial"):
+        shutil.rmtree(left_over)
+    partial = final.with_name(f".{final.name}.partial")
+    partial.mkdir(parents=True)
+    _save_model(partial, learner)
+    torch.save(learner.state(), partial / _LEARNER)
+    (partial / _STATE).write_text(state)
+    for file in partial.rglob("*"):
+        _to_disk(file)
+    shutil.rmtree(final, ignore_errors=True)
+    partial.rename(final)
+    _to_disk(final.parent)
+    return final
+
+
+def _save_model(folder: Path, learner: Learner) -> None:
+    """An ordinary transformers folder; adapters are merged into its weights, and stand beside them to be trained on."""
+    model = learner.policy.model
+    if lora_adapters.layers(model):
+        model.save_pretrained(folder, state_dict=lora_adapters.merged(model))
+        lora_adapters.save_adapter(model, learner.config.lora, model.name_or_path or "", folder / ADAPTER)
+    else:
+        model.save_pretrained(folder)
+    learner.policy.tokenizer.save_pretrained(folder)
+
+
+def renew(run: Path, progress: Progress) -> None:
+    """Write another progress into the checkpoint of its iteration, whole or not at all."""
+    final = path_of(run, progress.iteration)
+    renewed = final / f".{_STATE}"
+    renewed.write_text(json.dumps(asdict(progress)))
+    _to_disk(renewed)
+    renewed.rename(final / _STATE)
+    _to_disk(final)
+
+
+def _to_disk(path: Path) -> None:
+    """Force a file or a folder's entries to the disk: what is renamed into place must survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def size(folder: Path) -> int:
+    """Bytes of a checkpoint."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def last_sound(run: Path, until: float = math.inf) -> int | None:
+    """The newest checkpoint, not after `until`, that was saved while the Echo Trap watch saw nothing to worry about.
+
+    The oldest one there is if none is like that, None without any.
+    """
+    known = existing(run)
+    for iteration in reversed(known):
+        if iteration <= until and is_sound(load_progress(run, iteration).echo_trap):
+            return iteration
+    return known[0] if known else None
+
+
+def prune(run: Path, keep: int, sound: int | None = None) -> list[int]:
+    """Delete all but the newest `keep` checkpoints and the `sound` one. Returns the iterations that went."""
+    return _remove(run, [iteration for iteration in existing(run)[:-keep] if iteration != sound])
+
+
+def drop_after(run: Path, iteration: int) -> list[int]:
+    """Delete what was learnt after an iteration, the newest first. Returns the iterations that went."""
+    return _remove(run, [later for later in reversed(existing(run)) if later > iteration])
+
+
+def _remove(run: Path, iterations: list[int]) -> list[int]:
+    for iteration in iterations:
+        (path_of(run, iteration) / _STATE).unlink()  # first of all: half a checkpoint must not look like one
+        shutil.rmtree(path_of(run, iteration))
+    return iterations
+
+
+def load_policy(run: Path, iteration: int, config: PolicyConfig) -> Policy:
+    """The policy of a checkpoint."""
+    return load(path_of(run, iteration), config)
+
+
+def load_progress(run: Path, iteration: int) -> Progress:
+    """Where the run stood at a checkpoint."""
+    return Progress(**json.loads((path_of(run, iteration) / _STATE).read_text()))
+
+
+def load_learner(run: Path, iteration: int, learner: Learner) -> list[str]:
+    """Give the learner the critic and optimiser state of a checkpoint. Returns what people should be told about it."""
+    state = torch.load(path_of(run, iteration) / _LEARNER, map_location=learner.device, weights_only=True)
+    return learner.load_state(state)

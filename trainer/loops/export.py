@@ -1,0 +1,54 @@
+"""A run's policy as a folder for everybody else: weights with adapters merged, tokenizer, nothing to resume from."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Literal
+
+from trainer.config.run import PolicyConfig
+from trainer.loops import checkpoints
+from trainer.loops.checkpoints import ADAPTER, NOT_THE_MODEL
+from trainer.policy.load import load
+
+
+def export(
+    run: Path,
+    out: Path,
+    *,
+    iteration: int | None = None,
+    dtype: Literal["float32", "bfloat16"] | None = None,
+    adapter: bool = False,
+) -> Path:
+    """Write a checkpoint's policy to a folder of its own.
+
+    Args:
+        run: folder of a run.
+        out: folder to write; it must not hold anything yet.
+        iteration: which checkpoint; None: the newest.
+        dtype: precision of the weights; None: as they were trained.
+        adapter: write the adapter alone, as peft reads it, instead of merged weights.
+    Returns:
+        The checkpoint's folder.
+    Raises:
+        ValueError: nothing to export, or something stands in the way. The message says what there is.
+    """
+    saved = checkpoints.existing(run)
+    if not saved:
+        raise ValueError(f"{run} holds no checkpoint of a run")
+    if iteration is not None and iteration not in saved:
+        raise ValueError(f"there is no checkpoint of iteration {iteration}; there are {', '.join(map(str, saved))}")
+    if out.exists() and any(out.iterdir()):
+        raise ValueError(f"{out} is not empty: choose another folder")
+    source = checkpoints.path_of(run, saved[-1] if iteration is None else iteration)
+    if adapter and not (source / ADAPTER).is_dir():
+        raise ValueError(f"{source} has no adapter: the run trained all weights (lora.rank 0)")
+    if adapter:
+        shutil.copytree(source / ADAPTER, out, dirs_exist_ok=True)
+    elif dtype is None:
+        shutil.copytree(source, out, ignore=shutil.ignore_patterns(*NOT_THE_MODEL), dirs_exist_ok=True)
+    else:
+        policy = load(source, PolicyConfig(dtype=dtype, device="cpu"))
+        policy.model.save_pretrained(out)
+        policy.tokenizer.save_pretrained(out)
+    return source

@@ -1,0 +1,200 @@
+"""The generalisation matrix: several policies, each played through the same suites, cell by cell; one event, one table.
+
+A row is an evaluation run in a folder and with a journal of its own: it can be imported, and is resumed suite by suite.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainer.config.files import load_yaml
+from trainer.config.run import RunConfig
+from trainer.evaluation.suites import suites_of
+from trainer.journal.attempts import attempts
+from trainer.journal.events import (
+    FILE_NAME,
+    ExaminedPolicy,
+    Generalization,
+    GeneralizationCell,
+    Journal,
+    RunFinished,
+    RunStarted,
+)
+from trainer.loops.checkpoints import Progress
+from trainer.loops.evaluate import EvaluationRun, examination, missing, results
+from trainer.loops.reporter import Reporter, versions
+from trainer.policy.load import describe_device, pick_device
+
+ROWS, TABLE = "policies", "generalization.md"
+_NAME = re.compile(r"[\w.+-]{1,60}")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A policy of the matrix: its name, where it comes from, the environment it was trained in (None: not known)."""
+
+    name: str
+    source: str
+    trained_on: str | None
+
+
+def settings_beside(model: str) -> RunConfig | None:
+    """The settings of the run that a policy comes from, if it is a run's folder or one of its checkpoints."""
+    folder = Path(model)
+    for place in (folder, folder.parent.parent):
+        file = place / "config.yaml"
+        if file.exists() and (place / FILE_NAME).exists():
+            return load_yaml(file)
+    return None
+
+
+def rows(policies: Sequence[str]) -> list[Row]:
+    """The policies as they were named on the command line: a source, or name=source.
+
+    Raises:
+        ValueError: a name that is no name, or that stands there twice.
+    """
+    found: list[Row] = []
+    for text in policies:
+        name, named, source = text.partition("=")
+        if not named:
+            name, source = Path(text).name, text
+        if not _NAME.fullmatch(name) or name.startswith("."):
+            raise ValueError(f"{name!r} cannot name a policy: letters, digits and . + - _ only; give name=source")
+        if any(name == row.name for row in found):
+            raise ValueError(f"two policies are called {name!r}: give them names, as in first={source}")
+        settings = settings_beside(source)
+        found.append(Row(name, source, " + ".join(settings.environment.names) if settings else None))
+    return found
+
+
+class Matrix:
+    """All policies through all suites, in one folder.
+
+    Args:
+        base: settings of the exam and of how a dialogue is held; the same for every policy.
+        policies: the rows.
+        on: the columns, as `evaluation.suites` names them.
+        folder: where rows and results lie; what is there already is not played again.
+        cache: where warmed-up policies are kept.
+        stop: asked between turns; once it says True the matrix ends, to be taken up again.
+    Raises:
+        ValueError: a suite that does not exist, or that stands there twice.
+    """
+
+    def __init__(
+        self,
+        base: RunConfig,
+        policies: Sequence[Row],
+        on: Sequence[str],
+        folder: Path,
+        cache: Path,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.policies, self.folder, self.cache, self.stop = policies, folder, cache, stop
+        self.base, self.on = base, list(on)
+        self.configs = {row.name: examination(base, row.source, on) for row in policies}
+
+    def play(self) -> tuple[RunFinished, Generalization | None]:
+        """Play what is missing. Returns the closing event and, unless it was asked to stop, the result."""
+        attempt = 1 + attempts(self.folder)
+        journal = Journal(self.folder)
+        reporter = Reporter(journal, Progress(), 0)
+        try:
+            journal.write(self._started(attempt))
+            for number, row in enumerate(self.policies):
+                reporter.phase("evaluate", number, len(self.policies), unit="policies")
+                if not self._play_row(row):
+                    end = reporter.finished("interrupted", f"Stopped at policy {row.name}; resume goes on there.")
+                    journal.write(end)
+                    return end, None
+            event = self._result()
+            (self.folder / TABLE).write_text(table(event), encoding="utf-8")
+            end = reporter.finished("completed", f"All {len(event.cells)} cells are played.")
+            journal.write(event, end)
+        except Exception as error:
+            journal.write(reporter.finished("error", str(error) or type(error).__name__))
+            raise
+        else:
+            return end, event
+        finally:
+            journal.close()
+
+    def _place(self, row: Row) -> Path:
+        return self.folder / ROWS / row.name
+
+    def _play_row(self, row: Row) -> bool:
+        """Play the suites that are missing of a policy. Returns False when it was asked to stop before their end."""
+        config = self.configs[row.name]
+        if not missing(self._place(row), config):
+            return True
+        return EvaluationRun(config, self._place(row), self.cache, self.stop).train().reason == "completed"
+
+    def _started(self, attempt: int) -> RunStarted:
+        first = self.configs[self.policies[0].name]
+        return RunStarted(
+            attempt=attempt,
+            from_iteration=0,
+            iterations=0,
+            title=f"Generalisation: {len(self.policies)} policies on {', '.join(self.on)}",
+            config=first.model_dump(mode="json"),
+            device=describe_device(pick_device(self.base.policy.device)),
+            parameters=0,
+            versions=versions(),
+        )
+
+    def _result(self) -> Generalization:
+        cells = []
+        for row in self.policies:
+            config = self.configs[row.name]
+            known = results(self._place(row), config)
+            for suite in self._columns(config):
+                found = known[suite]
+                cells.append(
+                    GeneralizationCell(
+                        policy=row.name,
+                        suite=suite,
+                        prompts=found.prompts,
+                        samples=found.samples,
+                        success=found.success,
+                        success_low=found.success_low,
+                        success_high=found.success_high,
+                        pass_at=found.pass_at,
+                        mean_reward=found.mean_reward,
+                    )
+                )
+        return Generalization(
+            policies=[ExaminedPolicy(name=r.name, source=r.source, trained_on=r.trained_on) for r in self.policies],
+            suites=self._columns(self.configs[self.policies[0].name]),
+            cells=cells,
+        )
+
+    def _columns(self, config: RunConfig) -> list[str]:
+        """Names of the suites, in the order in which they were asked for."""
+        played = [suite.name for suite in suites_of(config)]
+        return [*(text for text in self.on if text in played), *(name for name in played if name not in self.on)]
+
+
+def table(event: Generalization) -> str:
+    """The matrix in Markdown: success and its 95 % interval; a policy's own environment is printed bold."""
+    cells = {(cell.policy, cell.suite): cell for cell in event.cells}
+    lines = [
+        "| policy | trained on | " + " | ".join(event.suites) + " |",
+        "| --- | --- |" + " ---: |" * len(event.suites),
+    ]
+    for policy in event.policies:
+        shown = []
+        for suite in event.suites:
+            cell = cells[policy.name, suite]
+            rate = f"{100 * cell.success:.1f} %"
+            home = policy.trained_on is not None and suite in policy.trained_on.split(" + ")
+            span = f"({100 * cell.success_low:.1f}–{100 * cell.success_high:.1f})"
+            shown.append(f"{f'**{rate}**' if home else rate} {span}")
+        lines.append(f"| {policy.name} | {policy.trained_on or 'not known'} | " + " | ".join(shown) + " |")
+    prompts = {(cell.prompts, cell.samples) for cell in event.cells}
+    sizes = " or ".join(f"{p} prompts" + (f" × {s} samples" if s > 1 else "") for p, s in sorted(prompts))
+    lines += ["", f"Success on the same {sizes} for every policy, with the 95 % Wilson interval."]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,274 @@
+"""Other places that a run's metrics can go to: TensorBoard, Weights & Biases, MLflow, trackio, each by its own library.
+
+They hear what the journal says, and only that; the journal stays the truth. What one of them does wrong is told once
+and never stops a run. The libraries are optional (`pip install '.[sinks]'`) and imported only when asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from trainer.journal.events import Event, Journal, Metrics, Notice, RunFinished, RunStarted
+
+SinkName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
+PROJECT = "echoscope"
+RECORD = "sinks.json"
+"""In the run's folder: under which id each sink knows the run, so that a resumed run goes on there."""
+_PATIENCE = 3  # failures in a row after which a sink is left alone
+_MOST_PARAMETERS = 100  # that MLflow takes at once
+_LONGEST_PARAMETER = 6000
+
+
+class MissingSinkError(ValueError):
+    """A library that was asked for is not installed. The message says what to install."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a sink must know about the run that it opens. `id` is new for a new run and the same for a resumed one."""
+
+    folder: Path
+    title: str
+    config: Mapping[str, Any]
+    id: str
+    resumed: bool
+    from_iteration: int
+
+
+class Sink(ABC):
+    """Somewhere that metrics are sent. Any method may raise whatever its library raises."""
+
+    id: str
+
+    @abstractmethod
+    def metrics(self, iteration: int, values: Mapping[str, float]) -> None:
+        """Take an iteration's values; several calls for one iteration are normal."""
+
+    @abstractmethod
+    def finish(self, end: RunFinished | None) -> None:
+        """Take the final summary and close; without an end the run goes on later."""
+
+
+class TensorBoard(Sink):
+    """Event files in the run's folder, `tensorboard/`; show them with `tensorboard --logdir`."""
+
+    def __init__(self, place: Place) -> None:
+        self.id = "tensorboard"
+        purge = place.from_iteration + 1 if place.resumed else None
+        module = import_module("torch.utils.tensorboard")
+        self.writer = module.SummaryWriter(str(place.folder / "tensorboard"), purge_step=purge)
+        if not place.resumed:
+            self.writer.add_text("config", f"```json\n{json.dumps(place.config, indent=2)}\n```", 0)
+            self.writer.flush()
+
+    def metrics(self, iteration: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, iteration)
+        self.writer.flush()
+
+    def finish(self, end: RunFinished | None) -> None:
+        if end is not None:
+            for name, value in end.summary.items():
+                self.writer.add_scalar(f"summary/{name}", value, end.iteration)
+            self.writer.add_text("end", f"{end.reason}: {end.message}", end.iteration)
+        self.writer.close()
+
+
+class WandB(Sink):
+    """Weights & Biases. Its own variables decide where to: WANDB_MODE=offline, WANDB_API_KEY, WANDB_PROJECT, …"""
+
+    def __init__(self, place: Place) -> None:
+        library = import_module("wandb")
+        self.run = library.init(
+            project=os.environ.get("WANDB_PROJECT", PROJECT),
+            name=place.title,
+            id=place.id,
+            dir=str(place.folder),
+            resume="allow",
+            config=dict(place.config),
+            settings=library.Settings(console="off", disable_git=True, save_code=False, silent=True),
+        )
+        self.id = self.run.id
+        self.run.define_metric("iteration")
+        self.run.define_metric("*", step_metric="iteration")  # its own steps could not go back after a resume
+
+    def metrics(self, iteration: int, values: Mapping[str, float]) -> None:
+        self.run.log({"iteration": iteration, **values})
+
+    def finish(self, end: RunFinished | None) -> None:
+        if end is not None:
+            self.run.summary.update({**end.summary, "reason": end.reason, "message": end.message})
+        self.run.finish(exit_code=1 if end is not None and end.reason == "error" else 0)
+
+
+class MLflow(Sink):
+    """MLflow's tracking server at MLFLOW_TRACKING_URI; without one, files in the run's folder, `mlruns/`.
+
+    The light client (`mlflow-skinny`) can write no database, and files only where MLFLOW_ALLOW_FILE_STORE says so; with
+    the whole of MLflow the variable may name `sqlite:///…` as well. Names may hold no @: pass@2 becomes pass_at_2.
+    """
+
+    def __init__(self, place: Place) -> None:
+        address = os.environ.get("MLFLOW_TRACKING_URI")
+        if not address:
+            address = (place.folder / "mlruns").absolute().as_uri()
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        self.entities = import_module("mlflow.entities")
+        self.client = import_module("mlflow.tracking").MlflowClient(tracking_uri=address)
+        if place.resumed:
+            self.id = place.id
+            self.client.update_run(self.id, status="RUNNING")
+            return
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
+        known = self.client.get_experiment_by_name(name)
+        experiment = known.experiment_id if known else self.client.create_experiment(name)
+        self.id = self.client.create_run(experiment, run_name=place.title).info.run_id
+        parameters = [self.entities.Param(key, text[:_LONGEST_PARAMETER]) for key, text in flat(place.config)]
+        for start in range(0, len(parameters), _MOST_PARAMETERS):
+            self.client.log_batch(self.id, params=parameters[start : start + _MOST_PARAMETERS])
+
+    def metrics(self, iteration: int, values: Mapping[str, float]) -> None:
+        now = int(time.time() * 1000)
+        entries = [
+            self.entities.Metric(name.replace("@", "_at_"), value, now, iteration) for name, value in values.items()
+        ]
+        self.client.log_batch(self.id, metrics=entries)
+
+    def finish(self, end: RunFinished | None) -> None:
+        if end is None:
+            return
+        self.metrics(end.iteration, {f"summary/{name}": value for name, value in end.summary.items()})
+        self.client.set_tag(self.id, "message", end.message)
+        status = {"error": "FAILED", "interrupted": "KILLED"}.get(end.reason, "FINISHED")
+        self.client.set_terminated(self.id, status=status)
+
+
+class Trackio(Sink):
+    """trackio: a database of its own on this machine (TRACKIO_DIR); show it with `trackio show --project echoscope`."""
+
+    def __init__(self, place: Place) -> None:
+        self.library = import_module("trackio")
+        self.id = place.id
+        self.run = self.library.init(
+            project=os.environ.get("TRACKIO_PROJECT", PROJECT),
+            name=f"{place.title} [{place.id}]",  # its runs are told apart by name alone
+            config=dict(place.config),
+            resume="allow",
+            embed=False,
+            auto_log_gpu=False,
+            auto_log_cpu=False,
+        )
+
+    def metrics(self, iteration: int, values: Mapping[str, float]) -> None:
+        self.run.log(dict(values), step=iteration)
+
+    def finish(self, end: RunFinished | None) -> None:
+        if end is not None and end.summary:
+            self.run.log({f"summary/{name}": value for name, value in end.summary.items()}, step=end.iteration)
+        self.run.finish()
+
+
+KINDS: dict[SinkName, tuple[Callable[[Place], Sink], str, str]] = {
+    "tensorboard": (TensorBoard, "tensorboard", "tensorboard"),
+    "wandb": (WandB, "wandb", "wandb"),
+    "mlflow": (MLflow, "mlflow", "mlflow-skinny"),
+    "trackio": (Trackio, "trackio", "trackio"),
+}
+"""For each name: the sink, the module it needs, the package that brings it."""
+
+
+def attach(journal: Journal, names: Sequence[SinkName], folder: Path) -> None:
+    """Let the named sinks hear everything that is written to the journal from now on.
+
+    Raises:
+        MissingSinkError: a library is not installed.
+    """
+    for name in names:
+        _, module, package = KINDS[name]
+        if find_spec(module) is None:
+            raise MissingSinkError(
+                f"sinks: {name} was asked for, but its library is not installed. Install it (pip install {package}, or "
+                f"all of them: pip install '.[sinks]') or leave {name} out of sinks"
+            )
+    if names:
+        journal.listeners.append(Sinks(names, folder, journal))
+
+
+class Sinks:
+    """Hears a journal's events and passes on what sinks are for: settings at the start, metrics, the summary."""
+
+    def __init__(self, names: Sequence[SinkName], folder: Path, journal: Journal) -> None:
+        self.names, self.folder, self.journal = list(dict.fromkeys(names)), folder, journal
+        self.open: dict[SinkName, Sink] = {}
+        self.failures: dict[SinkName, int] = {}
+        self._told: set[SinkName] = set()
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self._close(None)
+                for name in self.names:
+                    self._try(name, partial(self._open, name, event))
+            case Metrics() if event.values:
+                for name, sink in list(self.open.items()):
+                    self._try(name, partial(sink.metrics, event.iteration, event.values))
+            case RunFinished():
+                self._close(event)
+
+    def _open(self, name: SinkName, start: RunStarted) -> None:
+        record = self.folder / RECORD
+        ids: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
+        place = Place(
+            folder=self.folder,
+            title=start.title,
+            config=start.config,
+            id=ids.get(name) or uuid.uuid4().hex[:8],
+            resumed=name in ids,
+            from_iteration=start.from_iteration,
+        )
+        self.open[name] = KINDS[name][0](place)
+        if ids.get(name) != self.open[name].id:
+            record.write_text(json.dumps(ids | {name: self.open[name].id}, indent=2) + "\n")
+
+    def _close(self, end: RunFinished | None) -> None:
+        while self.open:
+            name, sink = self.open.popitem()
+            self._try(name, partial(sink.finish, end))
+
+    def _try(self, name: SinkName, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 a library of others, perhaps over a network; what it raises is told
+            self.failures[name] = self.failures.get(name, 0) + 1
+            if self.failures[name] >= _PATIENCE:
+                self.open.pop(name, None)
+            if name not in self._told:
+                self._told.add(name)
+                told = str(error).strip().partition("\n")[0] or type(error).__name__
+                message = (
+                    f"{name} did not take what it was sent: {told}. The run goes on, and the journal has everything. "
+                    f"After {_PATIENCE} failures in a row nothing more is sent there."
+                )
+                self.journal.write(Notice(level="warning", message=message))
+        else:
+            self.failures[name] = 0
+
+
+def flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Nested settings as (dotted name, text)."""
+    for name, value in data.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value if isinstance(value, str) else json.dumps(value)

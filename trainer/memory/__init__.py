@@ -1,0 +1,1 @@
+"""Memory estimate of a run, and the retry after an out-of-memory error."""

@@ -1,0 +1,132 @@
+"""Which settings would make a run smaller, and by how much: the budget is reckoned again with each. No torch.
+
+What is in a budget stands in memory.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from trainer.config.run import RunConfig
+from trainer.memory.estimate import GB, STAGES, Budget, budget, learned_tokens
+from trainer.policy.shapes import ModelShape
+
+_WORTH_TELLING = GB // 20
+
+
+@dataclass(frozen=True)
+class Saving:
+    """A change of one setting and the bytes that the run's peak falls by."""
+
+    setting: str
+    value: Any
+    saved: int
+
+    def __str__(self) -> str:
+        value = self.value if isinstance(self.value, str) else json.dumps(self.value)
+        return f"{self.setting}={value} −{gigabytes(self.saved)}"
+
+
+def gigabytes(size: float) -> str:
+    """As in “6.1 GB” or “40 MB”, a GB being 10⁹ bytes."""
+    return f"{size / GB:,.1f} GB" if size >= GB else f"{max(1, round(size / 10**6))} MB"
+
+
+def savings(
+    config: RunConfig,
+    shape: ModelShape,
+    *,
+    gpu: bool,
+    rows: int | None = None,
+    total: int | None = None,
+    processes: int = 1,
+) -> list[Saving]:
+    """The changes that would lower the peak by something worth telling, the largest first; each reckoned alone."""
+    before = budget(config, shape, gpu=gpu, rows=rows, total=total, processes=processes).peak
+    found = []
+    for name, value in _changes(config, shape, processes):
+        changed = _with(config, name, value)
+        if changed is None:
+            continue
+        fewer = None if rows is None else min(rows, _rows_after(rows, config, changed))
+        saved = before - budget(changed, shape, gpu=gpu, rows=fewer, total=total, processes=processes).peak
+        if saved >= min(_WORTH_TELLING, max(1, before // 50)):
+            found.append(Saving(name, value, saved))
+    return sorted(found, key=lambda saving: -saving.saved)
+
+
+def _rows_after(rows: int, config: RunConfig, changed: RunConfig) -> int:
+    return max(1, rows * changed.rollout.trajectories // config.rollout.trajectories)
+
+
+def _changes(config: RunConfig, shape: ModelShape, processes: int) -> Iterator[tuple[str, Any]]:
+    optimizer, rollout, engine = config.optimizer, config.rollout, config.engine
+    trains = config.kind != "evaluate"
+    if config.policy.dtype == "float32":
+        yield "policy.dtype", "bfloat16"
+    if engine.name == "vllm":
+        yield "engine.sleep", True
+        yield "engine.memory", round(engine.memory / 2, 2)
+    if trains:
+        if config.parallel.sharding == "none" and processes > 1:
+            yield "parallel.sharding", "full"
+        if not optimizer.gradient_checkpointing:
+            yield "optimizer.gradient_checkpointing", True
+        if learned_tokens(config, shape) // 2 >= 64:
+            yield "optimizer.micro_batch_tokens", min(optimizer.micro_batch_tokens, learned_tokens(config, shape)) // 2
+        yield from (("optimizer.name", name) for name in ("adamw_fused", "adamw_8bit", "adafactor"))
+        if not config.lora.rank:
+            yield "lora.rank", 64
+        elif config.lora.rank > 8:
+            yield "lora.rank", config.lora.rank // 2
+    if config.kind == "train":
+        if config.algorithm.needs_critic and rollout.group_size > 1:
+            yield "algorithm.estimator", "grpo"
+        if config.algorithm.kl_coef:
+            yield "algorithm.kl_coef", 0.0
+        if rollout.groups > 1:
+            yield "rollout.groups", rollout.groups // 2
+    if rollout.max_response_tokens >= 64:
+        yield "rollout.max_response_tokens", rollout.max_response_tokens // 2
+
+
+def _with(config: RunConfig, name: str, value: Any) -> RunConfig | None:
+    """The settings with one changed; None where they would contradict each other, or nothing changes."""
+    section, _, field = name.partition(".")
+    data = config.model_dump()
+    if data[section][field] == value:
+        return None
+    data[section][field] = value
+    try:
+        return RunConfig.model_validate(data)
+    except ValidationError:
+        return None
+
+
+def table(found: Budget) -> str:
+    """A budget in Markdown: each part at the stages at which it is there, and their sums."""
+    lines = [["part", *STAGES.values()], ["---", *["---:"] * len(STAGES)]]
+    lines += [
+        [part.name, *(gigabytes(part.size) if stage in part.stages else "" for stage in STAGES)]
+        for part in sorted(found.parts, key=lambda part: -part.size)
+    ]
+    lines.append(["**together**", *(gigabytes(found.at(stage)) for stage in STAGES)])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def in_words(found: Budget) -> str:
+    """The parts of the worst stage, largest first."""
+    parts = found.largest(found.worst)
+    return ", ".join(f"{part.name} {gigabytes(part.size)}" for part in parts if part.size >= found.peak // 200)
+
+
+def advice(found: list[Saving], most: int = 6) -> str:
+    """The largest savings in words."""
+    if not found:
+        return "no single setting would change that"
+    return "these settings would save, each alone: " + "; ".join(map(str, found[:most]))

@@ -1,0 +1,359 @@
+"""What a run takes of its device's memory, part by part, before anything is loaded: bytes from settings and sizes.
+
+Nothing here imports torch, so that the launch form can ask too. How much is free, and what is done about it, is decided
+in memory_guard.py; which settings would help is memory_advice.py's business. docs/memory.md has the formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from trainer.config.run import RunConfig
+from trainer.memory import activations
+from trainer.memory.activations import Passing
+from trainer.policy.shapes import ModelShape
+
+GB = 10**9
+Stage = Literal["play", "learn", "step"]
+STAGES: dict[Stage, str] = {"play": "while playing", "learn": "while learning", "step": "in the optimiser's step"}
+ALWAYS: tuple[Stage, ...] = ("play", "learn", "step")
+
+CUDA_ITSELF = 600 * 2**20
+"""Context, kernels and workspaces of a process on a GPU, and what its allocator cannot use for being in pieces."""
+STRETCH = 2**25
+"""Logits that exist at once, as token_scores.LARGEST has it."""
+READ_AT_ONCE = 8192
+"""Tokens that the transformers sampler reads in one forward pass."""
+READ = 2
+"""Keys that attention reads for each token of a micro-batch with shared prompts, at most (micro_batches.py)."""
+SMALL = 20_000_000
+"""Parameters below which the initial policy is kept in any case, to measure how far the policy has moved."""
+NEAR = 0.92
+"""Share of the free memory above which people are warned; waves are made to stay below it."""
+OPENING_TOKENS = 192
+STATE_TOKENS = {"WebShop": 1536}
+"""Most tokens of a state as a rule, by environment; its turn's framing included."""
+USUAL_STATE = 128
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that takes memory: bytes, and the stages of an iteration at which it is there."""
+
+    name: str
+    size: int
+    stages: tuple[Stage, ...] = ALWAYS
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Everything that a run keeps on one device. Stages follow one another, so the largest of them counts.
+
+    `rows` is how many trajectories are played at once, `row_bytes` what one of them takes.
+    """
+
+    parts: tuple[Part, ...]
+    rows: int
+    row_bytes: int
+
+    def at(self, stage: Stage) -> int:
+        """Bytes at a stage."""
+        return sum(part.size for part in self.parts if stage in part.stages)
+
+    @property
+    def worst(self) -> Stage:
+        """The stage that takes most."""
+        return max(ALWAYS, key=self.at)
+
+    @property
+    def peak(self) -> int:
+        """Bytes at the worst stage."""
+        return self.at(self.worst)
+
+    def largest(self, stage: Stage) -> list[Part]:
+        """The parts at a stage, largest first."""
+        return sorted((part for part in self.parts if stage in part.stages), key=lambda part: -part.size)
+
+
+def budget(
+    config: RunConfig,
+    shape: ModelShape,
+    *,
+    gpu: bool,
+    rows: int | None = None,
+    total: int | None = None,
+    processes: int = 1,
+) -> Budget:
+    """What the run takes of one device.
+
+    Args:
+        config: the settings.
+        shape: the model's sizes.
+        gpu: whether the device is a GPU, else a processor with the machine's memory.
+        rows: trajectories played at once; None: as many as the settings play.
+        total: bytes of the device, of which a vLLM engine beside the learner takes a share; None: not known.
+        processes: of the run, each with a device of its own; they share out rows, and with parallel.sharding weights.
+    """
+    rows = played_at_once(config, processes) if rows is None else rows
+    shards = processes if config.parallel.sharding == "full" else 1
+    parts = [*_policy(config, shape), *_learning(config, shape, gpu=gpu, shards=shards)]
+    if config.engine.foreign:
+        parts += _engine(config, shape, gpu=gpu, total=total)
+    else:
+        parts += _playing(config, shape, rows)
+    if gpu:
+        parts.append(Part("CUDA itself", CUDA_ITSELF))
+    return Budget(tuple(part for part in parts if part.size), rows, row_bytes(config, shape))
+
+
+def width_of(config: RunConfig) -> int:
+    """Bytes of a weight."""
+    return 2 if config.policy.dtype == "bfloat16" else 4
+
+
+def on_gpu(config: RunConfig, shape: ModelShape) -> bool:
+    """Whether the run will be on a GPU: where policy.device leaves that open, a model of some size will."""
+    device = config.policy.device
+    return device == "cuda" or (device == "auto" and shape.parameters > SMALL)
+
+
+def played_at_once(config: RunConfig, processes: int = 1) -> int:
+    """Trajectories that the settings play side by side in one process, in a rollout or in an exam."""
+    exam = -(-config.evaluation.prompts // processes) * config.evaluation.samples
+    rollout = -(-config.rollout.groups // processes) * config.rollout.group_size
+    return max(rollout if config.kind == "train" else 0, exam, 1)
+
+
+def rows_that_fit(
+    config: RunConfig, shape: ModelShape, *, gpu: bool, free: int, total: int, processes: int = 1
+) -> int:
+    """Trajectories that can be played at once: all, or as many as leave the device some room, at least one."""
+    wanted = played_at_once(config, processes)
+    wanted = min(config.memory.rows or wanted, wanted)
+    if config.engine.foreign:
+        return wanted
+
+    def fits(rows: int) -> bool:
+        return budget(config, shape, gpu=gpu, rows=rows, total=total, processes=processes).at("play") <= NEAR * free
+
+    if fits(wanted):
+        return wanted
+    low, high = 1, wanted
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def dialogue_tokens(config: RunConfig, shape: ModelShape) -> int:
+    """Tokens of the longest dialogue: every response as long as is allowed, states as long as they usually are."""
+    return dialogue_lengths(config, shape)[-1]
+
+
+def dialogue_lengths(config: RunConfig, shape: ModelShape) -> list[int]:
+    """Tokens of the longest dialogue after each of its turns."""
+    rollout = config.rollout
+    turn = rollout.max_response_tokens + max(STATE_TOKENS.get(name, USUAL_STATE) for name in config.environment.names)
+    turns = min(rollout.max_turns, rollout.context_turns or rollout.max_turns)
+    return [min(shape.context, OPENING_TOKENS + number * turn) for number in range(1, turns + 1)]
+
+
+def reserved_tokens(config: RunConfig, shape: ModelShape) -> int:
+    """Tokens of a row that the sampler keeps room for: it grows by half at least, so that it need not grow often."""
+    room = 0
+    for length in dialogue_lengths(config, shape):
+        room = room if length <= room else max(length, room + room // 2)
+    return room
+
+
+def cache_bytes(shape: ModelShape, rows: int, columns: int, width: int) -> int:
+    """Keys and values of so many rows of so many tokens."""
+    return 2 * shape.layers * rows * columns * shape.key * width
+
+
+def row_bytes(config: RunConfig, shape: ModelShape) -> int:
+    """What one more trajectory takes while playing: its keys and values, and the numbers its next token is drawn by."""
+    cache = cache_bytes(shape, 1, reserved_tokens(config, shape), width_of(config))
+    return cache + 5 * 4 * shape.vocabulary
+
+
+def optimizer_bytes(config: RunConfig, shape: ModelShape, sizes: Iterable[tuple[int, ...]], width: int) -> int:
+    """The optimiser's state for weights of the given sizes.
+
+    Args:
+        width: bytes of a number of what is stepped on; moments have the same precision.
+    """
+    plain = (1, shape.vocabulary)  # rows of a critic's head and of embeddings, which muon leaves to adamw
+    return sum(_moments(config, size, width, plain=size[0] in plain) for size in sizes)
+
+
+def _moments(config: RunConfig, size: tuple[int, ...], width: int, *, plain: bool) -> int:
+    number = prod(size)
+    match config.optimizer.name:
+        case "adamw_8bit":
+            return 2 * (number + 4 * -(-number // 256)) if number >= 4096 else 8 * number
+        case "adafactor":
+            return width * (prod(size[:-1]) + size[-1]) if len(size) > 1 else width * number
+        case "sgd":
+            return width * number if config.optimizer.beta1 else 0
+        case "muon" if len(size) == 2 and not plain:
+            return width * number
+        case _:
+            return 2 * width * number
+
+
+def learned_tokens(config: RunConfig, shape: ModelShape) -> int:
+    """Tokens of the largest micro-batch: a dialogue longer than `micro_batch_tokens` goes through on its own."""
+    longest = dialogue_tokens(config, shape)
+    rows = config.sft.batch if config.kind == "sft" else config.optimizer.update_batch
+    windows = config.rollout.max_turns if config.rollout.context_turns else 1
+    return min(max(config.optimizer.micro_batch_tokens, longest), rows * windows * longest)
+
+
+def _policy(config: RunConfig, shape: ModelShape) -> list[Part]:
+    """The weights that play and score; split or not, every process has them whole."""
+    size = width_of(config) * shape.parameters
+    parts = [Part("weights of the policy", size)]
+    small = shape.parameters < SMALL
+    if config.kind == "train" and not config.lora.rank and (small or config.algorithm.kl_coef > 0):
+        parts.append(Part("initial policy (reference)", size))
+    return parts
+
+
+def _learning(config: RunConfig, shape: ModelShape, *, gpu: bool, shards: int) -> list[Part]:
+    if config.kind == "evaluate":
+        return []
+    rank = config.lora.rank
+    sizes: list[tuple[int, ...]] = list(shape.adapters(rank, config.lora.targets) if rank else shape.tensors())
+    parts = _trained("policy", config, shape, sizes, shards)
+    if rank:
+        parts.append(Part("adapters of the policy", 4 * _sum(sizes)))
+    if config.kind == "train" and config.algorithm.needs_critic:
+        own = [*(sizes if rank or shape.tied else sizes[:-1]), (1, shape.hidden), (1,)]
+        if rank or shards == 1:
+            what = "adapters" if rank else "weights"
+            parts.append(Part(f"{what} of the critic", _stored(config) * _sum(own)))
+        parts += _trained("critic", config, shape, own, shards)
+    parts += _activations(config, shape, gpu=gpu)
+    if shards > 1:
+        gathered = shape.vocabulary * shape.hidden + 2 * _sum(shape.layer_tensors())
+        parts.append(Part("layers put together", width_of(config) * gathered, ("learn",)))
+    parts.append(Part("temporaries of the step", _step_bytes(config, sizes, gpu=gpu) // shards, ("step",)))
+    return parts
+
+
+def _sum(sizes: Iterable[tuple[int, ...]]) -> int:
+    return sum(map(prod, sizes))
+
+
+def _stored(config: RunConfig) -> int:
+    """Bytes of a trained number where it is computed with; adapters are never rounded."""
+    return 4 if config.lora.rank else width_of(config)
+
+
+def _stepped(config: RunConfig) -> int:
+    """Bytes of a trained number where steps are taken on it."""
+    return 4 if config.optimizer.master_weights else _stored(config)
+
+
+def _trained(
+    who: str, config: RunConfig, shape: ModelShape, sizes: list[tuple[int, ...]], shards: int
+) -> list[Part]:
+    """Gradients, the optimiser's state and, where steps are not taken on the weights themselves, what they are on."""
+    number, width = _sum(sizes), _stepped(config)
+    copied = width > _stored(config) or shards > 1
+    kind = "float32 copy" if width == 4 else "share"
+    return [
+        Part(f"{kind} of the {who}'s weights", width * number // shards if copied else 0),
+        Part(f"gradients of the {who}", width * number // shards, ("learn", "step")),
+        Part(f"optimiser's state of the {who}", optimizer_bytes(config, shape, sizes, width) // shards),
+    ]
+
+
+def _step_bytes(config: RunConfig, sizes: list[tuple[int, ...]], *, gpu: bool) -> int:
+    """What the optimiser makes and throws away in a step: on a GPU for all weights at once, else for one after another.
+
+    Source: torch.optim's multi-tensor forms, which are its default on a GPU.
+    """
+    copies = {"adamw": 1, "adafactor": 2, "muon": 1}.get(config.optimizer.name, 0)
+    numbers = [prod(size) for size in sizes]
+    return _stepped(config) * copies * (sum(numbers) if gpu else max(numbers))
+
+
+def passing(config: RunConfig, shape: ModelShape, *, gpu: bool) -> Passing:
+    """How the update's tokens go through the model.
+
+    A dialogue longer than a micro-batch goes through on its own, and reads no token twice.
+    """
+    scores, longest = 0, dialogue_tokens(config, shape)
+    if gpu and width_of(config) == 4 and shape.kv_heads < shape.heads:
+        # PyTorch has no kernel for grouped heads in float32 on a GPU but the one that writes the scores down.
+        scores = longest
+    shares, most = config.optimizer.shared_prompts, config.optimizer.micro_batch_tokens
+    return Passing(
+        width=width_of(config),
+        rank=config.lora.rank,
+        scores=scores,
+        checkpointed=config.optimizer.gradient_checkpointing,
+        packed=shares or config.optimizer.packing,
+        read=max(READ * most, longest) / max(most, longest) if shares else 1,
+        repeated=gpu and shares and shape.kv_heads < shape.heads,
+    )
+
+
+def _activations(config: RunConfig, shape: ModelShape, *, gpu: bool) -> list[Part]:
+    """Of one micro-batch: policy and critic go through one after the other, so the larger counts.
+
+    Logits are gone when the way back has reached the layers, so of those two as well.
+    """
+    tokens, how = learned_tokens(config, shape), passing(config, shape, gpu=gpu)
+    logits = logit_bytes(config, shape, tokens)
+    returning = tokens * activations.returning(shape, how)
+    return [
+        Part(f"activations of {tokens:,} tokens", tokens * activations.saved(shape, how), ("learn",)),
+        Part("logits" if logits > returning else "one layer's way back", max(logits, returning), ("learn",)),
+    ]
+
+
+def logit_bytes(config: RunConfig, shape: ModelShape, tokens: int) -> int:
+    """Logits of a micro-batch with what is computed from them: of every token where they are few, else of a stretch.
+
+    Then the output layer's gradient, too, is summed in float32 before it is rounded.
+    """
+    numbers = tokens * shape.vocabulary
+    if numbers > STRETCH:
+        trained = 0 if config.lora.rank else shape.vocabulary * shape.hidden * (4 + 2 * width_of(config))
+        return 4 * 4 * STRETCH + trained
+    return 6 * 4 * numbers
+
+
+def _playing(config: RunConfig, shape: ModelShape, rows: int) -> list[Part]:
+    """The sampler in this process."""
+    width, longest = width_of(config), reserved_tokens(config, shape)
+    tokens = min(READ_AT_ONCE, rows * longest)
+    repeated = 2 * shape.query * width * tokens if shape.kv_heads < shape.heads else 0
+    return [
+        Part(f"keys and values of {rows} × {longest:,} tokens", cache_bytes(shape, rows, longest, width), ("play",)),
+        Part("drawing tokens", 5 * 4 * rows * shape.vocabulary, ("play",)),
+        Part("reading prompts", tokens * activations.passing_through(shape, width) + repeated, ("play",)),
+    ]
+
+
+def _engine(config: RunConfig, shape: ModelShape, *, gpu: bool, total: int | None) -> list[Part]:
+    """vLLM in this process: its share of a GPU, or weights and cache of its own on a CPU. A server takes nothing here.
+
+    On a GPU of unknown size: weights and the cache of the rows that it continues at once. Asleep it leaves the GPU to
+    the learner; on a CPU it cannot sleep.
+    """
+    engine = config.engine
+    if engine.name == "server":
+        return []
+    weights = width_of(config) * shape.parameters
+    if not gpu:
+        return [Part("vLLM: weights, keys and values", weights + int(engine.cache_gib * 2**30))]
+    rows = min(engine.rows, played_at_once(config))
+    size = int(engine.memory * total) if total else weights + rows * row_bytes(config, shape)
+    return [Part("vLLM: weights, keys and values", size, ("play",) if engine.sleep else ALWAYS)]

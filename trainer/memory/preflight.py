@@ -1,0 +1,122 @@
+"""Before anything is loaded: does the run fit its device? It is refused, warned of, or played in waves.
+
+What a run takes is reckoned in memory.py; this is where that meets the memory that is really free.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import AutoConfig
+
+from trainer.config.run import RunConfig
+from trainer.engines.base import Sampler
+from trainer.engines.transformers.chunks import InWaves
+from trainer.engines.transformers.transformers_sampler import TransformersSampler
+from trainer.memory import available
+from trainer.memory.advice import advice, gigabytes, in_words, savings
+from trainer.memory.estimate import NEAR, budget, played_at_once, rows_that_fit
+from trainer.memory.oom import NoRoomError
+from trainer.policy.load import is_hub_id
+from trainer.policy.shapes import ModelShape, read, shape_of
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run will fit. `rows` trajectories are played at once, None for all; `warning` is for people."""
+
+    rows: int | None = None
+    warning: str = ""
+
+
+def prepare(config: RunConfig, source: str, device: torch.device) -> Plan:
+    """See whether the run fits what is free on its device now.
+
+    Args:
+        source: where the policy is loaded from.
+        device: where it runs.
+    Raises:
+        NoRoomError: it does not; the message gives the parts and what would make it smaller.
+    """
+    shape = _shape(source)
+    memory = _free(device)
+    if config.memory.guard == "none" or shape is None or memory is None:
+        return Plan(config.memory.rows or None)
+    gpu, processes = device.type == "cuda", int(os.environ.get("WORLD_SIZE", "1"))
+    share = 1 if gpu else processes  # GPUs are each their own; processes on CPUs have one memory
+    return fit(config, shape, gpu=gpu, free=memory[0] // share, total=memory[1], processes=processes)
+
+
+def fit(
+    config: RunConfig, shape: ModelShape, *, gpu: bool, free: int, total: int, processes: int = 1
+) -> Plan:
+    """As `prepare`, for a device of which so many bytes are free.
+
+    Raises:
+        NoRoomError: see `prepare`; with memory.guard=warn it is a warning.
+    """
+    rows = rows_that_fit(config, shape, gpu=gpu, free=free, total=total, processes=processes)
+    found = budget(config, shape, gpu=gpu, rows=rows, total=total, processes=processes)
+    where = "the GPU" if gpu else "this machine"
+    takes = f"{gigabytes(found.peak)} of the {gigabytes(free)} that are free on {where}"
+    saved = advice(savings(config, shape, gpu=gpu, rows=rows, total=total, processes=processes))
+    if found.peak > free:
+        message = (
+            f"the run does not fit: it would take {takes}. Its parts: {in_words(found)}. Of the settings, {saved}. "
+            "To try it all the same: memory.guard=warn"
+        )
+        if config.memory.guard == "refuse":
+            raise NoRoomError(message)
+        return Plan(rows, message[:1].upper() + message[1:] + ".")
+    waves = rows < played_at_once(config, processes) and not config.engine.foreign
+    if found.peak > NEAR * free and not waves:
+        return Plan(rows, f"The run will take about {takes}. Should that be too much, {saved}.")
+    return Plan(rows if waves else config.memory.rows or None, _told(config, rows, processes) if waves else "")
+
+
+def _told(config: RunConfig, rows: int, processes: int) -> str:
+    if config.memory.rows and rows == config.memory.rows:
+        return ""
+    return (
+        f"Of {played_at_once(config, processes)} trajectories, {rows} at a time fit into memory: they are played in "
+        "waves, which takes longer. Shorter responses (rollout.max_response_tokens) or policy.dtype=bfloat16 let more "
+        "play side by side."
+    )
+
+
+def with_rows(config: RunConfig, plan: Plan) -> RunConfig:
+    """The settings for other processes of the run, which play on devices like this one."""
+    if plan.rows is None:
+        return config
+    return config.model_copy(update={"memory": config.memory.model_copy(update={"rows": plan.rows})})
+
+
+def in_waves(sampler: Sampler, rows: int | None, tell: Callable[[str], None]) -> Sampler:
+    """The sampler, with no more rows at once than fit, where it plays in this process; others see to it themselves."""
+    return InWaves(sampler, rows, tell) if isinstance(sampler, TransformersSampler) else sampler
+
+
+def _shape(source: str) -> ModelShape | None:
+    """The model's sizes; None where they cannot be told, or the model cannot be loaded: loading it will say why."""
+    found = shape_of(source)
+    if found is not None:
+        return found
+    if not Path(source).is_dir() and not is_hub_id(source):
+        return None
+    try:
+        return read(AutoConfig.from_pretrained(source, trust_remote_code=False).to_dict())
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _free(device: torch.device) -> tuple[int, int] | None:
+    """(free, total) bytes of the device."""
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(free) + unused, int(total)
+    return available.machine()

@@ -1,0 +1,1 @@
+"""Names, units, ranges and meanings of all metrics. Computes nothing."""

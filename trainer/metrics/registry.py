@@ -1,0 +1,60 @@
+"""Metrics by name: curves, documents and alarms ask here what a name means. The rows stand in metric_table.py."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from trainer.metrics.spec import MetricSpec
+from trainer.metrics.table import EVALUATION, ITERATION, WATCH
+
+METRICS: dict[str, MetricSpec] = {spec.name: spec for spec in (*ITERATION, *WATCH)}
+"""All metrics with a fixed name. Families with a free part in the name are resolved by `spec_of`."""
+
+_EVALUATION: dict[str, MetricSpec] = {spec.name: spec for spec in EVALUATION}
+
+TERM_PREFIX = "reward/term/"
+SUCCESS_PREFIX = "success/"
+_PASS_AT = re.compile(r"pass@[1-9][0-9]*")
+
+
+def spec_of(name: str) -> MetricSpec:
+    """The row for a metric's name; families are eval/<suite>/<what>, eval/<suite>/pass@k, reward/term/<term> and, in
+    runs of several environments, success/<environment>.
+
+    Raises:
+        KeyError: nobody has described a metric of this name.
+    """
+    if name in METRICS:
+        return METRICS[name]
+    if name.startswith(TERM_PREFIX) and (term := name.removeprefix(TERM_PREFIX)):
+        meaning = f"Mean over trajectories of the sum of the reward term '{term}'."
+        return MetricSpec(name, f"Reward: {term}", "reward", meaning)
+    if name.startswith(SUCCESS_PREFIX) and (environment := name.removeprefix(SUCCESS_PREFIX)):
+        meaning = f"Share of the iteration's trajectories in {environment} that succeeded."
+        return replace(METRICS["success/rate"], name=name, title=f"{environment}: success", meaning=meaning)
+    match name.split("/"):
+        case ["eval", suite, what] if suite and what in _EVALUATION:
+            spec = _EVALUATION[what]
+            return replace(spec, name=name, title=f"{suite}: {spec.title}")
+        case ["eval", suite, what] if suite and _PASS_AT.fullmatch(what):
+            k = int(what.removeprefix("pass@"))
+            meaning = f"Chance that at least one of {k} trajectories from a prompt succeeds (unbiased estimate)."
+            return replace(_EVALUATION["success"], name=name, title=f"{suite}: pass@{k}", meaning=meaning)
+    raise KeyError(f"no metric is called {name!r}: add it to the table in trainer/metrics/table.py")
+
+
+def finite(values: Mapping[str, float | None]) -> dict[str, float]:
+    """The values that are numbers, as floats. What could not be computed (None, NaN, infinite) is left out.
+
+    Raises:
+        KeyError: a name that is not in the table.
+    """
+    found = {}
+    for name, value in values.items():
+        spec_of(name)
+        if value is not None and math.isfinite(value):
+            found[name] = float(value)
+    return found

@@ -1,0 +1,1 @@
+"""The policy: model, tokenizer, chat format, forward passes."""

@@ -1,0 +1,40 @@
+"""A policy as the update calls it: from token ids to log-probabilities and entropies. Losses are made elsewhere."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from trainer.policy.load import output_head
+from trainer.policy.packing.layout import Packed
+from trainer.policy.token_logprobs import head_scores
+
+
+class PolicyForward(nn.Module):
+    """The model with its output layer as one module, so that whatever wraps a module sees one call for all weights."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, ids: Tensor, mask: Tensor, temperature: float, packed: Packed | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """(M,) log-probabilities and (M,) entropies of the M tokens on the mask.
+
+        Args:
+            ids: (B, T) right-padded; attention is causal, so that padding needs no mask.
+            mask: (B, T) the tokens to score, never the first of a row.
+            temperature: of the rollout.
+            packed: the rows' layout without padding and with beginnings in common once (packed.py); None: compute all.
+        """
+        head = output_head(self.model)
+        return head_scores(head, hidden_before(self.model, ids, mask, packed), ids[mask], temperature)
+
+
+def hidden_before(model: PreTrainedModel, ids: Tensor, mask: Tensor, packed: Packed | None = None) -> Tensor:
+    """(M, H) the last hidden states that the M tokens on the mask are predicted from. See PolicyForward."""
+    if packed is not None:
+        return packed.before(packed.hidden_of(model.base_model, ids), mask)
+    hidden: Tensor = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+    return hidden[:, :-1][mask[:, 1:]]

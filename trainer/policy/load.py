@@ -1,0 +1,179 @@
+"""Loading causal LMs as policies, and the critic that stands beside one. Safetensors only, no remote code.
+
+The pocket policy is found or built by warmup.py; what is done with a policy is up to the sampler and the learner.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from trainer.config.run import PolicyConfig
+
+if TYPE_CHECKING:
+    from trainer.policy.packing.layout import Packed
+
+
+class ModelError(ValueError):
+    """A model that cannot be used as a policy. The message says why and what to choose instead."""
+
+
+@dataclass
+class Policy:
+    """A causal LM with its tokenizer."""
+
+    model: PreTrainedModel
+    tokenizer: Any
+
+    @property
+    def context(self) -> int:
+        """Longest dialogue in tokens."""
+        return int(getattr(self.model.config.get_text_config(), "max_position_embeddings", 2048))
+
+    @property
+    def pad_id(self) -> int:
+        pad = self.tokenizer.pad_token_id
+        return int(pad if pad is not None else self.tokenizer.eos_token_id)
+
+    @property
+    def parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+
+def pick_device(wanted: str) -> torch.device:
+    """The device of a run. Raises ModelError when a GPU is asked for and there is none."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise ModelError("policy.device is 'cuda' but PyTorch sees no GPU here: choose 'auto' or 'cpu'")
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(wanted)
+
+
+def describe_device(device: torch.device) -> str:
+    """For people: "NVIDIA H100" or "CPU, 2 threads"."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} thread" + ("s" if threads > 1 else "")
+
+
+def is_hub_id(name: str) -> bool:
+    """Whether a name that is no folder can be one of the hub, OWNER/MODEL: the hub is asked for nothing else."""
+    return name.count("/") == 1 and not name.startswith((".", "/", "~"))
+
+
+def load(source: str | Path, config: PolicyConfig) -> Policy:
+    """Load a checkpoint folder or a hub id.
+
+    Raises:
+        ModelError: no such folder or id, no or incomplete safetensors, no chat template, or an architecture whose
+            logits are more than a linear map of its last hidden state.
+    """
+    name = str(source)
+    if not Path(name).is_dir():
+        if not is_hub_id(name):
+            raise ModelError(
+                f"policy.model: there is no folder {name!r}. Give 'pocket', a folder with a transformers checkpoint, "
+                "or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"
+            )
+    elif not any(Path(name).glob("*.safetensors")):
+        raise ModelError(f"policy.model: the folder {name} holds no *.safetensors file; no other format is loaded")
+    device = pick_device(config.device)
+    try:
+        AutoConfig.from_pretrained(name, trust_remote_code=False)
+        loader = cast(Any, AutoModelForCausalLM)
+        model, report = loader.from_pretrained(
+            name,
+            dtype=getattr(torch, config.dtype),
+            use_safetensors=True,
+            trust_remote_code=False,
+            attn_implementation="sdpa",
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise ModelError(_cannot_load(name, "model", error)) from error
+    if missing := sorted(report["missing_keys"]):
+        raise ModelError(f"policy.model: {name!r} lacks {len(missing)} of its weights, {missing[0]} for one")
+    policy = Policy(model.to(device).eval(), _load_tokenizer(name))
+    _check_head(policy)
+    return policy
+
+
+def _cannot_load(name: str, what: str, error: Exception) -> str:
+    hint = ""
+    if not Path(name).is_dir():
+        hint = " (offline mode is on)" if os.environ.get("HF_HUB_OFFLINE") else " (check the name and the network)"
+    return f"policy.model: the {what} of {name!r} cannot be loaded{hint}: {error}"
+
+
+def _load_tokenizer(name: str) -> Any:
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    except Exception as error:  # a broken tokenizer file raises whatever its parser feels like, even bare Exception
+        raise ModelError(_cannot_load(name, "tokenizer", error)) from error
+    sample = "Turn 1"
+    written = str(tokenizer.decode(tokenizer.encode(sample, add_special_tokens=False)))
+    if sample.lower() not in written.lower():
+        raise ModelError(f"policy.model: the tokenizer of {name!r} cannot write plain text: its files are incomplete")
+    if tokenizer.chat_template is None:
+        raise ModelError(
+            f"policy.model: the tokenizer of {name!r} has no chat template: choose an instruction-tuned (chat) model"
+        )
+    if tokenizer.eos_token_id is None:
+        raise ModelError(f"policy.model: the tokenizer of {name!r} has no end-of-sequence token: choose a chat model")
+    return tokenizer
+
+
+def output_head(model: PreTrainedModel) -> nn.Module:
+    """The layer that makes logits of the last hidden state."""
+    return cast(nn.Module, cast(Any, model).get_output_embeddings())
+
+
+@torch.no_grad()
+def _check_head(policy: Policy) -> None:
+    """We compute logits for chosen positions only, as head(hidden); make sure that this is what the model does."""
+    ids = torch.tensor([[policy.pad_id, policy.tokenizer.eos_token_id, policy.pad_id]], device=policy.model.device)
+    whole = policy.model(input_ids=ids).logits
+    ours = output_head(policy.model)(policy.model.base_model(input_ids=ids).last_hidden_state)
+    if not torch.allclose(whole.float(), ours.float(), rtol=1e-3, atol=1e-3):
+        raise ModelError(
+            "policy.model: this architecture transforms its logits after the output layer (soft-capping or scaling), "
+            "which is not supported yet: choose a Qwen, Llama or similar model"
+        )
+
+
+class Critic(nn.Module):
+    """V(s) at every token: the policy's backbone, copied before training, with a scalar head that begins at zero.
+
+    Args:
+        policy: the model to copy.
+        shared: copy the layers but not their weights, for a backbone that stays frozen.
+    """
+
+    def __init__(self, policy: PreTrainedModel, *, shared: bool = False) -> None:
+        super().__init__()
+        memo: dict[int, Any] = {id(weight): weight for weight in policy.parameters()} if shared else {}
+        self.backbone = copy.deepcopy(policy.base_model, memo)
+        self.head = nn.Linear(policy.config.get_text_config().hidden_size, 1, device=policy.device, dtype=policy.dtype)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, ids: Tensor, packed: Packed | None = None) -> Tensor:
+        """(B, T) ids → (B, T) values; column t is the value *before* token t, read from the tokens up to t − 1.
+
+        With `packed` the layers see no padding (packed.py), and there the values are 0.
+        """
+        if packed is None:
+            hidden = self.backbone(input_ids=ids).last_hidden_state
+            values: Tensor = self.head(hidden)[..., 0].float()
+        else:
+            values = packed.unpack(self.head(packed.hidden_of(self.backbone, ids))[..., 0].float())
+        return torch.nn.functional.pad(values[:, :-1], (1, 0))

@@ -1,0 +1,147 @@
+"""LoRA: low-rank adapters inside a model's own layers, switched off for the reference, merged for everybody else.
+
+Layers are replaced in place, so the sampler, the learner and the critic see the model they always see. What is trained
+and what is written to disk is decided in learner.py and checkpoints.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import peft
+import torch
+from peft.tuners.lora import LoraLayer
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from trainer.config.run import LoraConfig
+from trainer.policy.load import ModelError
+
+_NAME = "default"  # peft's name of the one adapter
+ALL_LINEAR = "all-linear"
+
+
+def attach(model: PreTrainedModel, settings: LoraConfig, seed: int) -> None:
+    """Put fresh adapters into the model and freeze all else; what it computes is the same until they are trained.
+
+    The process-global generator is left as it was.
+
+    Raises:
+        ModelError: no layer of the model bears one of the names in `settings.targets`.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            peft.inject_adapter_in_model(_peft_config(settings), model)
+        except ValueError as error:
+            raise ModelError(f"lora.targets: adapters cannot be put into this model: {error}") from error
+    model.eval()  # new layers are born in training mode
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        if "lora_" not in name:
+            parameter.requires_grad_(False)
+        elif parameter.dtype in (torch.bfloat16, torch.float16):
+            parameter.data = parameter.data.float()  # small steps would be lost in a rounded adapter
+
+
+def _peft_config(settings: LoraConfig) -> peft.LoraConfig:
+    targets = ALL_LINEAR if settings.targets == [ALL_LINEAR] else settings.targets
+    return peft.LoraConfig(
+        r=settings.rank, lora_alpha=settings.alpha, lora_dropout=settings.dropout, target_modules=targets
+    )
+
+
+def layers(model: nn.Module) -> dict[str, LoraLayer]:
+    """The layers with adapters, by name; empty for a model without."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, LoraLayer)}
+
+
+def trainable(model: nn.Module) -> list[nn.Parameter]:
+    """What an optimiser may change: all parameters, or with adapters only theirs (and heads put on top)."""
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+@contextmanager
+def without(model: nn.Module) -> Iterator[None]:
+    """The model as it was before training: its adapters do nothing inside the block."""
+    found = layers(model).values()
+    for layer in found:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in found:
+            layer.enable_adapters(True)
+
+
+@contextmanager
+def dropping(seed: int, *models: nn.Module) -> Iterator[None]:
+    """Dropout of the models' adapters, drawn from this seed alone; outside the block there is none."""
+    adapters = [layer for model in models for layer in layers(model).values()]
+    drops = [drop for layer in adapters for drop in layer.lora_dropout.values() if isinstance(drop, nn.Dropout)]
+    if not drops:
+        yield
+        return
+    device = next(models[0].parameters()).device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        for drop in drops:
+            drop.train()
+        try:
+            yield
+        finally:
+            for drop in drops:
+                drop.eval()
+
+
+def state(model: nn.Module) -> dict[str, Tensor]:
+    """The trained parameters by name: all that a checkpoint needs besides the base."""
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def load_state(model: nn.Module, saved: dict[str, Tensor]) -> None:
+    """Take up what `state` gave. Raises ModelError when it is of another model or other LoRA settings."""
+    own = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in saved.items()}:
+        raise ModelError(
+            "lora: the checkpoint's adapters do not fit: lora.rank, lora.targets and policy.model must stay as they "
+            "were when the run began"
+        )
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(saved[name])
+
+
+@torch.no_grad()
+def merged(model: nn.Module) -> dict[str, Tensor]:
+    """The weights of an ordinary model that computes the same, by the names it had before the adapters.
+
+    Without adapters: its own weights. The base itself is not touched: adding and subtracting would not give it back.
+    """
+    found = layers(model)
+    weights = {name: weight for name, weight in model.state_dict().items() if ".lora_" not in name}
+    for name, layer in found.items():
+        key = f"{name}.base_layer.weight"
+        base = weights[key]
+        delta: Tensor = cast(Any, layer).get_delta_weight(_NAME)
+        weights[key] = (base.float() + delta.float()).to(base.dtype)
+    return {name.replace(".base_layer.", "."): weight for name, weight in weights.items()}
+
+
+def save_adapter(model: PreTrainedModel, settings: LoraConfig, base: str, folder: Path) -> None:
+    """Write the adapter alone, as `peft.PeftModel.from_pretrained(base model, folder)` reads it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = _peft_config(settings)
+    config.base_model_name_or_path, config.task_type, config.inference_mode = base, peft.TaskType.CAUSAL_LM, True
+    config.target_modules = sorted({name.rpartition(".")[2] for name in layers(model)})
+    config.save_pretrained(str(folder))
+    tensors = {
+        f"base_model.model.{name.replace(f'.{_NAME}.', '.')}": value.cpu().contiguous()
+        for name, value in state(model).items()
+    }
+    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})

@@ -1,0 +1,1 @@
+"""Packed sequences and shared prefixes."""

@@ -1,0 +1,185 @@
+"""The sizes of a causal LM from its config.json alone: which weights it has, and how large. Knows nothing of torch.
+
+What those sizes cost in memory is memory.py's business.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from trainer.config.run import POCKET
+from trainer.paths import POCKET_CHECKPOINT
+
+ALL_LINEAR = "all-linear"
+_LARGEST, _MOST_LAYERS = 10**8, 10_000
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """A decoder of the Llama kind: grouped-query attention, a gated MLP, two norms in each layer.
+
+    Attributes:
+        context: longest dialogue in tokens.
+        tied: whether the output layer is the embedding.
+        query_bias: whether the projections to queries, keys and values have biases; likewise `output_bias` and
+            `mlp_bias` for the other linear layers.
+        head_norms: whether queries and keys are normalised head by head.
+    """
+
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocabulary: int
+    context: int
+    tied: bool = True
+    query_bias: bool = False
+    output_bias: bool = False
+    mlp_bias: bool = False
+    head_norms: bool = False
+
+    @property
+    def query(self) -> int:
+        """Numbers of a token's queries in one layer."""
+        return self.heads * self.head_dim
+
+    @property
+    def key(self) -> int:
+        """Numbers of a token's keys in one layer, and of its values."""
+        return self.kv_heads * self.head_dim
+
+    @property
+    def parameters(self) -> int:
+        return sum(prod(size) for size in self.tensors())
+
+    @property
+    def backbone(self) -> int:
+        """Parameters without the output layer; an embedding that serves as one too is counted."""
+        return self.parameters - (0 if self.tied else self.vocabulary * self.hidden)
+
+    def linears(self) -> dict[str, tuple[int, int]]:
+        """The linear layers of one layer: name → (out, in)."""
+        return {
+            "q_proj": (self.query, self.hidden),
+            "k_proj": (self.key, self.hidden),
+            "v_proj": (self.key, self.hidden),
+            "o_proj": (self.hidden, self.query),
+            "gate_proj": (self.intermediate, self.hidden),
+            "up_proj": (self.intermediate, self.hidden),
+            "down_proj": (self.hidden, self.intermediate),
+        }
+
+    def layer_tensors(self) -> Iterator[tuple[int, ...]]:
+        """The sizes of one layer's weights."""
+        biased = {"q_proj": self.query_bias, "k_proj": self.query_bias, "v_proj": self.query_bias}
+        biased |= {"o_proj": self.output_bias}
+        for name, size in self.linears().items():
+            yield size
+            if biased.get(name, self.mlp_bias):
+                yield size[:1]
+        yield from [(self.hidden,)] * 2
+        if self.head_norms:
+            yield from [(self.head_dim,)] * 2
+
+    def tensors(self) -> Iterator[tuple[int, ...]]:
+        """The sizes of all weights."""
+        yield (self.vocabulary, self.hidden)
+        for _ in range(self.layers):
+            yield from self.layer_tensors()
+        yield (self.hidden,)
+        if not self.tied:
+            yield (self.vocabulary, self.hidden)
+
+    def adapters(self, rank: int, targets: list[str]) -> Iterator[tuple[int, int]]:
+        """The sizes of LoRA's matrices: for each layer with one of the names, (rank, in) and (out, rank)."""
+        chosen = [size for name, size in self.linears().items() if targets == [ALL_LINEAR] or name in targets]
+        for _ in range(self.layers):
+            for out, into in chosen:
+                yield (rank, into)
+                yield (out, rank)
+
+
+def read(config: Mapping[str, Any]) -> ModelShape | None:
+    """The shape that a checkpoint's config.json tells; None where it lacks a size or is of no such model."""
+    config = config.get("text_config") or config
+    try:
+        hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
+        kind = str(config.get("model_type", ""))
+        biased = bool(config.get("attention_bias", False))
+        found = ModelShape(
+            hidden=hidden,
+            layers=int(config["num_hidden_layers"]),
+            heads=heads,
+            kv_heads=int(config.get("num_key_value_heads") or heads),
+            head_dim=int(config.get("head_dim") or hidden // heads),
+            intermediate=int(config["intermediate_size"]),
+            vocabulary=int(config["vocab_size"]),
+            context=int(config.get("max_position_embeddings", 2048)),
+            tied=bool(config.get("tie_word_embeddings", True)),
+            query_bias=biased or kind == "qwen2",
+            output_bias=biased,
+            mlp_bias=bool(config.get("mlp_bias", False)),
+            head_norms=kind == "qwen3",
+        )
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
+        return None
+    sizes = (hidden, heads, found.kv_heads, found.head_dim, found.intermediate, found.vocabulary, found.context)
+    sane = all(0 < size <= _LARGEST for size in sizes) and 0 < found.layers <= _MOST_LAYERS
+    return found if sane else None
+
+
+def _qwen(
+    hidden: int, layers: int, heads: int, kv_heads: int, intermediate: int, vocabulary: int = 151_936
+) -> ModelShape:
+    return ModelShape(
+        hidden=hidden,
+        layers=layers,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=hidden // heads,
+        intermediate=intermediate,
+        vocabulary=vocabulary,
+        context=32_768,
+        tied=hidden <= 2048,
+        query_bias=True,
+    )
+
+
+KNOWN = {
+    "Qwen2.5-0.5B": _qwen(896, 24, 14, 2, 4864),
+    "Qwen2.5-1.5B": _qwen(1536, 28, 12, 2, 8960),
+    "Qwen2.5-3B": _qwen(2048, 36, 16, 2, 11_008),
+    "Qwen2.5-7B": _qwen(3584, 28, 28, 4, 18_944, 152_064),
+}
+"""Sizes as the models' own configurations give them; instruction-tuned ones have the same."""
+
+
+def shape_of(model: str) -> ModelShape | None:
+    """The shape of what `policy.model` names: a folder's config.json, or a model that is known by name; else None."""
+    if model == POCKET:
+        return read_folder(POCKET_CHECKPOINT)
+    folder = Path(model)
+    try:
+        is_folder = folder.is_dir()
+        saved = sorted(folder.glob("checkpoints/*/config.json")) if is_folder else []
+    except (OSError, ValueError):  # a name that no folder can have, or a folder that may not be looked into
+        return None
+    if is_folder:
+        return read_folder(saved[0].parent if saved else folder)  # the checkpoints of a run are all alike
+    return KNOWN.get(model.rstrip("/").rsplit("/", 1)[-1].removesuffix("-Instruct"))
+
+
+def read_folder(folder: Path) -> ModelShape | None:
+    """The shape of a checkpoint in a folder; None where its config.json is missing or tells too little."""
+    try:
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return read(found) if isinstance(found, dict) else None

@@ -1,0 +1,107 @@
+"""Log-probabilities and entropies of chosen tokens from hidden states, a stretch of tokens at a time.
+
+The numbers of a large vocabulary, tokens × vocabulary in fp32, are the largest thing an update would hold: 16k tokens
+of a 152k-word vocabulary are ten gigabytes, and as much again for their gradient. Here no more than one stretch of them
+exists at any time, in the forward and in the backward pass, which computes them a second time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainer.algorithms.losses import entropy_from_logprobs
+
+LARGEST = 2**25
+"""Numbers of a stretch: 128 MiB in fp32."""
+
+
+def stretch_of(vocabulary: int, largest: int = LARGEST) -> int:
+    """Tokens in a stretch, at least 1."""
+    return max(1, largest // vocabulary)
+
+
+class _Scores(torch.autograd.Function):
+    """forward: (M, H) hidden, (V, H) weight, (M,) ids → (M,) log-probabilities, (M,) entropies."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float, largest: int
+    ) -> tuple[Tensor, Tensor]:
+        rows = stretch_of(len(weight), largest)
+        normalizer = hidden.new_empty(len(hidden), dtype=torch.float32)
+        logprobs, entropies = torch.empty_like(normalizer), torch.empty_like(normalizer)
+        for start in range(0, len(hidden), rows):
+            part = slice(start, start + rows)
+            logits = torch.mm(hidden[part], weight.t()).float().div_(temperature)
+            normalizer[part] = logits.logsumexp(-1)
+            logprobs[part] = logits.gather(-1, ids[part, None])[:, 0] - normalizer[part]
+            logits.sub_(normalizer[part, None])
+            entropies[part] = -(logits.exp() * logits).sum(-1)
+        ctx.save_for_backward(hidden, weight, ids, normalizer, entropies)
+        ctx.temperature, ctx.rows = temperature, rows
+        return logprobs, entropies
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """With z the logits, p = softmax(z) and H the entropy:
+
+        ∂ log p_a / ∂z = 1_a − p and ∂H / ∂z = −p (log p + H).
+        """
+        of_logprobs, of_entropies = gradients
+        hidden, weight, ids, normalizer, entropies = ctx.saved_tensors
+        to_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
+        to_weight = torch.zeros_like(weight, dtype=torch.float32) if ctx.needs_input_grad[1] else None
+        for start in range(0, len(hidden), ctx.rows):
+            part = slice(start, start + ctx.rows)
+            logs = torch.mm(hidden[part], weight.t()).float().div_(ctx.temperature).sub_(normalizer[part, None])
+            odds = logs.exp()
+            logs.add_(entropies[part, None]).mul_(of_entropies[part, None]).add_(of_logprobs[part, None])
+            odds.mul_(logs).neg_()
+            odds.scatter_add_(-1, ids[part, None], of_logprobs[part, None].to(odds.dtype))
+            odds.div_(ctx.temperature)
+            narrow = odds.to(hidden.dtype)
+            if to_hidden is not None:
+                to_hidden[part] = torch.mm(narrow, weight)
+            if to_weight is not None:
+                to_weight.add_(torch.mm(narrow.t(), hidden[part]))
+        return to_hidden, None if to_weight is None else to_weight.to(weight.dtype), None, None, None
+
+
+def token_scores(
+    hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float = 1.0, largest: int = LARGEST
+) -> tuple[Tensor, Tensor]:
+    """Log-probabilities of the given tokens and entropies of the distributions they came from.
+
+    Args:
+        hidden: (M, H) what the output layer reads, any floating type.
+        weight: (V, H) of the output layer, which has no bias.
+        ids: (M,) token ids in 0 … V − 1.
+        temperature: the logits are divided by it, above 0.
+        largest: numbers of (tokens × vocabulary) that may exist at once.
+    Returns:
+        (M,) log-probabilities and (M,) entropies in nats, fp32, differentiable in `hidden` and `weight`.
+    """
+    logprobs, entropies = _Scores.apply(hidden, weight, ids, temperature, largest)  # type: ignore[no-untyped-call]
+    return logprobs, entropies
+
+
+def head_scores(head: nn.Module, hidden: Tensor, ids: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
+    """As token_scores, by whatever makes the logits; a small vocabulary's are made at once, which is quicker.
+
+    Args:
+        head: the output layer; only one that is a plain matrix can be taken a stretch at a time.
+        hidden: (M, H).
+        ids: (M,).
+    """
+    if (
+        isinstance(head, nn.Linear)
+        and getattr(head, "bias", None) is None
+        and len(hidden) * head.out_features > LARGEST
+    ):
+        return token_scores(hidden, head.weight, ids, temperature)
+    logits = head(hidden).float()
+    logprobs = torch.log_softmax(logits if temperature == 1 else logits / temperature, dim=-1)
+    return logprobs.gather(-1, ids[:, None])[:, 0], entropy_from_logprobs(logprobs)

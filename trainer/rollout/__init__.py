@@ -1,0 +1,1 @@
+"""Groups of episodes: played with a sampler, recorded as trajectories."""

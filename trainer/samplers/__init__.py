@@ -1,1 +1,0 @@
-"""Samplers: engines that continue dialogues token by token behind one small interface (base.py)."""

@@ -1,0 +1,64 @@
+"""The e-mails that tell people they were mentioned. Who wants one is decided when the comment is written."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from smtplib import SMTPException
+
+from django.core.mail import EmailMessage
+from django.db.models import F
+from django.urls import reverse
+from django.utils import timezone
+
+from webapp.annotations import actions
+from webapp.annotations.models import Mention
+from webapp.core.mail import absolute, mail_is_configured
+
+logger = logging.getLogger(__name__)
+
+MOST_TRIES = 5
+PATIENCE = timedelta(minutes=10)
+"""Until the next try, whether the mail server refused or this process died."""
+AT_ONCE = 50
+
+
+def send_due() -> int:
+    """Send what is due. Each mail is claimed first, so that two processes do not send it twice. Returns how many."""
+    if not mail_is_configured():
+        return 0
+    now = timezone.now()
+    due = Mention.objects.filter(mail_at__lte=now).select_related("user", "comment__author", "comment__trajectory__run")
+    sent = 0
+    for mention in due.order_by(F("mail_at"))[:AT_ONCE]:
+        if not Mention.objects.of(mention.user).filter(pk=mention.pk).exists():
+            actions.do_settle_mail(mention)  # no longer in the team: it is not for their eyes
+        elif actions.do_claim_mail(mention, now, PATIENCE):
+            sent += _send(mention)
+    return sent
+
+
+def _send(mention: Mention) -> bool:
+    try:
+        _mail(mention).send()
+    except (SMTPException, OSError) as error:
+        logger.warning("The e-mail about mention %s could not be sent: %s", mention.slug, error)
+        if mention.mail_tries + 1 >= MOST_TRIES:
+            actions.do_settle_mail(mention)
+        return False
+    actions.do_settle_mail(mention)
+    return True
+
+
+def _mail(mention: Mention) -> EmailMessage:
+    comment = mention.comment
+    author = comment.author.get_username() if comment.author else "Somebody"
+    run = comment.trajectory.run
+    where = f"a trajectory of “{run.title}”" if comment.turn is None else f"turn {comment.turn + 1} in “{run.title}”"
+    text = (
+        f"{author} mentioned you in a comment on {where}:\n\n{comment.text}\n\n"
+        f"{absolute(reverse('mention', args=[mention.slug]))}\n\n"
+        f"To get no more of these: {absolute(reverse('mentions'))}\n"
+    )
+    subject = " ".join(f"Echoscope: {author} mentioned you on {run.title}".split())[:200]
+    return EmailMessage(subject, text, to=[mention.user.email], headers={"Auto-Submitted": "auto-generated"})

@@ -1,0 +1,1 @@
+"""Queries that find, relate and compare trajectories and runs."""

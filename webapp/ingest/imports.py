@@ -1,0 +1,106 @@
+"""Runs that were trained elsewhere: made from the first event of a journal, and in the state that its last one tells.
+
+Reading journals is ingest.py's business; where they come from, a file or the API, is decided by the callers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+from pydantic import ValidationError
+
+from trainer.config.files import sentences
+from trainer.config.run import RunConfig
+from trainer.journal.events import RunStarted
+from webapp.runs.actions import poke_on_commit
+from webapp.runs.models import Run
+from webapp.teams.models import Team, User
+
+ENDS = {
+    "completed": Run.State.FINISHED,
+    "echo_trap": Run.State.FINISHED,
+    "budget": Run.State.FINISHED,
+    "error": Run.State.FAILED,
+}
+TOLERATED = ("extra_forbidden", "value_error")
+"""Settings of another version and environments that are not installed here do not keep a run from being looked at."""
+LARGEST = 2**31 - 1
+
+
+class NotImportable(ValueError):
+    """The journal tells of no run that can be shown. The message says why."""
+
+
+def do_create_imported_run(
+    team: Team, author: User | None, started: RunStarted, *, title: str = "", growing: bool = False,
+    visibility: Run.Visibility = Run.Visibility.TEAM,
+) -> Run:  # fmt: skip
+    """A run without a process and without events yet. Raises NotImportable."""
+    config = _complete(started.config)
+    if not 0 <= started.iterations <= LARGEST:
+        raise NotImportable(f"its run_started event plans {started.iterations} iterations")
+    title = (title.strip() or started.title.strip() or "Imported run")[:200]
+    if "\0" in title or "\\u0000" in json.dumps(config):
+        raise NotImportable("its run_started event holds a NUL character")
+    return Run.objects.create(
+        team=team,
+        author=author,
+        title=title,
+        config=config,
+        environment=config["environment"]["name"][:100],
+        tags=config["tags"],
+        iterations=started.iterations,
+        state=Run.State.RUNNING if growing else Run.State.STOPPED,
+        imported=True,
+        visibility=visibility,
+    )
+
+
+def _complete(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with this version's defaults where it says nothing. Raises NotImportable."""
+    try:
+        RunConfig.model_validate(config)
+    except ValidationError as error:
+        wrong = [item for item in error.errors() if item["type"] not in TOLERATED]
+        if wrong:
+            where, text = sentences(wrong[:1])[0]
+            raise NotImportable(f"its configuration cannot be read: {where} {text}") from None
+    try:
+        json.dumps(config, allow_nan=False).encode()
+    except ValueError:
+        raise NotImportable("its configuration holds a number or a character that cannot be stored") from None
+    return _over(RunConfig().model_dump(mode="json"), config)
+
+
+def _over(base: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in given.items():
+        inner = merged.get(key)
+        merged[key] = _over(inner, value) if isinstance(inner, dict) and isinstance(value, Mapping) else value
+    return merged
+
+
+@transaction.atomic
+def do_settle_imported_run(run: Run, *, growing: bool) -> Run:
+    """Its state is what its journal says last; without an end, it runs as long as its journal grows."""
+    found = Run.objects.select_for_update().get(pk=run.pk)
+    if found.end_reason in ENDS:
+        state = ENDS[found.end_reason]
+    elif growing and not found.end_reason:
+        state = Run.State.RUNNING
+    else:
+        state = Run.State.STOPPED
+    ended = state in Run.ENDED
+    if found.state != state or ended != bool(found.ended_at):
+        found.state = state
+        found.failure = found.end_message if state == Run.State.FAILED else ""
+        found.ended_at = timezone.now() if ended else None
+        if ended:
+            found.tokens_per_second = found.eta_seconds = None
+        found.save(update_fields=["state", "failure", "ended_at", "tokens_per_second", "eta_seconds"])
+        poke_on_commit(found.pk)
+    return found

@@ -1,0 +1,209 @@
+"""Tails a run's journal into PostgreSQL: rows, the frame for browsers and the offset in one transaction, then a poke.
+
+What an event means for the tables is in rows.py. Reading the same bytes twice changes nothing: the offset is checked
+under the run's row lock.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.db import DataError, connection, transaction
+
+from trainer.journal.events import FILE_NAME, AnyEvent, JournalError, Notice, RunStarted, TrajectoryTokens, parse_line
+from webapp.ingest import writer
+from webapp.runs.actions import poke_on_commit
+from webapp.runs.models import EventBatch, Run
+
+logger = logging.getLogger(__name__)
+
+BATCH_BYTES = 256 * 1024
+LONGEST_LINE = 32 * 1024 * 1024
+NUL = b"\\u0000"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A complete line of the journal, its event, and the text that goes to browsers."""
+
+    event: AnyEvent
+    text: str
+    size: int
+
+
+class Ingest:
+    """The reader of one run's journal. It keeps nothing that the database does not know."""
+
+    def __init__(self, run: Run, folder: Path | None = None, *, skip_bad_lines: bool = False) -> None:
+        self.run_id = run.pk
+        self.path = (folder or run.folder) / FILE_NAME
+        self.offset = run.journal_offset
+        self.skip_bad_lines = skip_bad_lines
+        self._bad: bytes | None = None
+        self._tried: list[bytes] = []
+        self._refused: dict[bytes, str] = {}
+
+    def drain(self) -> int:
+        """Take in everything that is complete. Returns the number of events."""
+        total = 0
+        while count := self.step():
+            total += count
+        return total
+
+    def step(self) -> int:
+        """Take in the next batch, at most BATCH_BYTES unless one line is longer. Returns the number of events."""
+        most = BATCH_BYTES  # lines are longer than a byte
+        while True:
+            try:
+                return self._step(most)
+            except DataError as error:  # a number out of every range: find the line, and name it
+                if len(self._tried) == 1:
+                    words = str(error).splitlines()[0]
+                    self._refused[self._tried[0]] = f"holds a value that the database does not take ({words})"
+                    most = BATCH_BYTES
+                else:
+                    most = len(self._tried) // 2
+
+    def _step(self, most: int) -> int:
+        data = self._read()
+        if not data or data == self._bad:
+            return 0
+        with transaction.atomic():
+            _commit_without_waiting()
+            run = Run.objects.select_for_update().get(pk=self.run_id)
+            if run.journal_offset != self.offset:  # somebody else was here
+                self.offset = run.journal_offset
+                data = self._read()
+            taken, problem = self._apply(run, data, most)
+        self.offset += sum(line.size for line in taken)
+        self._bad = data if problem and not taken else None
+        return len(taken)
+
+    def _read(self) -> bytes:
+        """Complete lines behind the offset."""
+        limit = BATCH_BYTES
+        try:
+            with self.path.open("rb") as file:
+                while True:
+                    file.seek(self.offset)
+                    data = file.read(limit)
+                    end = data.rfind(b"\n") + 1
+                    if end or len(data) < limit or limit >= LONGEST_LINE:
+                        return data[:end]
+                    limit *= 2
+        except FileNotFoundError:
+            return b""
+
+    def _apply(self, run: Run, data: bytes, most: int) -> tuple[list[Line], str]:
+        lines, problem = self._parse(data, run.seq, most)
+        lines, refused = writer.acceptable(run, lines, leave_out if self.skip_bad_lines else None)
+        problem = refused or problem
+        if lines:
+            slugs = writer.write(run, lines)
+            first, last = lines[0].event.seq, lines[-1].event.seq
+            EventBatch.objects.create(run=run, first_seq=first, last_seq=last, frame=frame(lines, slugs))
+            run.seq = last
+            run.journal_offset += sum(line.size for line in lines)
+        told = self._advice(run, problem) if problem else ""
+        if lines or told != run.journal_error:
+            if told:
+                logger.error("Run %s: %s", run.slug, told)
+            run.journal_error = told
+            run.save(update_fields=writer.WRITTEN)
+            poke_on_commit(run.pk)
+        return lines, problem
+
+    def _parse(self, data: bytes, seq: int, most: int) -> tuple[list[Line], str]:
+        """The lines up to the first that cannot be read, or up to the next start of an attempt, at most so many."""
+        lines: list[Line] = []
+        self._tried = []
+        for number, raw in enumerate(_split(data)[:most], seq + 1):
+            try:
+                if raw in self._refused:
+                    raise JournalError(f"line {number} {self._refused[raw]}")
+                event = parse_line(raw, number)
+                text = raw.decode().rstrip("\n")
+                if NUL in raw:
+                    event, text = _without_nul(text, number)
+            except (JournalError, UnicodeDecodeError) as error:
+                if not self.skip_bad_lines or _is_event_of_another_line(raw, number):
+                    return lines, str(error)
+                lines.append(leave_out(number, len(raw), str(error)))
+                continue
+            if isinstance(event, RunStarted) and lines:
+                break
+            lines.append(Line(event, text, len(raw)))
+            self._tried.append(raw)
+        return lines, ""
+
+    def _advice(self, run: Run, problem: str) -> str:
+        problem = problem.removesuffix(".")
+        return (
+            f"The journal cannot be read on: {problem}. Everything up to event {run.seq} is shown. Training is not "
+            f"affected: its results and checkpoints are kept in {self.path.parent}. If the line is repaired while the "
+            "run goes on, this page goes on by itself. To leave out what cannot be read: "
+            f"python manage.py import_journal --run {run.slug} --skip-bad-lines"
+        )
+
+
+def _commit_without_waiting() -> None:
+    """This transaction need not be on disk before the next one: what a crash of PostgreSQL takes back is read again
+    from the journal, since the offset goes back with it. Waiting for the disk ten times a second was most of the delay.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL synchronous_commit TO off")
+
+
+def leave_out(number: int, size: int, problem: str) -> Line:
+    """What stands in for a line that makes no sense."""
+    event = Notice(seq=number, level="error", message=f"An event was left out: {problem}.")
+    return Line(event, event.model_dump_json(exclude_none=True), size)
+
+
+def _is_event_of_another_line(raw: bytes, number: int) -> bool:
+    """Lines are missing before it: leaving it out would leave out everything that follows, too."""
+    try:
+        seq = json.loads(raw).get("seq")
+    except (ValueError, AttributeError):
+        return False
+    return isinstance(seq, int) and seq != number
+
+
+def _split(data: bytes) -> list[bytes]:
+    return [line + b"\n" for line in data.split(b"\n")[:-1]]
+
+
+def _without_nul(text: str, number: int) -> tuple[AnyEvent, str]:
+    """PostgreSQL stores no NUL character in text: the symbol for it takes its place, for readers and rows alike."""
+
+    def clean(value: object) -> object:
+        if isinstance(value, str):
+            return value.replace("\0", "␀")
+        if isinstance(value, list):
+            return [clean(item) for item in value]
+        if isinstance(value, dict):
+            return {clean(key): clean(item) for key, item in value.items()}
+        return value
+
+    cleaned = json.dumps(clean(json.loads(text)), ensure_ascii=False, separators=(",", ":"))
+    return parse_line(cleaned, number), cleaned
+
+
+def frame(lines: list[Line], slugs: dict[int, list[str]]) -> str:
+    """The websocket frame: the journal's own lines, and in each group_started the slugs parallel to its members.
+
+    Token arrays are left out: who wants them asks for one trajectory's.
+    """
+    texts = []
+    for line in lines:
+        text = line.text
+        if line.event.seq in slugs:
+            text = f'{text.rstrip()[:-1]},"slugs":{json.dumps(slugs[line.event.seq])}}}'
+        if isinstance(line.event, TrajectoryTokens):
+            text = line.event.model_dump_json(exclude={"data"}, exclude_none=True)
+        texts.append(text)
+    first, last = lines[0].event.seq, lines[-1].event.seq
+    return f'{{"type":"events","first":{first},"last":{last},"events":[{",".join(texts)}]}}'

@@ -1,0 +1,308 @@
+"""What the journal's events mean for the tables: bookkeeping in bulk. Transactions and frames are ingest.py's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from django.db import connection
+from django.db.models import Q
+
+from trainer.journal import events as journal
+from trainer.journal import token_arrays
+from webapp.annotations.queries import is_annotated
+from webapp.runs.echo_trap import record_rewind
+from webapp.runs.generalization import record_matrix
+from webapp.runs.models import Alarm, Checkpoint, Evaluation, MetricPoint, Notice, Run
+from webapp.trajectories.models import Group, ShareLink, TokenArrays, Trajectory, Turn
+
+if TYPE_CHECKING:
+    from webapp.ingest.tailer import Line
+
+WRITTEN = [
+    "attempt", "iterations", "iteration", "device", "parameters", "phase", "phase_iteration", "phase_done",
+    "phase_total", "phase_unit", "tokens_per_second", "eta_seconds", "end_reason", "end_message", "summary",
+    "journal_offset", "seq", "resync_seq", "journal_error", "started_at", "state",
+]  # fmt: skip
+"""The columns of a run that the ingest writes. `state` only from starting to running."""
+
+
+def moment(time: float) -> datetime:
+    return datetime.fromtimestamp(time, tz=UTC)
+
+
+def acceptable(
+    run: Run, lines: list[Line], leave_out: Callable[[int, int, str], Line] | None
+) -> tuple[list[Line], str]:
+    """The lines up to the first that contradicts what is known: an unannounced trajectory, a turn told twice.
+
+    With `leave_out`, its stand-ins take the place of such lines.
+    """
+    if not lines:
+        return [], ""
+    first = lines[0].event
+    attempt = first.attempt if isinstance(first, journal.RunStarted) else run.attempt
+    spoken: set[str] = set()
+    for line in lines:
+        if isinstance(line.event, journal.GroupStarted):
+            spoken.update(line.event.members)
+        elif isinstance(line.event, journal.Turn | journal.TrajectoryFinished | journal.TrajectoryTokens):
+            spoken.add(line.event.trajectory)
+    known = {} if attempt != run.attempt else {
+        key: turns if finished is None else _ENDED if arrays is None else _TOLD
+        for key, turns, finished, arrays in Trajectory.objects.filter(
+            run=run, attempt=attempt, key__in=spoken
+        ).values_list("key", "turn_count", "finished_seq", "token_arrays")
+    }  # fmt: skip
+    accepted: list[Line] = []
+    for line in lines:
+        if problem := _contradiction(line.event, known):
+            problem = f"line {line.event.seq} {problem}"
+            if leave_out is None:
+                return accepted, problem
+            line = leave_out(line.event.seq, line.size, problem)
+        accepted.append(line)
+    return accepted, ""
+
+
+_ENDED, _TOLD = -1, -2  # in place of a number of turns: it has ended; its tokens were told as well
+
+
+def _contradiction(event: journal.AnyEvent, known: dict[str, int]) -> str:
+    """`known` holds the turns of each trajectory so far, or how far it is after its end; it is brought up to date."""
+    match event:
+        case journal.GroupStarted():
+            twice = [key for key in event.members if key in known]
+            if twice or len(set(event.members)) != len(event.members):
+                return f"starts trajectory {(twice or event.members)[0]} a second time"
+            known.update(dict.fromkeys(event.members, 0))
+        case journal.Turn():
+            turns = known.get(event.trajectory)
+            if turns is None:
+                return f"tells of trajectory {event.trajectory}, which no group_started announced"
+            if turns < 0:
+                return f"tells a turn of trajectory {event.trajectory} after its end"
+            if event.turn != turns:
+                return f"tells turn {event.turn} of trajectory {event.trajectory} where turn {turns} was due"
+            known[event.trajectory] += 1
+        case journal.TrajectoryFinished():
+            if known.get(event.trajectory, -1) < 0:
+                return f"ends trajectory {event.trajectory}, which is not being played"
+            known[event.trajectory] = _ENDED
+        case journal.TrajectoryTokens():
+            if (state := known.get(event.trajectory)) != _ENDED:
+                why = "again" if state == _TOLD else "which has not ended"
+                return f"tells the tokens of trajectory {event.trajectory}, {why}"
+            known[event.trajectory] = _TOLD
+        case journal.RunStarted():
+            known.clear()
+    return ""
+
+
+def write(run: Run, lines: Sequence[Line]) -> dict[int, list[str]]:
+    """Store the events and bring `run` (not saved) up to date. Returns the members' slugs by seq of group_started.
+
+    A run_started may only be the first of them.
+    """
+    events = [line.event for line in lines]
+    if isinstance(events[0], journal.RunStarted):
+        _start_attempt(run, events[0])
+    slugs = _groups(run, [event for event in events if isinstance(event, journal.GroupStarted)])
+    _play(run, lines)
+    _tokens(run, [event for event in events if isinstance(event, journal.TrajectoryTokens)])
+    _score(run, [event for event in events if isinstance(event, journal.GroupsScored)])
+    _metrics(run, [event for event in events if isinstance(event, journal.Metrics)])
+    Alarm.objects.bulk_create(
+        Alarm(run=run, seq=event.seq, iteration=event.iteration, state=event.state, message=event.message,
+              evidence=event.evidence, time=moment(event.time))
+        for event in events if isinstance(event, journal.Alarm)
+    )  # fmt: skip
+    Notice.objects.bulk_create(
+        Notice(run=run, seq=event.seq, level=event.level, message=event.message, time=moment(event.time))
+        for event in events if isinstance(event, journal.Notice)
+    )  # fmt: skip
+    for event in events:
+        _tell_run(run, event)
+    return slugs
+
+
+def _start_attempt(run: Run, event: journal.RunStarted) -> None:
+    if event.attempt > 1:
+        _supersede(run, event)
+        run.resync_seq = event.seq
+    run.attempt, run.iteration, run.iterations = event.attempt, event.from_iteration, event.iterations
+    run.device, run.parameters = event.device[:200], event.parameters
+    run.end_reason = run.end_message = ""
+    run.summary = {}
+    run.started_at = run.started_at or moment(event.time)
+    if run.state == Run.State.STARTING:
+        run.state = Run.State.RUNNING
+
+
+def _supersede(run: Run, event: journal.RunStarted) -> None:
+    """Forget what the new attempt does again; what somebody shared or annotated stays readable, out of every list."""
+    iteration, evaluated, kept = event.from_iteration, event.evaluated_iteration, event.evaluated_suites
+    later = MetricPoint.objects.filter(run=run, iteration__gt=iteration)
+    later.delete()
+    Alarm.objects.filter(run=run, iteration__gt=iteration, undone=False).delete()
+    Checkpoint.objects.filter(run=run, iteration__gt=iteration).delete()
+    Evaluation.objects.filter(run=run, iteration__gt=evaluated).exclude(suite__in=kept).delete()
+    examined = Q(split="eval", iteration__gt=evaluated) & ~Q(suite__in=kept)
+    again = Group.objects.filter(Q(split="train", iteration__gt=iteration) | examined, run=run)
+    shared = ShareLink.objects.filter(trajectory__group__in=again).values("trajectory")
+    gone = Trajectory.objects.filter(group__in=again).exclude(pk__in=shared).exclude(is_annotated())
+    Turn.objects.filter(trajectory__in=gone).delete()
+    gone.delete()
+    again.filter(trajectories__isnull=True).delete()
+    Trajectory.objects.filter(group__in=again).update(superseded=True)
+    again.update(superseded=True)
+
+
+def _groups(run: Run, events: Sequence[journal.GroupStarted]) -> dict[int, list[str]]:
+    groups = Group.objects.bulk_create(
+        Group(run=run, attempt=run.attempt, iteration=event.iteration, split=event.split, suite=event.suite or "",
+              number=event.group, environment=event.environment, seed=event.seed, prompt=event.prompt,
+              board=event.board.model_dump(exclude_none=True),
+              hint=event.hint.model_dump(exclude_none=True) if event.hint else None)
+        for event in events
+    )  # fmt: skip
+    made = Trajectory.objects.bulk_create(
+        Trajectory(run=run, group=group, attempt=run.attempt, key=key, member=member, iteration=event.iteration,
+                   split=event.split, last_seq=event.seq)
+        for group, event in zip(groups, events, strict=True)
+        for member, key in enumerate(event.members)
+    )  # fmt: skip
+    slugs = iter(trajectory.slug for trajectory in made)
+    return {event.seq: [next(slugs) for _ in event.members] for event in events}
+
+
+def _play(run: Run, lines: Sequence[Line]) -> None:
+    """Turns and ends of trajectories: three statements, however many. The database takes the lines as they are."""
+    turns = [line.event for line in lines if isinstance(line.event, journal.Turn)]
+    ends = [line.event for line in lines if isinstance(line.event, journal.TrajectoryFinished)]
+    if turns:
+        texts = ",".join(line.text for line in lines if isinstance(line.event, journal.Turn))
+        _execute(_INSERT_TURNS, f"[{texts}]", run)
+        _execute(_UPDATE_PLAYED, json.dumps(_totals(turns)), run)
+    if ends:
+        _execute(_UPDATE_ENDED, json.dumps([event.model_dump() for event in ends]), run)
+
+
+def _execute(statement: str, data: str, run: Run) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [data, run.pk, run.attempt])
+
+
+_INSERT_TURNS = """
+    INSERT INTO trajectories_turn (trajectory_id, number, seq, reward, format_valid, event)
+    SELECT t.id, (e->>'turn')::int, (e->>'seq')::bigint, (e->>'reward')::float8, (e->>'format_valid')::bool, e
+    FROM jsonb_array_elements(%s::jsonb) AS e
+    JOIN trajectories_trajectory AS t ON t.run_id = %s AND t.attempt = %s AND t.key = e->>'trajectory'
+"""
+_UPDATE_PLAYED = """
+    UPDATE trajectories_trajectory AS t SET status = 'playing', turn_count = t.turn_count + n.turns,
+        action_count = t.action_count + n.actions, token_count = t.token_count + n.tokens,
+        total_reward = t.total_reward + n.reward, format_error = t.format_error OR n.broken, last_seq = n.seq
+    FROM jsonb_to_recordset(%s::jsonb)
+        AS n (trajectory text, turns int, actions int, tokens int, reward float8, broken bool, seq bigint)
+    WHERE t.run_id = %s AND t.attempt = %s AND t.key = n.trajectory
+"""
+_UPDATE_ENDED = """
+    UPDATE trajectories_trajectory AS t SET status = CASE WHEN n.success THEN 'success' ELSE 'failed' END,
+        "end" = n."end", total_reward = n.total_reward, turn_count = n.turns, action_count = n.actions,
+        token_count = n.tokens, error = coalesce(n.error, ''), lost_at = nullif(n.lost_at, 'null'::jsonb),
+        last_seq = n.seq, finished_seq = n.seq
+    FROM jsonb_to_recordset(%s::jsonb)
+        AS n (trajectory text, success bool, "end" text, total_reward float8, turns int, actions int, tokens int,
+              error text, lost_at jsonb, seq bigint)
+    WHERE t.run_id = %s AND t.attempt = %s AND t.key = n.trajectory
+"""
+
+
+def _totals(turns: Sequence[journal.Turn]) -> list[dict[str, Any]]:
+    """What the turns add to each trajectory."""
+    totals: dict[str, dict[str, Any]] = {}
+    for event in turns:
+        total = totals.setdefault(
+            event.trajectory,
+            {"trajectory": event.trajectory, "turns": 0, "actions": 0, "tokens": 0, "reward": 0.0, "broken": False},
+        )
+        total["turns"] += 1
+        total["actions"] += sum(action.status == "executed" for action in event.actions)
+        total["tokens"] += event.tokens
+        total["reward"] += event.reward
+        total["broken"] = total["broken"] or not event.format_valid
+        total["seq"] = event.seq
+    return list(totals.values())
+
+
+def _tokens(run: Run, events: Sequence[journal.TrajectoryTokens]) -> None:
+    if not events:
+        return
+    known = Trajectory.objects.filter(run=run, attempt=run.attempt, key__in=[event.trajectory for event in events])
+    of = dict(known.values_list("key", "pk"))
+    TokenArrays.objects.bulk_create(
+        TokenArrays(trajectory_id=of[event.trajectory], data=token_arrays.compressed(event.data)) for event in events
+    )
+
+
+def _score(run: Run, events: Sequence[journal.GroupsScored]) -> None:
+    for event in events:
+        scores = {score.group: score for score in event.groups}
+        groups = list(
+            Group.objects.filter(
+                run=run, attempt=run.attempt, iteration=event.iteration, split="train", number__in=scores
+            )
+        )
+        for group in groups:
+            score = scores[group.number]
+            group.mean, group.std, group.kept = score.mean, score.std, score.kept
+        Group.objects.bulk_update(groups, ["mean", "std", "kept"])
+
+
+def _metrics(run: Run, events: Sequence[journal.Metrics]) -> None:
+    newest = {
+        (name, event.iteration): MetricPoint(
+            run=run, name=name, iteration=event.iteration, value=value, tokens=event.tokens, seconds=event.seconds
+        )
+        for event in events
+        for name, value in event.values.items()
+    }
+    MetricPoint.objects.bulk_create(
+        newest.values(),
+        update_conflicts=True,
+        unique_fields=["run", "name", "iteration"],
+        update_fields=["value", "tokens", "seconds"],
+    )
+
+
+def _tell_run(run: Run, event: journal.AnyEvent) -> None:
+    match event:
+        case journal.Phase():
+            run.phase, run.phase_iteration = event.phase, event.iteration
+            run.phase_done, run.phase_total, run.phase_unit = event.done, event.total, event.unit
+            run.tokens_per_second, run.eta_seconds = event.tokens_per_second, event.eta_seconds
+        case journal.Metrics():
+            run.iteration = max(run.iteration, event.iteration)
+        case journal.Evaluation():
+            facts = event.model_dump(exclude={"type", "seq", "time", "iteration", "suite"})
+            Evaluation.objects.update_or_create(
+                run=run, iteration=event.iteration, suite=event.suite, defaults=facts | {"time": moment(event.time)}
+            )
+        case journal.Generalization():
+            record_matrix(run, event)
+        case journal.Rewound():
+            record_rewind(run, event)
+        case journal.CheckpointSaved():
+            Checkpoint.objects.update_or_create(
+                run=run,
+                iteration=event.iteration,
+                defaults={"path": event.path, "bytes": event.bytes, "time": moment(event.time)},
+            )
+        case journal.CheckpointRemoved():
+            Checkpoint.objects.filter(run=run, iteration=event.iteration).delete()
+        case journal.RunFinished():
+            run.iteration = max(run.iteration, event.iteration)
+            run.end_reason, run.end_message, run.summary = event.reason, event.message, event.summary

@@ -1,0 +1,1 @@
+"""Websocket consumers and the frames they send."""

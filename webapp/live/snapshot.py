@@ -1,0 +1,186 @@
+"""What a run's page needs at the run's present seq, as plain data. static/js/live/reducer.js goes on from here by events.
+
+Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
+
+    seq, attempt, state        state as pages name it (Run.shown_state)
+    run                        slug title iterations group_size groups environment device started_at (ISO or null)
+    phase                      phase iteration done total unit tokens_per_second eta_seconds; null before the first
+    wall                       the newest wave of groups, train or eval; null before the first
+                               iteration split groups: [group mean std kept
+                                   members: [id slug turns status format_error]]
+    finished                   the 8 newest: id slug group member success end total_reward turns actions lost_at
+    curves                     {name: [[iteration, value], …]} for CURVES; long ones in buckets: lowest, highest, last
+    evaluations                iteration suite success success_low success_high prompts final
+    alarm                      state message iteration; null while nothing was said
+    alarms                     the 12 newest changes of state, oldest first: state message iteration undone (rewound)
+    rewinds                    the 6 newest, oldest first: number from_iteration to_iteration changes
+    evidence                   {sign of trainer/metrics/trap_signals.py: [[iteration, value, limit], …]} of the newest 120 iterations
+    stage                      the trajectory played last: id slug group member board hint turns success end
+                               total_reward lost_at (turns as in the journal, without type, seq, time, trajectory)
+    notices                    the 20 newest, oldest first: level message
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connection, transaction
+
+from webapp.runs import curves, echo_trap
+from webapp.runs.models import Run
+from webapp.trajectories.models import Group, Trajectory
+
+CURVES = ("reward/mean", "reward/in_group_std", "success/rate", "entropy/mean", "policy/grad_norm")
+FINISHED = 8
+NOTICES = 20
+_OF_THE_JOURNAL = ("type", "seq", "time", "trajectory")
+
+
+@contextmanager
+def one_moment() -> Iterator[None]:
+    """All queries inside see the database as of the same instant (unless the caller already opened a transaction)."""
+    if connection.in_atomic_block:
+        yield
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield
+
+
+def heading(run: Run) -> dict[str, Any]:
+    """What the tabs beside the live one start from: the run and its phase, as of the event it was read at. No query.
+
+    In the snapshot's shape, so that the same script goes on from it. What only the live page draws is left out.
+    """
+    rollout = run.config.get("rollout", {})
+    return {
+        "seq": run.seq,
+        "attempt": run.attempt,
+        "state": run.shown_state,
+        "run": {
+            "slug": run.slug,
+            "title": run.title,
+            "iterations": run.iterations,
+            "group_size": rollout.get("group_size", 0),
+            "groups": rollout.get("groups", 0),
+            "environment": run.environment,
+            "device": run.device,
+            "started_at": run.started_at.isoformat() if run.started_at else None,
+        },
+        "phase": run.phase_facts,
+        **_NOT_DRAWN,
+    }
+
+
+_NOT_DRAWN: dict[str, Any] = {
+    "wall": None, "finished": [], "curves": {}, "evaluations": [], "alarm": None, "alarms": [], "rewinds": [],
+    "evidence": {}, "stage": None, "notices": [],
+}  # fmt: skip
+
+
+def snapshot(run: Run) -> dict[str, Any]:
+    """The page of the run, as of now."""
+    with one_moment():
+        run = Run.objects.defer("log_tail", "summary").get(pk=run.pk)
+        finished = _newest_finished(run)
+        return heading(run) | {
+            "wall": _wall(run),
+            "finished": [_finished(trajectory) for trajectory in finished],
+            "curves": curves.by_iteration(run.pk, CURVES, run.iteration),
+            "evaluations": list(
+                run.evaluations.order_by("time", "iteration").values(
+                    "iteration", "suite", "success", "success_low", "success_high", "prompts", "final"
+                )
+            ),
+            **echo_trap.history(run),
+            "evidence": echo_trap.evidence(run),
+            "stage": _stage(run, finished),
+            "notices": list(run.notices.order_by("-seq").values("level", "message")[:NOTICES])[::-1],
+        }
+
+
+def _wall(run: Run) -> dict[str, Any] | None:
+    newest = Group.objects.filter(run=run, superseded=False).only("iteration", "split", "suite").order_by("-pk").first()
+    if newest is None:
+        return None
+    wave = {"run": run, "iteration": newest.iteration, "split": newest.split}
+    groups = Group.objects.filter(**wave, suite=newest.suite, superseded=False).order_by("number")
+    groups = groups.only("number", "mean", "std", "kept")
+    members = defaultdict(list)
+    for group, key, slug, turns, status, broken in (
+        Trajectory.objects.current()
+        .filter(**wave, group__suite=newest.suite)
+        .order_by("member")
+        .values_list("group_id", "key", "slug", "turn_count", "status", "format_error")
+    ):
+        members[group].append({"id": key, "slug": slug, "turns": turns, "status": status, "format_error": broken})
+    return {
+        "iteration": newest.iteration,
+        "split": newest.split,
+        "groups": [
+            {"group": group.number, "mean": group.mean, "std": group.std, "kept": group.kept,
+             "members": members[group.pk]}
+            for group in groups
+        ],
+    }  # fmt: skip
+
+
+def _newest_finished(run: Run) -> list[Trajectory]:
+    ended = run.trajectories.filter(superseded=False, finished_seq__isnull=False)
+    return list(ended.select_related("group").defer("group__prompt").order_by("-finished_seq")[:FINISHED])
+
+
+def _finished(trajectory: Trajectory) -> dict[str, Any]:
+    return {
+        "id": trajectory.key,
+        "slug": trajectory.slug,
+        "group": trajectory.group.number,
+        "member": trajectory.member,
+        **outcome(trajectory),
+        "turns": trajectory.turn_count,
+        "actions": trajectory.action_count,
+    }
+
+
+def outcome(trajectory: Trajectory) -> dict[str, Any]:
+    """How it ended; all null while it is played."""
+    over = trajectory.finished_seq is not None
+    return {
+        "success": trajectory.status == Trajectory.Status.SUCCESS if over else None,
+        "end": trajectory.end if over else None,
+        "total_reward": trajectory.total_reward if over else None,
+        "lost_at": trajectory.lost_at,
+    }
+
+
+def _stage(run: Run, finished: Sequence[Trajectory]) -> dict[str, Any] | None:
+    """What is played now, or else what ended last; `finished` are the newest that ended."""
+    current = run.trajectories.filter(superseded=False, status=Trajectory.Status.PLAYING).select_related("group")
+    newest = current.order_by("-last_seq").first() or next(iter(finished), None)
+    return None if newest is None else played(newest)
+
+
+def played(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """A trajectory as the stage and the player read it: its start, its turns, how it ended.
+
+    `turns` are its turn events in order, for those who fetched them for many at once.
+    """
+    if turns is None:
+        turns = trajectory.turns.order_by("number").values_list("event", flat=True)
+    return {
+        "id": trajectory.key,
+        "slug": trajectory.slug,
+        "group": trajectory.group.number,
+        "member": trajectory.member,
+        "board": trajectory.group.board,
+        "hint": trajectory.group.hint,
+        "turns": [
+            {name: value for name, value in event.items() if name not in _OF_THE_JOURNAL}
+            for event in turns
+        ],
+        **outcome(trajectory),
+    }

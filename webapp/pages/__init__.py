@@ -1,0 +1,1 @@
+"""Views and URLs, one module for each page."""

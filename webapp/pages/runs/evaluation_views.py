@@ -1,0 +1,100 @@
+"""The evaluation tab of a run: each suite's results with their intervals drawn, and the generalisation matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from webapp.core import formatting
+from webapp.pages.runs.run_views import run_page
+from webapp.runs import generalization
+from webapp.runs.access import get_run
+from webapp.runs.models import Evaluation
+from webapp.teams.decorators import account_optional
+
+WIDTH, MARGIN = 180, 5
+"""Of the drawing of an interval."""
+
+
+def across(share: float) -> str:
+    """Where a share lies in the drawing."""
+    return f"{MARGIN + (WIDTH - 2 * MARGIN) * share:.1f}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """An evaluation with the places of its drawing: a dot for the success, whiskers for its interval."""
+
+    evaluation: Evaluation
+    passed: list[tuple[int, float, str]]
+    """(k, pass@k, place)"""
+
+    @property
+    def dot(self) -> str:
+        return across(self.evaluation.success)
+
+    @property
+    def low(self) -> str:
+        return across(self.evaluation.success_low)
+
+    @property
+    def high(self) -> str:
+        return across(self.evaluation.success_high)
+
+
+@dataclass(frozen=True)
+class Exam:
+    """A suite and its results, the first one first."""
+
+    suite: str
+    results: list[Result]
+
+    @property
+    def sampled(self) -> bool:
+        """Whether prompts were played more than once."""
+        return any(result.passed for result in self.results)
+
+    @property
+    def last(self) -> Evaluation:
+        return self.results[-1].evaluation
+
+    @property
+    def gain_words(self) -> str:
+        """Percentage points between the first and the last result; empty for a single one."""
+        if len(self.results) < 2:
+            return ""
+        return formatting.signed(round(100 * (self.last.success - self.results[0].evaluation.success), 1))
+
+    @property
+    def apart(self) -> bool:
+        """Whether the first interval and the last do not overlap."""
+        first = self.results[0].evaluation
+        return first.success_high < self.last.success_low or self.last.success_high < first.success_low
+
+
+def exams(evaluations: list[Evaluation]) -> list[Exam]:
+    """By suite, from evaluations in the order of suite and iteration."""
+    return [
+        Exam(suite, [Result(one, [(k, share, across(share)) for k, share in one.passed_at()]) for one in found])
+        for suite, found in groupby(evaluations, key=lambda one: one.suite)
+    ]
+
+
+@account_optional
+@require_GET
+def run_evaluation(request: HttpRequest, slug: str) -> HttpResponse:
+    """The results on the fixed prompts, with their intervals, and what other policies made of them."""
+    run = get_run(request.user, slug)
+    results = list(Evaluation.objects.filter(run=run).order_by("suite", "iteration"))
+    found = exams(results)
+    own = next((exam for exam in found if exam.suite == run.environment), None)
+    if own is not None:
+        found = [own, *(exam for exam in found if exam is not own)]
+    return run_page(
+        request, run, "run-evaluation", "runs/evaluation.html", exams=found, width=WIDTH,
+        ticks=[(across(share), f"{share:.0%}") for share in (0, 0.25, 0.5, 0.75, 1)], matrix=generalization.table(run),
+        sampled=any(exam.sampled for exam in found),
+    )  # fmt: skip

@@ -1,0 +1,270 @@
+"""Launching: the form, its inline checks, and the clone of a run. What fields there are is decided in forms.py."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+import envs
+from trainer.config.files import find_preset, load_preset, preset_names
+from trainer.config.run import RunConfig
+from webapp.runs import summaries
+from webapp.runs.access import get_run, require_may_prefer
+from webapp.runs.actions import Asked as Wanted
+from webapp.runs.actions import do_create_run, wanted_again
+from webapp.runs.launch import estimates, form, summary
+from webapp.runs.models import Run
+from webapp.runs.queue import device_classes
+from webapp.runs.queue.capacity import Capacity, capacity_now, outlook
+from webapp.teams.access import READ_ONLY, role_here, writable_teams
+from webapp.teams.models import Membership, Team
+
+DEFAULT_PRESET = "sokoban-starpo_s-pocket"
+LONGEST_YAML = 200_000
+MOST_GPUS = 64
+
+
+def _require_teams(request: HttpRequest) -> list[Team]:
+    teams = writable_teams(request.user)
+    if not teams:
+        raise PermissionDenied(READ_ONLY)
+    return teams
+
+
+def _preset_name(wanted: str) -> str:
+    return find_preset(wanted) or DEFAULT_PRESET
+
+
+def _preset_of(environment: str) -> str:
+    """The first preset that plays the environment, those for any machine before others; the default where none does."""
+    playing = [name for name in preset_names() if load_preset(name).environment.name == environment]
+    return min(playing, key=lambda name: ("pocket" not in name, "starpo_s" not in name), default=DEFAULT_PRESET)
+
+
+def _source(request: HttpRequest, slug: str) -> Run | None:
+    return get_run(request.user, slug) if slug else None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the form is compared with: a preset, or the run that is cloned."""
+
+    teams: list[Team]
+    source: Run | None
+    chosen: str
+    base: RunConfig
+
+    def team_of(self, slug: str) -> Team:
+        """The team that was chosen, or the source's, or the first one."""
+        wanted = slug or (self.source.team.slug if self.source else "")
+        return next((team for team in self.teams if team.slug == wanted), self.teams[0])
+
+
+def _asked(request: HttpRequest, given: QueryDict) -> Asked:
+    teams = _require_teams(request)
+    source = _source(request, given.get("clone", ""))
+    environment = given.get("environment", "")
+    named = given.get("preset", "") or (source.preset if source else "")
+    chosen = _preset_name(named) if named or not environment else _preset_of(environment)
+    base = RunConfig.model_validate(source.config) if source else load_preset(chosen)
+    return Asked(teams, source, chosen, base)
+
+
+def _wanted(given: QueryDict, source: Run | None) -> tuple[Wanted, dict[str, str]]:
+    """What the form asks of the workers, and what is wrong with that. Without a form: as the source asked."""
+    errors: dict[str, str] = {}
+    before = Wanted() if source is None else wanted_again(source)
+    queue = given.get("queue", before.queue).strip()
+    if queue and (not re.match(device_classes.NAME, queue) or len(queue) > 100):
+        errors["queue"] = "must be a name of letters, digits, dot, dash and underscore"
+    text = given.get("gpus", "" if before.gpus is None else str(before.gpus)).strip()
+    gpus = int(text) if text.isdecimal() and int(text) <= MOST_GPUS else None
+    if text and gpus is None:
+        errors["gpus"] = f"must be a whole number from 0 to {MOST_GPUS}, or empty"
+    named = {choice.name.lower(): choice for choice in Run.Priority}
+    priority = named.get(given.get("priority", ""), Run.Priority.NORMAL)
+    return Wanted("" if "queue" in errors else queue, gpus, priority), errors
+
+
+def _visibility(given: QueryDict, source: Run | None) -> Run.Visibility:
+    wanted = given.get("visibility", "") or (source.visibility if source else "")
+    return Run.Visibility(wanted) if wanted in Run.Visibility.values else Run.Visibility.TEAM
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def launch(request: HttpRequest) -> HttpResponse:
+    """The form, and what is launched by it. `?preset=`, `?environment=` and `?clone=` fill it."""
+    given = request.POST if request.method == "POST" else request.GET
+    asked = _asked(request, given)
+    if request.method != "POST":
+        environment = given.get("environment", "")
+        values = asked.base.model_dump()
+        if environment in envs.names() and values["environment"]["name"] != environment:
+            values["environment"] |= {"name": environment, "settings": {}}
+        return _form(request, asked, values, {})
+    checked = form.check(request.POST.dict())
+    wanted, wrong = _wanted(request.POST, asked.source)
+    if checked.config is None or wrong or request.POST.get("do") == "check":
+        response = _form(request, asked, checked.data, checked.errors)
+        response.status_code = 422 if checked.errors or wrong else 200
+        return response
+    team = asked.team_of(request.POST.get("team", ""))
+    require_may_prefer(request.user, team.pk, wanted.priority)
+    run = do_create_run(
+        team, request.user, checked.config, preset=asked.chosen, asked=wanted,  # type: ignore[arg-type]
+        visibility=_visibility(request.POST, asked.source),
+    )  # fmt: skip
+    messages.success(request, "Launched. It starts as soon as a worker is free.")
+    return redirect("run", run.slug)
+
+
+@login_required
+@require_POST
+def launch_yaml(request: HttpRequest) -> HttpResponse:
+    """The form filled from a YAML file or from pasted text; nothing is launched by it."""
+    asked = _asked(request, request.POST)
+    file = request.FILES.get("file")
+    text = request.POST.get("yaml", "")
+    try:
+        if file is not None:
+            if (file.size or 0) > LONGEST_YAML:
+                raise ValueError(f"the file is longer than {LONGEST_YAML:,} bytes")
+            text = file.read().decode("utf-8", "replace")
+        config = form.from_yaml(text)
+    except ValueError as error:
+        problems = [f"{where}: {what}" if where else what for where, what in form.problems_of(error)]
+        response = _form(request, asked, asked.base.model_dump(), {}, yaml_text=text, yaml_problems=problems)
+        response.status_code = 422
+        return response
+    messages.success(request, "The form shows the settings of the YAML. Nothing is launched yet.")
+    return _form(request, asked, config.model_dump(), {})
+
+
+def _settings(
+    data: dict[str, Any], base: RunConfig, errors: dict[str, str]
+) -> tuple[list[form.SettingGroup], list[form.Setting]]:
+    """Every field of the form: groups, and those of the environment."""
+    environment = data["environment"]
+    name, before = environment["name"], base.environment
+    settings = before.settings if before.name == name else {}
+    return form.groups(data, base, errors), form.environment_settings(name, environment["settings"], settings, errors)
+
+
+def _form(
+    request: HttpRequest, asked: Asked, values: dict[str, Any], errors: dict[str, str], **context: Any
+) -> HttpResponse:
+    groups, settings = _settings(values, asked.base, errors)
+    config = None if errors else RunConfig.model_validate(values)
+    given = request.POST if request.method == "POST" else request.GET
+    before = Wanted() if asked.source is None else wanted_again(asked.source)
+    wanted, _ = _wanted(given, asked.source)
+    known = capacity_now(timezone.now())
+    context |= {
+        "page": "launch",
+        "teams": asked.teams,
+        "team_slug": asked.team_of(given.get("team", "")).slug,
+        "source": asked.source,
+        "chosen": asked.chosen,
+        "presets": summaries.presets(),
+        "groups": groups,
+        "environment_settings": settings,
+        "visibilities": Run.Visibility.choices,
+        "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
+        "priority": wanted.priority.name.lower(),
+        "may_prefer": any(role_here(request.user, team.pk) == Membership.Role.ADMIN for team in asked.teams),
+        "queue": given.get("queue", before.queue),
+        "classes": device_classes.asked_classes(known.workers.keys() | ({wanted.queue} - {""})),  # perhaps served by nobody
+        "gpus": given.get("gpus", "" if before.gpus is None else str(before.gpus)),
+    }
+    facts = _facts(request, asked, config, _all(groups, settings), errors, known)
+    return render(request, "runs/launch.html", context | facts)
+
+
+def _facts(
+    request: HttpRequest, asked: Asked, config: RunConfig | None, settings: list[form.Setting],
+    errors: dict[str, str], known: Capacity,
+) -> dict[str, Any]:  # fmt: skip
+    """What the page says about the form as it stands: problems, differences, figures, warnings, other forms of it."""
+    given = request.POST if request.method == "POST" else request.GET
+    visibility = _visibility(given, asked.source)
+    now = timezone.now()
+    wanted, wrong = _wanted(given, asked.source)
+    queue, capacity = device_classes.ANY, known.sentence(device_classes.ANY, 0)
+    if config is not None:
+        queue, gpus = wanted.resolved(config, known.workers.keys())
+        newcomer = Run(
+            team_id=asked.team_of(given.get("team", "")).pk, queue=queue, gpus=gpus, queued_at=now,
+            priority=wanted.priority, memory=estimates.needed_memory(config, gpus),
+            config=config.model_dump(mode="json"),
+        )  # fmt: skip
+        capacity = outlook(newcomer, known, now)
+    facts: dict[str, Any] = {
+        "base_word": "was" if asked.source else "preset",
+        "base_title": asked.source.title if asked.source else asked.chosen,
+        "differences": summary.differences(settings),
+        "wrong": [setting for setting in settings if setting.error],
+        "errors": errors,
+        "unplaced": _unplaced(errors, [setting.name for setting in settings]),
+        "capacity": capacity,
+        "asked_errors": wrong,
+        "devices": known.devices,
+        "visibility": visibility,
+        "title": "",
+        "estimate": "",
+    }
+    if config is not None:
+        team = asked.team_of(given.get("team", "")).slug if len(asked.teams) > 1 else ""
+        address = request.build_absolute_uri("/api/runs")
+        preset = load_preset(asked.chosen)
+        facts |= {
+            "title": config.title(),
+            "estimate": summaries.estimate_words(config),
+            "figures": estimates.figures(request.user, config),
+            "warnings": summary.warnings(config, known, queue),
+            "as_yaml": summary.as_yaml(config),
+            "as_curl": summary.as_curl(
+                address, config, asked.chosen, preset, visibility=visibility, team=team, asked=wanted
+            ),
+        }  # fmt: skip
+    return facts
+
+
+@login_required
+@require_POST
+def launch_check(request: HttpRequest) -> HttpResponse:
+    """What is wrong with the form so far: one slot beside each field, a sentence in the bar, and what else is known."""
+    asked = _asked(request, request.POST)
+    checked = form.check(request.POST.dict())
+    slots = _all(*_settings(checked.data, asked.base, checked.errors))
+    known = capacity_now(timezone.now())
+    context = {"swap": True, "slots": slots} | _facts(request, asked, checked.config, slots, checked.errors, known)
+    return render(request, "runs/_check.html", context)
+
+
+@login_required
+@require_GET
+def launch_environment(request: HttpRequest) -> HttpResponse:
+    """The settings of the environment that was just chosen, at their defaults."""
+    _require_teams(request)
+    settings = form.environment_settings(request.GET.get(form.ENVIRONMENT, ""), {}, {})
+    return render(request, "runs/_environment.html", {"environment_settings": settings})
+
+
+def _all(groups: list[form.SettingGroup], environment: list[form.Setting]) -> list[form.Setting]:
+    return [*(setting for group in groups for setting in group.settings), *environment]
+
+
+def _unplaced(errors: dict[str, str], settings: list[str]) -> list[str]:
+    """Sentences that belong to no field that is shown."""
+    shown = {*form.names(), *settings}
+    return [f"{name}: {text}" if name else text for name, text in errors.items() if name not in shown]

@@ -1,0 +1,77 @@
+"""The list of runs: filters, order, pages, the choice of runs to compare, and the rows again while something changes.
+
+An open page asks for its rows again and again. It is sent all of them, or nothing where they are the same: what it
+shows is always what a reload would show.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.utils.safestring import mark_safe
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from webapp.runs import run_filters, summaries
+from webapp.runs.models import Run
+
+RUNS_PER_PAGE = 30
+BUSY_SECONDS, QUIET_SECONDS = 3, 20
+"""How often an open list asks: while a run on it is played, and otherwise (a colleague may launch one)."""
+DIGEST = "the-digest-of-these-rows"
+"""Stands in the rows for what can only be known when they are written."""
+
+
+@login_required
+@require_GET
+@never_cache
+def run_list(request: HttpRequest) -> HttpResponse:
+    """The runs of the user's teams. `?compare=` of several leads to their comparison."""
+    chosen = request.GET.getlist("compare")
+    if "compare_now" in request.GET and chosen:
+        known = set(Run.objects.visible_to(request.user).filter(slug__in=chosen).values_list("slug", flat=True))
+        return redirect(f"/compare?runs={','.join(slug for slug in chosen if slug in known)}")
+    rows, digest = _rows(request, chosen)
+    if request.headers.get("HX-Request"):
+        if request.headers.get("X-Seen") == digest:
+            return HttpResponse(status=204)
+        return HttpResponse(rows)
+    wanted = run_filters.read(request.GET)
+    context: dict[str, Any] = {
+        "page": "runs",
+        "rows": rows,
+        "wanted": wanted,
+        "states": [(run_filters.ACTIVE, "Queued or running"), *Run.State.choices],
+        "variants": [(key, title) for key, (title, _) in run_filters.VARIANTS.items()],
+        "estimators": summaries.ESTIMATORS.items(),
+        "sorts": run_filters.SORTS.items(),
+        **run_filters.choices(request.user),
+    }
+    context["any"] = wanted.filtered or bool(context["environments"])
+    return render(request, "runs/list.html", context)
+
+
+def _rows(request: HttpRequest, chosen: list[str]) -> tuple[str, str]:
+    """The part of the page that changes, and its digest, which the part itself carries."""
+    wanted = run_filters.read(request.GET)
+    runs = wanted.runs(request.user).select_related("author", "team").defer("log_tail", "summary")
+    page = Paginator(runs, RUNS_PER_PAGE).get_page(request.GET.get("page"))
+    shown = summaries.cards(list(page.object_list))
+    context = {
+        "page_obj": page,
+        "runs": shown,
+        "filtered": wanted.filtered,
+        "several_teams": len({card.run.team_id for card in shown}) > 1,
+        "chosen": chosen,
+        "seconds": BUSY_SECONDS if any(card.active for card in shown) else QUIET_SECONDS,
+        "digest": DIGEST,
+    }
+    text = render_to_string("runs/_rows.html", context, request)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return mark_safe(text.replace(DIGEST, digest)), digest  # a template wrote it, which escaped what people wrote

@@ -1,0 +1,142 @@
+"""The pages of one run, its tabs, and what can be asked of it. The list of runs is in list_views.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from trainer.config.files import in_order
+from webapp.core import formatting
+from webapp.live.snapshot import heading, snapshot
+from webapp.runs import summaries
+from webapp.runs.access import get_run, get_run_of_team
+from webapp.runs.actions import RequestRefused, do_request
+from webapp.runs.log_tail import log_tail
+from webapp.runs.models import Alarm, Run
+from webapp.runs.queue.order import standings
+from webapp.teams.access import require_writer, role_here
+from webapp.teams.decorators import account_optional
+from webapp.teams.models import Membership
+from webapp.trajectories.models import Trajectory
+
+TABS = (
+    ("run", "Live"),
+    ("run-trajectories", "Trajectories"),
+    ("run-curves", "Curves"),
+    ("run-evaluation", "Evaluation"),
+    ("run-configuration", "Configuration"),
+    ("run-log", "Log"),
+)
+INSIDE = {"run-log"}
+"""Tabs for the team alone: a log knows the machine it was written on."""
+WISHES = {
+    "pause": "The run pauses after the turn being played and keeps a checkpoint.",
+    "stop": "The run stops after the turn being played and keeps a checkpoint.",
+    "cancel": "The run is cancelled. What it has shown so far stays here.",
+    "resume": "The run is in the queue again and goes on from its last checkpoint.",
+}
+
+
+def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context: Any) -> HttpResponse:
+    """A page of one run: the header with its state, the tabs, and what is the tab's own."""
+    now = snapshot(run) if tab == "run" else heading(run)
+    phase = now["phase"]
+    role = role_here(request.user, run.team_id)
+    return render(
+        request,
+        template,
+        {
+            "page": "runs",
+            "run": run,
+            "tab": tab,
+            "tabs": [tab for tab in TABS if role is not None or tab[0] not in INSIDE],
+            "inside": role is not None,
+            "snapshot": now,
+            "state": now["state"],
+            "writer": role in Membership.WRITERS,
+            "may_hide": role == Membership.Role.ADMIN or run.author_id == request.user.pk,
+            "phase_words": formatting.phase_words(phase, run.iterations) if run.state in Run.HELD else summaries.rest_words(run),
+            "waiting": standings(timezone.now()).get(run.pk) if run.state == Run.State.QUEUED else None,
+            "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
+            "priority": Run.Priority(run.priority).name.lower(),
+            "may_prefer": role == Membership.Role.ADMIN,
+            "pace_words": formatting.pace_words(phase, run.device, run.state),
+            "progress": formatting.progress(phase, run.iterations, run.state),
+            "rollout": run.config["rollout"],
+        }
+        | context,
+    )
+
+
+@account_optional
+@require_GET
+@never_cache
+def run_live(request: HttpRequest, slug: str) -> HttpResponse:
+    """The run as it happens: wall, stage, curves, alarm."""
+    return run_page(request, get_run(request.user, slug), "run", "runs/live.html")
+
+
+@account_optional
+@require_GET
+@never_cache
+def run_snapshot(request: HttpRequest, slug: str) -> JsonResponse:
+    """What the live page starts from, for browsers whose cursor is too old."""
+    return JsonResponse(snapshot(get_run(request.user, slug)))
+
+
+@account_optional
+@require_GET
+def run_configuration(request: HttpRequest, slug: str) -> HttpResponse:
+    """The complete RunConfig as the YAML that the command line takes."""
+    run = get_run(request.user, slug)
+    text = yaml.safe_dump(in_order(run.config), sort_keys=False, allow_unicode=True)
+    if request.GET.get("download"):
+        response = HttpResponse(text, content_type="application/yaml; charset=utf-8")
+        response["Content-Disposition"] = f'attachment; filename="{run.slug}.yaml"'
+        return response
+    return run_page(request, run, "run-configuration", "runs/configuration.html", text=text)
+
+
+@login_required
+@require_GET
+@never_cache
+def run_log(request: HttpRequest, slug: str) -> HttpResponse:
+    """The end of the trainer's log, and what the run told people."""
+    run = get_run_of_team(request.user, slug)
+    alarms = list(Alarm.objects.filter(run=run).order_by("-seq")[:20])
+    notices = list(run.notices.order_by("-seq")[:50])
+    return run_page(request, run, "run-log", "runs/log.html", text=log_tail(run), alarms=alarms, notices=notices)
+
+
+@login_required
+@require_POST
+def run_request(request: HttpRequest, slug: str, wish: str) -> HttpResponse:
+    """Pause, resume, stop or cancel."""
+    run = get_run(request.user, slug)
+    require_writer(request.user, run.team_id)
+    try:
+        do_request(run, wish)
+        messages.success(request, WISHES[wish])
+    except RequestRefused as refusal:
+        messages.warning(request, str(refusal))
+    return redirect("run", slug)
+
+
+@account_optional
+@require_GET
+def run_trajectory(request: HttpRequest, slug: str, key: str) -> HttpResponse:
+    """From a trajectory's id in the journal to its page."""
+    run = get_run(request.user, slug)
+    found = Trajectory.objects.filter(run=run, key=key).order_by("-attempt").values_list("slug", flat=True).first()
+    if found is None:
+        messages.warning(request, f"This run has no trajectory {key}.")
+        return redirect("run-trajectories", slug)
+    return redirect("trajectory", found)

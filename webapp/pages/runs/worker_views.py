@@ -1,0 +1,156 @@
+"""The page of workers: who is alive, on which device, with how much memory, what it plays, and who waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Prefetch
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from webapp.core import formatting
+from webapp.runs.models import Run, Worker
+from webapp.runs.queue import fair_share, order
+from webapp.runs.queue.capacity import Capacity, capacity
+from webapp.runs.queue.order import ALIVE
+
+SHOWN = 50
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class GpuCard:
+    """A GPU of a worker, and who has reserved it. `hidden` counts runs of teams that the reader is not in."""
+
+    id: str
+    name: str
+    memory: str
+    share: float | None
+    runs: list[Run]
+    hidden: int
+
+
+@dataclass(frozen=True)
+class WorkerCard:
+    """A worker as the page shows it. `hidden` counts runs of teams that the reader is not in."""
+
+    worker: Worker
+    alive: bool
+    held: list[Run]
+    hidden: int
+    silent: str
+    gpus: list[GpuCard]
+
+    @property
+    def state(self) -> tuple[str, str]:
+        """Which sign stands before it, and its word."""
+        if not self.alive:
+            return "failed", "Lost"
+        if self.worker.stopping:
+            return "stopping", "Leaving"
+        return ("running", "Busy") if self.held or self.hidden else ("queued", "Free")
+
+    @property
+    def memory(self) -> list[tuple[str, str, float]]:
+        """(what, words, share in use) for the machine and, where they are told there only, its GPUs."""
+        devices = self.worker.memory[:1] if self.gpus else self.worker.memory
+        return [(device["name"], _free(device), used(device)) for device in devices if device.get("total")]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A run in a queue, or only its place there where it belongs to a team that the reader is not in."""
+
+    run: Run | None
+    position: int
+    queue: str
+    since: str
+    words: str
+    priority: str
+    """Empty where it is the usual one."""
+
+
+def used(device: dict[str, Any]) -> float:
+    """The share of a device's memory that is in use."""
+    return min(1.0, max(0.0, 1 - float(device["free"]) / float(device["total"])))
+
+
+def _free(device: dict[str, Any]) -> str:
+    return f"{_gib(device['free'])} of {_gib(device['total'])} GiB free"
+
+
+def _gib(number: float) -> str:
+    return f"{number / GIB:,.1f}"
+
+
+@login_required
+@require_GET
+@never_cache
+def workers(request: HttpRequest) -> HttpResponse:
+    """Everybody who is logged in sees the machines; only the team sees its runs."""
+    now = timezone.now()
+    mine = Run.objects.of_teams_of(request.user).values("pk")
+    held = Run.objects.filter(state__in=Run.HELD).defer("log_tail", "summary", "config")
+    found = list(Worker.objects.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")))
+    visible = set(Run.objects.filter(pk__in=mine, state__in=(Run.State.QUEUED, *Run.HELD)).values_list("pk", flat=True))
+    cards = [_card(worker, visible, now) for worker in found]
+    queued = order.lineup(order.waiting(), fair_share.used(now), now)
+    context = {
+        "page": "workers",
+        "workers": sorted(cards, key=lambda card: (not card.alive, card.worker.name)),
+        "waiting": _waiting(queued, visible, order.manned(now) if queued else [], now)[:SHOWN],
+        "queued": len(queued),
+        "queues": _queues(queued, capacity(found, now)),
+    }
+    part = request.headers.get("HX-Request")
+    return render(request, "pages/_workers.html" if part else "pages/workers.html", context)
+
+
+def _card(worker: Worker, visible: set[int], now: Any) -> WorkerCard:
+    runs: list[Run] = worker.held  # type: ignore[attr-defined]
+    shown = [run for run in runs if run.pk in visible]
+    for run in shown:
+        run.progress = formatting.progress(run.phase_facts, run.iterations, run.state)  # type: ignore[attr-defined]
+        run.words = formatting.phase_words(run.phase_facts, run.iterations) or "starting"  # type: ignore[attr-defined]
+    silent = (now - worker.last_seen_at).total_seconds()
+    alive = silent < ALIVE.total_seconds()
+    gpus = [_gpu(gpu, runs, visible) for gpu in worker.gpus]
+    return WorkerCard(worker, alive, shown, len(runs) - len(shown), formatting.duration(silent), gpus)
+
+
+def _gpu(gpu: dict[str, Any], held: list[Run], visible: set[int]) -> GpuCard:
+    users = [run for run in held if gpu["id"] in run.reserved]
+    told = bool(gpu["total"]) and gpu["free"] is not None
+    shown = [run for run in users if run.pk in visible]
+    return GpuCard(
+        gpu["id"], gpu["name"], _free(gpu) if told else "memory not told", used(gpu) if told else None, shown,
+        len(users) - len(shown),
+    )  # fmt: skip
+
+
+def _waiting(queued: list[Run], visible: set[int], crew: Sequence[order.Manned], now: datetime) -> list[Waiting]:
+    places: Counter[str] = Counter()
+    found = []
+    for run in queued:
+        places[run.queue] += 1
+        since = formatting.duration((now - order.waited_since(run)).total_seconds())
+        if run.pk in visible:
+            standing = order.standing(run, places[run.queue], crew)
+            priority = "" if run.priority == Run.Priority.NORMAL else f"{run.get_priority_display().lower()} priority"
+            found.append(Waiting(run, places[run.queue], run.queue, since, standing.words, priority))
+    return found
+
+
+def _queues(queued: list[Run], known: Capacity) -> list[tuple[str, int, int, int]]:
+    """(name, runs waiting, workers alive, free places) of every queue that somebody serves or waits in."""
+    waiting = Counter(run.queue for run in queued)
+    names = sorted({*waiting, *known.workers})
+    return [(name, waiting[name], known.workers.get(name, 0), known.free.get(name, 0)) for name in names]

@@ -1,0 +1,71 @@
+"""The bare player for frames in other people's pages, and the oEmbed address that tells them how to put it there."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.clickjacking import xframe_options_exempt
+from django.views.decorators.http import require_safe
+
+from webapp.core.csp import FRAMED_POLICY
+from webapp.pages.trajectories.player_views import player_context
+from webapp.trajectories.embeds import link_of, rich
+from webapp.trajectories.public import shared_data
+from webapp.trajectories.share_links import find_link, link_address, start_of, start_query
+from webapp.trajectories.view_count import count_look
+
+THEMES = ("light", "dark")
+MISSING = "There is no such share link here, or it shows nothing any more."
+
+
+@require_safe
+@never_cache
+@xframe_options_exempt
+def embed(request: HttpRequest, token: str) -> HttpResponse:
+    """The player alone: `?turn=2&action=3` opens there, `autoplay=1` plays at once, `theme=dark` is dark for all."""
+    link = find_link(token)
+    if link is None:
+        response = render(request, "trajectories/embed_gone.html", status=404)
+    else:
+        theme = request.GET.get("theme", "")
+        address = link_address(request, link)
+        start = start_query(start_of(link, request.GET))
+        context = player_context(link.trajectory, shared_data(link.trajectory)) | {
+            "start": start,
+            "tokens_address": reverse("shared-tokens", args=[link.token]),
+            "address": address + start,
+            "autoplay": request.GET.get("autoplay") == "1",
+            "theme": theme if theme in THEMES else "",
+        }
+        response = render(request, "trajectories/embed.html", context)
+        count_look(request, response, link, framed=True)
+    response["Content-Security-Policy"] = FRAMED_POLICY
+    response["Referrer-Policy"] = "no-referrer"
+    response["X-Robots-Tag"] = "noindex, nofollow"
+    return response
+
+
+@require_safe
+def oembed(request: HttpRequest) -> HttpResponse:
+    """How to embed the share link `url`. JSON only; errors by the protocol's status codes, with a sentence."""
+    address = request.GET.get("url", "")
+    if not address:
+        return _told({"error": "Give the address of a share link as url."}, 400)
+    if request.GET.get("format", "json") != "json":
+        return _told({"error": "Only format=json is offered."}, 501)
+    found = link_of(request, address)
+    if found is None:
+        return _told({"error": MISSING}, 404)
+    try:
+        return _told(rich(request, *found, request.GET), 200)
+    except ValueError as error:
+        return _told({"error": str(error)}, 400)
+
+
+def _told(answer: dict[str, object], status: int) -> JsonResponse:
+    response = JsonResponse(answer, status=status)
+    response["Access-Control-Allow-Origin"] = "*"
+    response["X-Robots-Tag"] = "noindex, nofollow"
+    return response

@@ -1,0 +1,112 @@
+"""The explorer of a run's trajectories, whole or the part that changes with the filters, and its counts while live."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.cache import patch_vary_headers
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from webapp.annotations.models import Tag
+from webapp.explorer import rows
+from webapp.explorer.counts import Facts, facts, live_counts
+from webapp.explorer.trajectory_filters import FORMATS, OUTCOMES, BadCursor, Filters, Page, found, page
+from webapp.live.snapshot import one_moment
+from webapp.pages.runs.run_views import run_page
+from webapp.runs.access import get_run
+from webapp.runs.models import Run
+from webapp.teams.access import role_here
+from webapp.teams.decorators import account_optional
+from webapp.trajectories.models import Group
+
+ROWS = 50
+CHANGING = (Run.State.QUEUED, *Run.HELD)
+MORE = ("reward", "turns", "actions", "tokens", "format", "kept", "alarm", "group", "starred", "tag", "suite")
+"""Filters behind “More filters”, which is open while one of them is set."""
+
+
+@account_optional
+@require_GET
+@never_cache
+def explorer(request: HttpRequest, slug: str) -> HttpResponse:
+    """Every trajectory of the run, filtered, sorted and in pages."""
+    run = get_run(request.user, slug)
+    inside = role_here(request.user, run.team_id) is not None
+    part = bool(request.headers.get("HX-Request")) and not request.headers.get("HX-History-Restore-Request")
+    with one_moment():
+        context = _context(request, run, inside)
+        if part:
+            response = render(request, "runs/_trajectories.html", {"run": run, "part": True} | context)
+            query = context["address_query"]
+            address = reverse("run-trajectories", args=[run.slug])
+            response["HX-Push-Url"] = f"{address}?{query}" if query else address
+        else:
+            tags = list(Tag.objects.filter(team=run.team_id).values_list("name", flat=True)[:200]) if inside else []
+            response = run_page(
+                request, run, "run-trajectories", "runs/trajectories.html", outcomes=OUTCOMES, formats=FORMATS,
+                team_tags=tags, **context,
+            )  # fmt: skip
+    patch_vary_headers(response, ["HX-Request"])
+    return response
+
+
+@account_optional
+@require_GET
+@never_cache
+def explorer_counts(request: HttpRequest, slug: str) -> JsonResponse:
+    """How many the filters find by now, for pages that cannot count by themselves."""
+    run = get_run(request.user, slug)
+    filters = _filters(request, role_here(request.user, run.team_id) is not None)[0]
+    with one_moment():
+        return JsonResponse(live_counts(run, filters))
+
+
+def _filters(request: HttpRequest, inside: bool) -> tuple[Filters, dict[str, str]]:
+    filters, errors = Filters.parse(request.GET)
+    return (filters if inside else filters.without_annotations()), errors
+
+
+def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
+    filters, errors = _filters(request, inside)
+    shown, stale = _page(request, run, filters)
+    groups = Group.objects.filter(run=run, superseded=False).order_by("environment", "suite")
+    kinds = list(groups.values_list("environment", "suite").distinct())
+    environments = sorted({environment for environment, _ in kinds})
+    form = rows.form(request.GET, errors)
+    counts = live_counts(run, filters) if run.state in CHANGING else None
+    now = Facts(**counts["now"]) if counts else facts(run, filters)
+    return {
+        "inside": inside,
+        "rows": rows.rows(shown.items, filters),
+        "columns": rows.columns(filters, len(environments) > 1),
+        "several": len(environments) > 1,
+        "environments": environments,
+        "suites": sorted({suite for _, suite in kinds if suite}),
+        "form": form,
+        "errors": errors,
+        "chosen": rows.chosen(filters),
+        "more_open": any(field.value for name, field in form.items() if name.split("_")[0] in MORE),
+        "facts": rows.facts_words(now.found, now.share, now.mean, now.more),
+        "sort": filters.sort,
+        "stale": stale,
+        "changing": counts is not None,
+        "counts": counts,
+        "first_query": filters.query(),
+        "next_query": shown.next and filters.query(at=shown.next),
+        "previous_query": shown.previous and filters.query(at=shown.previous),
+        "address_query": filters.query(at=None if stale else request.GET.get("at") or None),
+        "played": bool(kinds),
+    }
+
+
+def _page(request: HttpRequest, run: Run, filters: Filters) -> tuple[Page, str]:
+    """The page at the query's cursor; for a cursor that means nothing here, the first and words about it."""
+    queryset = found(run, filters).select_related("group")
+    try:
+        return page(queryset, filters.sort, request.GET.get("at") or None, ROWS), ""
+    except BadCursor as bad:
+        return page(queryset, filters.sort, None, ROWS), str(bad)

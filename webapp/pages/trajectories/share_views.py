@@ -1,0 +1,134 @@
+"""Making and revoking share links, and the page that one opens: the player without an account."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.pages.trajectories.player_views import player_context
+from webapp.teams.access import require_writer
+from webapp.trajectories.access import get_trajectory
+from webapp.trajectories.actions import do_revoke_share, do_share_trajectory
+from webapp.trajectories.embeds import embed_code
+from webapp.trajectories.models import ShareLink
+from webapp.trajectories.positions import at, positions, telling
+from webapp.trajectories.public import outcome_of, shared_data, when_of
+from webapp.trajectories.share_links import ShareForm, find_link, link_address, start_of, start_query
+from webapp.trajectories.view_count import count_look
+
+DESCRIPTION = 200
+"""Characters of a thought that a preview tells."""
+NO_FORMS = {"csrf_token": ""}
+"""A page without forms needs no secret against forged ones, nor the cookie that goes with it."""
+
+
+@login_required
+@require_POST
+def share(request: HttpRequest, slug: str) -> HttpResponse:
+    """A link for everybody who has it."""
+    found = get_trajectory(request.user, slug)
+    require_writer(request.user, found.run.team_id)
+    form = ShareForm({"ends": "never"} | request.POST.dict())
+    back = reverse("trajectory", args=[slug])
+    if not form.is_valid():
+        messages.error(request, f"No link was made. {form.problem()}")
+        return redirect(f"{back}#share")
+    turn, action = form.position()
+    do_share_trajectory(
+        found,
+        request.user,  # type: ignore[arg-type]
+        form.expires_at(timezone.now()),
+        turn=turn,
+        action=action,
+        indexable=form.cleaned_data["indexable"],
+    )
+    messages.success(request, "Shared. Everybody who has the link can watch this trajectory, without an account.")
+    return redirect(f"{back}{start_query(None if turn is None else (turn, -1 if action is None else action))}#share")
+
+
+@login_required
+@require_POST
+def revoke(request: HttpRequest, slug: str, token: str) -> HttpResponse:
+    """Close a share link for good."""
+    found = get_trajectory(request.user, slug)
+    require_writer(request.user, found.run.team_id)
+    link = ShareLink.objects.filter(trajectory=found, token=token).first()
+    if link is None:
+        raise Http404("There is no such link.")
+    do_revoke_share(link)
+    messages.success(request, "Revoked. The link shows nothing any more.")
+    return redirect(f"{reverse('trajectory', args=[slug])}#share")
+
+
+@require_safe
+@never_cache
+def shared(request: HttpRequest, token: str) -> HttpResponse:
+    """The player without an account."""
+    link = find_link(token)
+    if link is None:
+        return gone(request)
+    data = shared_data(link.trajectory)
+    start = start_of(link, request.GET)
+    address = link_address(request, link)
+    context = (
+        player_context(link.trajectory, data)
+        | NO_FORMS
+        | {
+            "link": link,
+            "when": when_of(link.trajectory),
+            "address": address,
+            "tokens_address": reverse("shared-tokens", args=[link.token]),
+            "start": start_query(start),
+            "embed_code": embed_code(request, link, link.trajectory.group.environment, ""),
+            "meta": meta(request, link, data, start),
+        }
+    )
+    response = private(render(request, "trajectories/shared.html", context), link)
+    count_look(request, response, link)
+    return response
+
+
+def meta(request: HttpRequest, link: ShareLink, data: dict[str, Any], start: tuple[int, int] | None) -> dict[str, str]:
+    """What a preview of the link tells: title, a thought, the picture of the same position."""
+    position = at(positions(data), *(start or telling(data)))
+    thought = " ".join((position.turn_data or {}).get("thought", "").split())
+    if len(thought) > DESCRIPTION:
+        thought = thought[:DESCRIPTION].rsplit(" ", 1)[0] + " …"
+    title = link.trajectory.group.environment
+    outcome = outcome_of(link.trajectory)
+    address = link_address(request, link)
+    query = start_query(start)
+    picture = request.build_absolute_uri(reverse("shared-picture", args=[link.token]))
+    oembed = urlencode({"url": address + query, "format": "json"})
+    return {
+        "title": f"{title}: {outcome}",
+        "description": f"A language model thinks: “{thought}”" if thought else f"A language model plays {title}.",
+        "url": address + query,
+        "picture": f"{picture}{query}{'&' if query else '?'}v={link.trajectory.last_seq}",
+        "alt": f"The board at turn {position.turn + 1} beside the thought of that turn. Outcome: {outcome}.",
+        "oembed": f"{request.build_absolute_uri(reverse('oembed'))}?{oembed}",
+    }
+
+
+def private(response: HttpResponse, link: ShareLink) -> HttpResponse:
+    """The link is a secret: no other site is told of it, and search engines only where its author wishes."""
+    response["Referrer-Policy"] = "no-referrer"
+    if not link.indexable:
+        response["X-Robots-Tag"] = "noindex, nofollow"
+    return response
+
+
+def gone(request: HttpRequest) -> HttpResponse:
+    """The same for links that never were, have expired or were revoked: which of them is not told."""
+    response = render(request, "trajectories/gone.html", NO_FORMS, status=404)
+    response["X-Robots-Tag"] = "noindex, nofollow"
+    return response

@@ -1,0 +1,36 @@
+"""The tokens of a trajectory as JSON, for the token view of the player: by permalink, and behind a share link."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from webapp.pages.trajectories.share_views import private
+from webapp.teams.decorators import account_optional
+from webapp.trajectories.access import get_trajectory
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.share_links import find_link
+from webapp.trajectories.token_view import tokens_of
+
+
+@account_optional
+@require_safe
+@never_cache
+def trajectory_tokens(request: HttpRequest, slug: str) -> HttpResponse:
+    """For those who may see the trajectory."""
+    return _answer(get_trajectory(request.user, slug))
+
+
+@require_safe
+@never_cache
+def shared_tokens(request: HttpRequest, token: str) -> HttpResponse:
+    """For everybody who holds the link."""
+    link = find_link(token)
+    if link is None:
+        raise Http404("This link does not exist, has expired, or was revoked by its owner.")
+    return private(_answer(link.trajectory), link)
+
+
+def _answer(trajectory: Trajectory) -> HttpResponse:
+    return JsonResponse(tokens_of(trajectory), json_dumps_params={"separators": (",", ":"), "ensure_ascii": False})

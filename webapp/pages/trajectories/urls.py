@@ -1,0 +1,32 @@
+"""Addresses of trajectories and of what was shared."""
+
+from django.urls import path
+
+from webapp.pages.trajectories import (
+    embed_views,
+    export_views,
+    image_views,
+    player_views,
+    related_views,
+    share_views,
+    token_views,
+)
+
+urlpatterns = [
+    path("t/<slug:slug>", player_views.trajectory, name="trajectory"),
+    path("t/<slug:slug>.json", player_views.trajectory_data, name="trajectory-data"),
+    path("t/<slug:slug>/tokens.json", token_views.trajectory_tokens, name="trajectory-tokens"),
+    path("t/<slug:slug>/prompt", related_views.prompt, name="prompt"),
+    path("t/<slug:slug>/diff/<slug:other>", related_views.thoughts, name="thoughts"),
+    path("t/<slug:slug>/picture.png", image_views.trajectory_picture, name="trajectory-picture"),
+    path("t/<slug:slug>/export/<slug:kind>", export_views.trajectory_export, name="trajectory-export"),
+    path("t/<slug:slug>/share", share_views.share, name="share"),
+    path("t/<slug:slug>/shares/<slug:token>/revoke", share_views.revoke, name="revoke"),
+    path("s/<slug:token>", share_views.shared, name="shared"),
+    path("s/<slug:token>/tokens.json", token_views.shared_tokens, name="shared-tokens"),
+    path("s/<slug:token>/picture.png", image_views.shared_picture, name="shared-picture"),
+    path("s/<slug:token>/export/<slug:kind>", export_views.shared_export, name="shared-export"),
+    path("runs/<slug:slug>/export/<str:kind>", export_views.run_export, name="run-export"),
+    path("embed/<slug:token>", embed_views.embed, name="embed"),
+    path("oembed", embed_views.oembed, name="oembed"),
+]

@@ -1,0 +1,94 @@
+"""The generalisation matrix: what the journal's event leaves in the database, and the table a page makes of it.
+
+How policies are played through suites is decided in trainer/loops/generalization.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from trainer.journal import events
+from webapp.runs.models import GeneralizationMatrix, Run
+
+SHADES = 10
+
+
+def record_matrix(run: Run, event: events.Generalization) -> None:
+    """Keep the newest matrix of a run."""
+    data = event.model_dump(mode="json")
+    GeneralizationMatrix.objects.update_or_create(
+        run=run,
+        defaults={key: data[key] for key in ("seq", "policies", "suites", "cells")}
+        | {"time": datetime.fromtimestamp(event.time, tz=UTC)},
+    )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one policy reached in one suite; `home`: it was trained in the suite's environment."""
+
+    success: float
+    low: float
+    high: float
+    mean_reward: float
+    prompts: int
+    samples: int
+    home: bool
+    best: bool
+
+    @property
+    def shade(self) -> int:
+        """0 to SHADES, for the cell's class."""
+        return round(self.success * SHADES)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A policy through all suites; None where it was not played."""
+
+    name: str
+    source: str
+    trained_on: str
+    cells: list[Cell | None]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The matrix as a page shows it."""
+
+    suites: list[str]
+    rows: list[Row]
+
+
+def table(run: Run) -> Table | None:
+    """The run's matrix, if it made one. One query."""
+    found = GeneralizationMatrix.objects.filter(run=run).first()
+    if found is None:
+        return None
+    cells = {(cell["policy"], cell["suite"]): cell for cell in found.cells}
+    best = {
+        suite: max((cell["success"] for (_, other), cell in cells.items() if other == suite), default=0.0)
+        for suite in found.suites
+    }
+    rows = [
+        Row(
+            policy["name"],
+            policy["source"],
+            policy.get("trained_on") or "",
+            [_cell(cells.get((policy["name"], suite)), policy, suite, best[suite]) for suite in found.suites],
+        )
+        for policy in found.policies
+    ]
+    return Table(found.suites, rows)
+
+
+def _cell(cell: Mapping[str, Any] | None, policy: Mapping[str, Any], suite: str, best: float) -> Cell | None:
+    if cell is None:
+        return None
+    return Cell(
+        cell["success"], cell["success_low"], cell["success_high"], cell["mean_reward"], cell["prompts"],
+        cell.get("samples", 1), policy.get("trained_on") == suite, 0 < cell["success"] == best,
+    )  # fmt: skip

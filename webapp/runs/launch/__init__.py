@@ -1,0 +1,1 @@
+"""The launch form and what it shows beside its fields."""

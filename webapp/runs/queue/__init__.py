@@ -1,0 +1,1 @@
+"""Queue order, fair shares and placement on workers."""

@@ -1,0 +1,74 @@
+"""How much there is to train with now: living workers and free places of each device class. Reads only.
+
+Why a run that already waits does so is said in line.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Count, Q
+
+from webapp.core import formatting
+from webapp.runs.models import Run, Worker
+from webapp.runs.queue import fair_share
+from webapp.runs.queue import order as line
+from webapp.runs.queue.order import ALIVE
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """By queue: living workers, free places. `devices` are those of living workers."""
+
+    workers: dict[str, int] = field(default_factory=dict)
+    free: dict[str, int] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+
+    def sentence(self, queue: str, waiting: int) -> str:
+        """As in “2 workers, 1 place free, 3 runs wait before this one”."""
+        if not self.workers.get(queue):
+            return "No worker is running: the run waits in the queue until one starts."
+        known = formatting.plural(self.workers[queue], "worker")
+        free = self.free.get(queue, 0)
+        if free > waiting:
+            return f"{known}, {formatting.plural(free, 'place')} free: the run starts at once."
+        return f"{known}, {formatting.plural(free, 'place')} free; {formatting.plural(waiting, 'run')} waiting before this one."
+
+
+def capacity(workers: Sequence[Worker], now: datetime) -> Capacity:
+    """Of those workers, whose `held` runs are known."""
+    alive = [worker for worker in workers if now - worker.last_seen_at < ALIVE and not worker.stopping]
+    count: Counter[str] = Counter()
+    free: Counter[str] = Counter()
+    for worker in alive:
+        for queue in worker.queues:
+            count[queue] += 1
+            free[queue] += max(0, worker.slots - _holds(worker))
+    devices = tuple(dict.fromkeys(worker.device for worker in alive if worker.device))
+    return Capacity(dict(count), dict(free), devices)
+
+
+def _holds(worker: Worker) -> int:
+    held = getattr(worker, "held", None)
+    return int(worker.holds) if held is None else len(held)  # type: ignore[attr-defined]
+
+
+def capacity_now(now: datetime) -> Capacity:
+    """What there is at this moment. One query."""
+    held = Count("runs", filter=Q(runs__state__in=Run.HELD))
+    return capacity(list(Worker.objects.filter(last_seen_at__gt=now - ALIVE).annotate(holds=held)), now)
+
+
+def outlook(newcomer: Run, known: Capacity, now: datetime) -> str:
+    """What would become of a run that were launched now, as in “2 workers, 1 place free: the run starts at once.”"""
+    if not known.workers:
+        return known.sentence(newcomer.queue, 0)
+    lack = line.lacking(newcomer.needs, line.manned(now))
+    if lack:
+        return f"The run would wait for {lack}."
+    order = line.lineup([*line.waiting(), newcomer], fair_share.used(now), now)
+    same = [run for run in order if run.queue == newcomer.queue]
+    return known.sentence(newcomer.queue, next(place for place, run in enumerate(same) if run is newcomer))

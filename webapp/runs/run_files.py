@@ -1,0 +1,89 @@
+"""A run's files for whoever reads them: from its folder where that is valid here, else from its copy in storage.
+
+Copies are made by keeper.py. Reads only.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from trainer.journal.events import FILE_NAME
+from webapp.runs import object_storage
+from webapp.runs.models import Run
+
+BLOCK = object_storage.BLOCK
+
+
+def open_file(run: Run, path: str) -> IO[bytes]:
+    """One file of the run. Raises FileNotFoundError where neither has it, or the storage does not answer."""
+    if object_storage.is_current(run.folder, run.copy):
+        return (run.folder / path).open("rb")
+    found = _from_copy(run, path)
+    if found is None:
+        raise FileNotFoundError(f"{path} of run {run.slug} is neither on this machine nor in storage")
+    return found
+
+
+def journal(run: Run) -> Iterator[bytes] | None:
+    """The journal block by block; None where it is neither here nor in storage."""
+    path = run.folder / FILE_NAME
+    if object_storage.is_current(run.folder, run.copy):
+        return _blocks(path) if path.is_file() else None
+    storage = object_storage.offered()
+    if storage is None:
+        return _blocks(path) if path.is_file() else None
+    try:
+        manifest = object_storage.read_manifest(storage, run.slug)
+    except object_storage.failures():
+        return None
+    return object_storage.journal(storage, run.slug, manifest) if manifest and manifest.journal else None
+
+
+def checkpoint(run: Run, iteration: int) -> Iterator[bytes] | None:
+    """The checkpoint's files as a tar archive, block by block; None where it is neither here nor in storage."""
+    prefix = f"checkpoints/{iteration:06d}/"
+    if object_storage.is_current(run.folder, run.copy):
+        files = [file for file in sorted((run.folder / prefix).rglob("*")) if file.is_file()]
+        sizes = {file.relative_to(run.folder).as_posix(): file.stat().st_size for file in files}
+    else:
+        storage = object_storage.offered()
+        try:
+            manifest = object_storage.read_manifest(storage, run.slug) if storage is not None else None
+        except object_storage.failures():
+            manifest = None
+        files_of_copy = manifest.files if manifest else {}
+        sizes = {path: size for path, (size, _) in files_of_copy.items() if path.startswith(prefix)}
+    return _tar(run, prefix, sizes) if f"{prefix}state.json" in sizes else None
+
+
+def _tar(run: Run, prefix: str, sizes: dict[str, int]) -> Iterator[bytes]:
+    for path, size in sizes.items():
+        member = tarfile.TarInfo(f"{run.slug}-{prefix.split('/')[1]}/{path.removeprefix(prefix)}")
+        member.size = size
+        yield member.tobuf(tarfile.PAX_FORMAT)
+        seen = 0
+        with open_file(run, path) as file:
+            while seen < size and (block := file.read(min(BLOCK, size - seen))):
+                seen += len(block)
+                yield block
+        if seen != size:
+            raise OSError(f"{path} of run {run.slug} changed while it was read")
+        yield b"\0" * (-size % tarfile.BLOCKSIZE)
+    yield b"\0" * (2 * tarfile.BLOCKSIZE)
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            yield block
+
+
+def _from_copy(run: Run, path: str) -> IO[bytes] | None:
+    storage = object_storage.offered()
+    try:
+        return None if storage is None else object_storage.open_file(storage, run.slug, path)
+    except object_storage.failures():
+        return None

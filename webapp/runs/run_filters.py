@@ -1,0 +1,126 @@
+"""Which runs a list shows and in what order: the filters of its address. How a row looks is cards.py's business."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import F, Func, OuterRef, Q, QuerySet, Subquery, TextField
+
+from webapp.runs.models import Evaluation, MetricPoint, Run
+from webapp.runs.summaries import ESTIMATORS
+
+FIELDS = ("text", "state", "environment", "tag", "author", "algorithm", "mine", "sort")
+VARIANTS = {
+    "starpo": ("StarPO", Q(config__kind="train", config__algorithm__filter="none")),
+    "starpo_s": ("StarPO-S", Q(config__kind="train") & ~Q(config__algorithm__filter="none")),
+    "sft": ("SFT", Q(config__kind="sft")),
+    "evaluate": ("Evaluation", Q(config__kind="evaluate")),
+}
+ACTIVE = "active"
+"""A state of the filter that means several: whatever changes while one looks."""
+SORTS = {
+    "newest": "Newest first",
+    "oldest": "Oldest first",
+    "success": "Best evaluation first",
+    "reward": "Highest reward first",
+    "title": "Title",
+    "state": "State",
+    "progress": "Furthest first",
+}
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What the address asks for. Values that mean nothing are as good as none."""
+
+    text: str = ""
+    state: str = ""
+    environment: str = ""
+    tag: str = ""
+    author: str = ""
+    algorithm: str = ""
+    mine: str = ""
+    sort: str = "newest"
+
+    @property
+    def filtered(self) -> bool:
+        return any(getattr(self, name) for name in FIELDS if name != "sort")
+
+    def runs(self, user: Any) -> QuerySet[Run]:
+        """Those runs of the user's teams, ordered."""
+        found = Run.objects.of_teams_of(user)
+        if self.text:
+            found = found.filter(
+                Q(title__icontains=self.text)
+                | Q(author__username__icontains=self.text)
+                | Q(slug=self.text)
+                | Q(tags__contains=[self.text.lower()])
+            )
+        if self.state == ACTIVE:
+            found = found.filter(state__in=(Run.State.QUEUED, *Run.HELD))
+        elif self.state in Run.State.values:
+            found = found.filter(state=self.state)
+        if self.environment:
+            found = found.filter(
+                Q(environment=self.environment) | Q(config__environment__others__has_key=self.environment)
+            )
+        if self.tag:
+            found = found.filter(tags__contains=[self.tag])
+        if self.author:
+            found = found.filter(author__username=self.author)
+        if self.algorithm in VARIANTS:
+            found = found.filter(VARIANTS[self.algorithm][1])
+        elif self.algorithm in ESTIMATORS:
+            found = found.filter(config__kind="train", config__algorithm__estimator=self.algorithm)
+        if self.mine:
+            found = found.filter(author_id=user.pk)
+        return self._ordered(found)
+
+    def _ordered(self, found: QuerySet[Run]) -> QuerySet[Run]:
+        match self.sort:
+            case "oldest":
+                return found.order_by("created_at", "pk")
+            case "success":
+                results = Evaluation.objects.filter(run=OuterRef("pk"), suite=OuterRef("environment"))
+                newest = results.order_by("-iteration").values("success")[:1]
+                return found.annotate(result=Subquery(newest)).order_by(F("result").desc(nulls_last=True), "-pk")
+            case "reward":
+                rewards = MetricPoint.objects.filter(run=OuterRef("pk"), name="reward/mean")
+                latest = rewards.order_by("-iteration").values("value")[:1]
+                return found.annotate(result=Subquery(latest)).order_by(F("result").desc(nulls_last=True), "-pk")
+            case "title":
+                return found.order_by("title", "-pk")
+            case "state":
+                return found.order_by("state", "-created_at", "-pk")
+            case "progress":
+                return found.order_by("-iteration", "-pk")
+        return found.order_by("-created_at", "-pk")
+
+
+def read(query: Mapping[str, str]) -> Listing:
+    """The listing of a page's query."""
+    given = {name: query.get(name, "").strip()[:200] for name in FIELDS}
+    if given["sort"] not in SORTS:
+        given["sort"] = "newest"
+    return Listing(**given)
+
+
+def choices(user: Any) -> dict[str, list[str]]:
+    """What the filters offer: environments, tags and authors that occur among the user's teams' runs. Two queries."""
+    runs = Run.objects.of_teams_of(user).order_by()
+    environments: set[str] = set()
+    authors: set[str] = set()
+    for environment, others, author in runs.values_list(
+        "environment", "config__environment__others", "author__username"
+    ).distinct():
+        environments |= {environment, *(others or {})}
+        authors |= {author} - {None}
+    each = Func(F("tags"), function="jsonb_array_elements_text", output_field=TextField())
+    tags = runs.annotate(one=each).values_list("one", flat=True).distinct()
+    return {
+        "environments": sorted(environments, key=str.lower),
+        "authors": sorted(authors, key=str.lower),
+        "tags": sorted(set(tags), key=str.lower),
+    }

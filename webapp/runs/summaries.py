@@ -1,0 +1,272 @@
+"""What the pages of runs say about a run beside its own columns: cards of the list, presets.
+
+Reads only, and in few queries however long the list; nothing is changed here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache, cached_property
+from itertools import groupby
+from typing import Any
+
+from django.db import connection
+from django.utils import timezone
+
+import envs
+from trainer.config.files import load_preset, preset_names
+from trainer.config.run import POCKET, RunConfig
+from webapp.core import formatting
+from webapp.runs.models import Evaluation, Run
+from webapp.runs.queue.order import standings
+
+SPARK_POINTS = 60
+ESTIMATORS = {
+    "gae": "PPO with GAE",
+    "bi_level_gae": "PPO with bi-level GAE",
+    "grpo": "GRPO",
+    "rloo": "RLOO",
+    "reinforce_plus_plus": "REINFORCE++",
+    "reinforce_plus_plus_baseline": "REINFORCE++ with baseline",
+    "gigpo": "GiGPO",
+}
+SUCCESS, REWARD = "success/rate", "reward/mean"
+TAUGHT = ("Sokoban", "FrozenLake", "Bandit")
+"""Environments that the pocket policy was shown: what most people begin with."""
+
+
+@dataclass(frozen=True)
+class RunCard:
+    """A run as the list shows it."""
+
+    run: Run
+    success: list[float]
+    reward: list[float]
+    success_last: float = 0.0
+    reward_last: float = 0.0
+    result: Evaluation | None = None
+    waits: str = ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.run, name)
+
+    @property
+    def active(self) -> bool:
+        """Whether it changes while one looks."""
+        return self.run.state in (Run.State.QUEUED, *Run.HELD)
+
+    @property
+    def environments(self) -> list[str]:
+        """All that it plays, the first one first."""
+        return [self.run.environment, *self.run.config.get("environment", {}).get("others", {})]
+
+    @property
+    def algorithm(self) -> str:
+        return algorithm_words(self.run.config)
+
+    @property
+    def progress(self) -> float:
+        return formatting.progress(self.run.phase_facts, self.run.iterations, self.run.state)
+
+    @property
+    def phase_words(self) -> str:
+        return formatting.phase_words(self.run.phase_facts, self.run.iterations)
+
+    @property
+    def iteration_words(self) -> str:
+        return f"{self.run.iteration} of {formatting.plural(self.run.iterations, 'iteration')}"
+
+    @cached_property
+    def success_spark(self) -> str:
+        return spark(self.success, 0.0, 1.0)
+
+    @cached_property
+    def reward_spark(self) -> str:
+        return spark(self.reward, min(self.reward, default=0), max(self.reward, default=1))
+
+    @property
+    def age(self) -> str:
+        return age(self.run.created_at)
+
+
+@dataclass(frozen=True)
+class PresetCard:
+    """A shipped preset as the launch page offers it, among those of its environment."""
+
+    name: str
+    variant: str
+    model: str
+    where: str
+    size: str
+
+
+@dataclass(frozen=True)
+class PresetWorld:
+    """An environment and the shipped presets that play it, a tuple for each policy."""
+
+    title: str
+    summary: str
+    policies: tuple[tuple[PresetCard, ...], ...]
+
+
+def cards(runs: Sequence[Run]) -> list[RunCard]:
+    """The runs with their sparklines, their newest results and why they wait, in few queries for all."""
+    keys = [run.pk for run in runs]
+    curves: dict[tuple[int, str], list[float]] = {}
+    last: dict[tuple[int, str], float] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_CURVES, [SPARK_POINTS, keys, [SUCCESS, REWARD]])
+        for run_id, name, means, newest in cursor.fetchall():
+            curves[run_id, name], last[run_id, name] = means, newest
+    results: dict[int, Evaluation] = {}
+    newest_of_suites = Evaluation.objects.filter(run__in=keys).order_by("run_id", "suite", "-iteration")
+    environments = {run.pk: run.environment for run in runs}
+    places = standings(timezone.now()) if any(run.state == Run.State.QUEUED for run in runs) else {}
+    for result in newest_of_suites.distinct("run_id", "suite"):
+        if result.run_id not in results or result.suite == environments[result.run_id]:
+            results[result.run_id] = result
+    return [
+        RunCard(
+            run, curves.get((run.pk, SUCCESS), []), curves.get((run.pk, REWARD), []),
+            last.get((run.pk, SUCCESS), 0.0), last.get((run.pk, REWARD), 0.0), results.get(run.pk),
+            standing.words if (standing := places.get(run.pk)) else "",
+        )
+        for run in runs
+    ]  # fmt: skip
+
+
+_CURVES = """
+SELECT run_id, name, array_agg(mean ORDER BY bucket), (array_agg(newest ORDER BY bucket DESC))[1]
+FROM (
+    SELECT m.run_id, m.name, m.iteration * %s / greatest(r.iterations, 1) AS bucket,
+        avg(m.value) AS mean, (array_agg(m.value ORDER BY m.iteration DESC))[1] AS newest
+    FROM runs_metricpoint m JOIN runs_run r ON r.id = m.run_id
+    WHERE m.run_id = ANY(%s) AND m.name = ANY(%s)
+    GROUP BY m.run_id, m.name, bucket
+) AS buckets
+GROUP BY run_id, name
+"""
+"""Curves in buckets: their means, and the newest value. The database averages, however long the run."""
+
+
+def spark(values: Sequence[float], low: float, high: float) -> str:
+    """Points of a polyline in a box of 100 × 30. Long curves are averaged in buckets."""
+    if len(values) < 2:
+        return ""
+    size = -(-len(values) // SPARK_POINTS)
+    parts = (values[at : at + size] for at in range(0, len(values), size))
+    means = values if size == 1 else [sum(part) / len(part) for part in parts]
+    width, height = max(1, len(means) - 1), high - low or 1.0
+    return " ".join(f"{100 * at / width:.1f},{28 - 26 * (mean - low) / height:.1f}" for at, mean in enumerate(means))
+
+
+def age(moment: datetime) -> str:
+    """How long ago, for people."""
+    return formatting.duration((timezone.now() - moment).total_seconds())
+
+
+_EXAMINED: dict[str, str] = {
+    Run.State.QUEUED: "Waits for a free worker",
+    Run.State.PAUSED: "Paused; resume goes on with the suites that are left",
+    Run.State.STOPPED: "Stopped; the suites played until then are kept",
+    Run.State.FINISHED: "All suites are played",
+    Run.State.FAILED: "Failed",
+    Run.State.CANCELLED: "Cancelled",
+}
+"""Words for runs that only evaluate: they have no iterations."""
+
+
+def rest_words(run: Run) -> str:
+    """What a run that is not being played is doing, or what became of it."""
+    if run.iterations == 0:
+        return _EXAMINED.get(run.state, "")
+    at = f"iteration {run.iteration} of {run.iterations}"
+    match run.state:
+        case Run.State.QUEUED:
+            return "Waits for a free worker" + (f"; goes on after {at}" if run.iteration else "")
+        case Run.State.PAUSED:
+            return f"Paused after {at}; resume continues at {min(run.iteration + 1, run.iterations)}"
+        case Run.State.STOPPED:
+            return f"Stopped after {at}; its last checkpoint is kept"
+        case Run.State.FINISHED:
+            return f"All {formatting.plural(run.iterations, 'iteration')} done"
+        case Run.State.FAILED:
+            return f"Failed after {at}"
+        case Run.State.CANCELLED:
+            return f"Cancelled after {at}"
+    return ""
+
+
+def algorithm_words(config: dict[str, Any]) -> str:
+    """As in “StarPO-S, GRPO · pocket policy”."""
+    algorithm = config.get("algorithm", {})
+    variant = "StarPO-S" if algorithm.get("filter", "none") != "none" else "StarPO"
+    estimator = ESTIMATORS.get(algorithm.get("estimator", ""), "")
+    way = {"evaluate": "Evaluation", "sft": "SFT"}.get(config.get("kind", "train"), f"{variant}, {estimator}")
+    hosted = config.get("hosted") or {}
+    model = hosted.get("model", "") if hosted.get("url") else config.get("policy", {}).get("model", "")
+    return f"{way} · {'pocket policy' if model == POCKET else model.rstrip('/').rsplit('/', 1)[-1]}"
+
+
+@cache
+def presets() -> tuple[PresetWorld, ...]:
+    """The shipped presets by environment; those for the pocket policy, which run anywhere, first."""
+    worlds: dict[str, list[tuple[str, RunConfig]]] = defaultdict(list)
+    for name in preset_names():
+        config = load_preset(name)
+        worlds[config.environment.name].append((name, config))
+    order = sorted(worlds, key=lambda world: (world not in TAUGHT, envs.names().index(world)))
+    return tuple(_world(world, worlds[world]) for world in order)
+
+
+def _world(name: str, found: list[tuple[str, RunConfig]]) -> PresetWorld:
+    found.sort(
+        key=lambda item: (item[1].policy.model != POCKET, item[1].policy.model, item[1].algorithm.filter != "none")
+    )
+    listed = [_preset(preset, config) for preset, config in found]
+    spec = envs.spec(name)
+    return PresetWorld(spec.title, spec.summary, tuple(tuple(part) for _, part in groupby(listed, lambda p: p.model)))
+
+
+def _preset(name: str, config: RunConfig) -> PresetCard:
+    variant, _, model = algorithm_words(config.model_dump()).partition(" · ")
+    return PresetCard(
+        name=name,
+        variant=variant.partition(",")[0],
+        model=model,
+        where="any machine" if config.policy.device != "cuda" else "needs an NVIDIA GPU",
+        size=size_words(config),
+    )
+
+
+def size_words(config: RunConfig) -> str:
+    """As in “40 iterations of 8 × 16 trajectories”."""
+    rollout, exam = config.rollout, config.evaluation
+    if config.kind == "evaluate":
+        samples = f" × {exam.samples} samples" if exam.samples > 1 else ""
+        return f"{formatting.plural(_suites(config), 'suite')} of {formatting.plural(exam.prompts, 'prompt')}{samples}"
+    if config.kind == "sft":
+        shown = formatting.plural(config.sft.demonstrations, "demonstration")
+        return f"{formatting.plural(config.iterations, 'step')} of {config.sft.batch:,} out of {shown}"
+    return f"{formatting.plural(config.iterations, 'iteration')} of {rollout.groups} × {rollout.group_size} trajectories"
+
+
+def estimate_words(config: RunConfig) -> str:
+    """What a run will amount to, as far as its settings say."""
+    if config.kind == "sft":
+        return size_words(config)
+    exam = config.evaluation
+    examined = _suites(config) * exam.prompts * exam.samples
+    played = examined if config.kind == "evaluate" else config.iterations * config.rollout.trajectories
+    most = config.rollout.max_turns * config.rollout.max_response_tokens
+    return (
+        f"{size_words(config)}: {formatting.plural(played, 'trajectory', 'trajectories')}, "
+        f"at most {played * most / 1e6:,.1f} million sampled tokens"
+    )
+
+
+def _suites(config: RunConfig) -> int:
+    return len(config.environment.names) + len(config.evaluation.suites)

@@ -1,0 +1,211 @@
+"""From nothing to a running Echoscope and back: the order of things behind `make up` and `make demo`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+
+from bootstrap.progress import step
+from webapp.services import addresses, programs
+from webapp.services.child_process import NotReady, tail
+from webapp.services.lock import Lock
+from webapp.services.process_supervisor import Supervisor
+from webapp.services.unprivileged_user import child_setup
+
+FIRST_PORT = 8000
+SPACE_TO_START = 500_000_000
+SPACE_TO_WARN = 200_000_000
+SPACE_INTERVAL = 15.0
+
+
+class CannotStart(RuntimeError):
+    """Something a person must put right first. The message says what."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What this start should do."""
+
+    demo: bool
+    open_browser: bool
+
+
+def run(wishes: Wishes) -> int:
+    """Start everything, look after it until asked to stop, stop everything. The exit code."""
+    started = time.monotonic()
+    home = addresses.home_folder()
+    lock = Lock(home)
+    lock.take()
+    check_space(home)
+    host = os.environ.get("ECHOSCOPE_HOST", addresses.LOOPBACK)
+    port = choose_port(os.environ.get("ECHOSCOPE_PORT", ""), host)
+    url = f"http://{'localhost' if host in {addresses.LOOPBACK, '0.0.0.0'} else host}:{port}"
+    supervisor = Supervisor(say)
+    supervisor.heed_signals()
+    try:
+        env = start_servers(supervisor, home)
+        facts = start_site(supervisor, home, host, port, env, wishes)
+        print(f"  Ready after {time.monotonic() - started:.1f} s.\n", flush=True)
+        announce(url, facts, home, wishes)
+        supervisor.watch(Patrol(home, lock, url))
+        print(flush=True)
+    except NotReady as error:
+        if not supervisor.stopping:
+            raise CannotStart(f"{error}\nEverything that had started was stopped again; your data is kept.") from error
+    finally:
+        with step("Stopping; a training run writes its checkpoint first"):
+            supervisor.stop()
+    print(f"  Stopped. Your data is kept in {home}; the same command goes on with it.", flush=True)
+    return 0
+
+
+def start_servers(supervisor: Supervisor, home: Path) -> dict[str, str]:
+    """PostgreSQL and Redis, unless they are given from outside; where to find them, for the programs' environment."""
+    chosen = addresses.choose(home)
+    postgres, redis, logs = chosen.postgres(home), chosen.redis(home), home / "log"
+    env = {"ECHOSCOPE_VAR": str(home), "DATABASE_URL": postgres.url(), "REDIS_URL": redis.url()}
+    given = {name: os.environ[name] for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)}
+    members = []
+    if "DATABASE_URL" not in given:
+        if not (postgres.data / "PG_VERSION").exists():
+            with step("Creating the database"):
+                postgres.initialise()
+        members.append(supervisor.start(postgres.program(logs / "postgres.log")))
+    if "REDIS_URL" not in given:
+        members.append(supervisor.start(redis.program(logs / "redis.log")))
+    if members:
+        with step(f"Starting {' and '.join(member.program.name for member in members)}"):
+            supervisor.wait(*members)
+    if "DATABASE_URL" not in given:
+        postgres.create_database()
+    return env | given
+
+
+def start_site(
+    supervisor: Supervisor, home: Path, host: str, port: int, env: dict[str, str], wishes: Wishes
+) -> dict[str, str]:
+    """Bring the database up to date, start the programs, create what the demo needs; what `prepare` told."""
+    argv = [sys.executable, "manage.py", "prepare", *(["--demo"] if wishes.demo else [])]
+    log = home / "log" / "prepare.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    members = []
+    with log.open("w", encoding="utf-8") as errors:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=addresses.ROOT,
+            env={**os.environ, **env},
+            start_new_session=True,
+            preexec_fn=child_setup(None, signal.SIGTERM),
+        )
+        assert process.stdout is not None
+        with step("Bringing the database up to date"):
+            migrated = process.stdout.readline()
+        if migrated:
+            members = [supervisor.start(program) for program in programs.applications(host, port, env, home / "log")]
+        rest = process.stdout.read()
+    if process.wait() or not rest:
+        raise CannotStart(f"The database could not be brought up to date. Nothing was lost.\n{tail(log, 20)}")
+    with step("Starting the web pages and the worker"):
+        supervisor.wait(*members)
+    facts: dict[str, str] = json.loads(rest)
+    return facts
+
+
+def choose_port(wanted: str, host: str) -> int:
+    """The port that was asked for, or the next free one from 8000. Raises CannotStart when it cannot be had."""
+    if not wanted:
+        port = addresses.next_free(FIRST_PORT, host)
+        if port is None:
+            raise CannotStart(
+                f"Every port from {FIRST_PORT} to {FIRST_PORT + 49} is taken. Name one: ECHOSCOPE_PORT=9000."
+            )
+        if port != FIRST_PORT:
+            print(f"  Port {FIRST_PORT} is taken by another program; using {port}.", flush=True)
+        return port
+    if not wanted.isdecimal() or not 0 < int(wanted) < 65536:
+        raise CannotStart(f"ECHOSCOPE_PORT must be a number from 1 to 65535, not {wanted!r}.")
+    if not addresses.is_free(int(wanted), host):
+        other = addresses.next_free(int(wanted) + 1, host)
+        raise CannotStart(
+            f"Port {wanted} (ECHOSCOPE_PORT) is taken by another program or not allowed. Nothing was started. "
+            f"Stop that program, or choose another port, for example ECHOSCOPE_PORT={other}."
+        )
+    return int(wanted)
+
+
+def check_space(home: Path) -> None:
+    """Raises CannotStart on a disk so full that the database would stop within minutes."""
+    free = shutil.disk_usage(home).free
+    if free < SPACE_TO_START:
+        raise CannotStart(
+            f"The disk that holds {home} has only {free / 1e6:.0f} MB free; {SPACE_TO_START / 1e6:.0f} MB are needed "
+            "to start. Nothing was started or changed. Free some space, or put the data elsewhere: "
+            "ECHOSCOPE_VAR=/larger/disk."
+        )
+
+
+class Patrol:
+    """What is looked at while everything runs: who runs (noted for a second copy and for tests), and free space."""
+
+    def __init__(self, home: Path, lock: Lock, url: str) -> None:
+        self._home, self._lock, self._url = home, lock, url
+        self._pids: dict[str, int] = {}
+        self._next = time.monotonic() + SPACE_INTERVAL
+        self._warned = False
+
+    def __call__(self, pids: dict[str, int]) -> None:
+        if pids != self._pids:
+            self._pids = pids
+            self._lock.note(url=self._url, programs=pids)
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + SPACE_INTERVAL
+            self._check_space()
+
+    def _check_space(self) -> None:
+        free = shutil.disk_usage(self._home).free
+        if free < SPACE_TO_WARN and not self._warned:
+            say(
+                f"The disk that holds {self._home} has only {free / 1e6:.0f} MB left. Free some space soon: on a full "
+                "disk runs fail and PostgreSQL stops until there is room. What is stored stays."
+            )
+        self._warned = free < SPACE_TO_WARN
+
+
+def say(text: str) -> None:
+    """A line with the time of day. A terminal that has gone away must not stop the group in the middle of stopping."""
+    try:
+        print(f"  {time.strftime('%H:%M:%S')}  {text}", flush=True)
+    except OSError:
+        pass
+
+
+def announce(url: str, facts: dict[str, str], home: Path, wishes: Wishes) -> None:
+    """Tell where it is, and open it where there is a screen."""
+    first = url + facts.get("login", "/")
+    print(f"  Echoscope is at  {url}")
+    if "login" in facts:
+        print(f"  Open this once to be signed in:  {first}")
+    if "username" in facts:
+        print(f"  or sign in as {facts['username']} with the password {facts['password']}")
+    print(f"  Logs are in {home / 'log'}. Ctrl-C stops everything; nothing is lost.\n", flush=True)
+    if wishes.open_browser and has_display():
+        webbrowser.open(first)
+
+
+def has_display() -> bool:
+    """Whether a browser window could appear for somebody."""
+    if os.environ.get("CI") or not sys.stdout.isatty():
+        return False
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

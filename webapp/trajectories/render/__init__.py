@@ -1,0 +1,1 @@
+"""Boards as raster images: previews, PNG, GIF and WebP."""

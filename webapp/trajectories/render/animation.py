@@ -1,0 +1,65 @@
+"""A trajectory as an animation, WebP or GIF: one frame a position, the thought beside the board. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any
+
+from PIL import Image
+
+from webapp.trajectories.positions import START, Position, positions
+from webapp.trajectories.render.card import Caption, draw_frame
+
+MOST_FRAMES = 100
+"""Longer ones would take this process seconds and their readers' patience."""
+COLOURS = 128
+LAST_MS, ACTION_MS = 3500, 550
+READING_MS, READING_LIMITS = 28, (1300, 4500)
+"""A thought stays so long for each of its characters, within these limits."""
+
+CONTENT_TYPES = {"webp": "image/webp", "gif": "image/gif"}
+
+
+class TooLong(ValueError):
+    """The trajectory has more positions than an animation may have. The message says how many."""
+
+
+def animate(played: Mapping[str, Any], caption: Caption, kind: str) -> bytes:
+    """The file, of a kind in CONTENT_TYPES. Raises TooLong before anything is drawn."""
+    line = positions(played)
+    if len(line) > MOST_FRAMES:
+        raise TooLong(
+            f"This trajectory has {len(line)} positions, and an animation has at most {MOST_FRAMES}. "
+            "The JSON and text exports are complete."
+        )
+    palette = _palette([line[0], line[len(line) // 2], line[-1]], caption)
+    plain = Image.Dither.NONE
+    frames = [draw_frame(position, caption).quantize(palette=palette, dither=plain) for position in line]
+    durations = [shown_for(position) for position in line]
+    durations[-1] = LAST_MS
+    file = BytesIO()
+    options: dict[str, Any] = {"lossless": True, "quality": 40, "method": 2} if kind == "webp" else {"optimize": False}
+    frames[0].save(
+        file, kind.upper(), save_all=True, append_images=frames[1:], duration=durations, loop=0, **options
+    )  # fmt: skip
+    return file.getvalue()
+
+
+def _palette(line: list[Position], caption: Caption) -> Image.Image:
+    """One for all frames, so that a file holds only what changes from frame to frame."""
+    frames = [draw_frame(position, caption) for position in line]
+    width, height = frames[0].size
+    sheet = Image.new("RGB", (width, height * len(frames)))
+    for number, frame in enumerate(frames):
+        sheet.paste(frame, (0, height * number))
+    return sheet.quantize(COLOURS, dither=Image.Dither.NONE)
+
+
+def shown_for(position: Position) -> int:
+    """Milliseconds: as long as its thought takes to read at a turn's start, a moment after an action."""
+    if position.action != START:
+        return ACTION_MS
+    least, most = READING_LIMITS
+    thought = (position.turn_data or {}).get("thought", "")
+    return max(least, min(most, READING_MS * len(thought)))

@@ -1,0 +1,177 @@
+"""A board beside what was thought, done and reached: the preview of a shared link and the frames of an animation.
+
+Pure functions from data to pictures. Boards are drawn in pictures.py; where the data comes from is the caller's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from PIL import Image, ImageDraw
+
+from webapp.core import formatting
+from webapp.trajectories.positions import Position
+from webapp.trajectories.render.board import FINE, draw_board
+from webapp.trajectories.render.palette import INK, LIGHT
+from webapp.trajectories.render.text import Draw, fitted, width, wrapped, write
+
+PREVIEW = (1200, 630)
+"""What social networks and chats show of a link."""
+FRAME = (720, 400)
+"""A frame of an animation."""
+
+
+@dataclass(frozen=True)
+class Caption:
+    """What stands above the thought. `success` is None while it is played."""
+
+    title: str
+    outcome: str
+    success: bool | None
+    facts: str
+    turns: int
+
+
+def draw_preview(position: Position, caption: Caption) -> Image.Image:
+    """The picture of a link: 1200 by 630 pixels."""
+    return _card(position, caption, PREVIEW, 40)
+
+
+def draw_frame(position: Position, caption: Caption) -> Image.Image:
+    """A frame of an animation: 720 by 400 pixels."""
+    return _card(position, caption, FRAME, 20)
+
+
+def _card(position: Position, caption: Caption, size: tuple[int, int], margin: int) -> Image.Image:
+    wide, high = size
+    image = Image.new("RGB", size, LIGHT["bg"])
+    side = high - 2 * margin
+    image.paste(draw_board(position.board, side), (margin, margin), _rounded(side, side // 40))
+    draw = ImageDraw.Draw(image)
+    if position.board.get("kind") == "page":
+        draw.rounded_rectangle((margin, margin, margin + side, margin + side), side // 40, None, LIGHT["line_strong"])
+    left, right = margin * 2 + side, wide - margin
+    point = side // 21
+    top = _head(draw, caption, left, right, margin, point)
+    foot = _actions(draw, position, left, right, high - margin, point)
+    _thought(draw, position, caption, (left, top, right, foot), point)
+    return image
+
+
+def _rounded(side: int, radius: int) -> Image.Image:
+    mask = Image.new("L", (side * FINE, side * FINE))
+    ImageDraw.Draw(mask).rounded_rectangle((0, 0, side * FINE - 1, side * FINE - 1), radius * FINE, 255)
+    return mask.reduce(FINE)
+
+
+def _head(draw: Draw, caption: Caption, left: int, right: int, top: int, point: int) -> float:
+    """Site, title and outcome; returns where the next thing may begin."""
+    small = round(point * 0.86)
+    _brand(draw, left + point * 0.55, top + point * 0.5, point * 0.5)
+    write(draw, (left + point * 1.45, top + point * 0.82), "Echoscope", small, INK, bold=0.02)
+    write(draw, (right, top + point * 0.82), caption.facts, small, LIGHT["soft"], anchor="rs")
+    large = round(point * 1.75)
+    y = top + point * 1.3 + large
+    write(draw, (left, y), fitted(caption.title, large, right - left), large, INK, bold=0.018)
+    y += point * 1.75
+    good = caption.success
+    fill = LIGHT["soft"] if good is None else LIGHT["good"] if good else LIGHT["bad"]
+    x = float(left)
+    if good is not None:
+        _mark(draw, x + point * 0.45, y - point * 0.38, point * 0.42, fill, good=good)
+        x += point * 1.35
+    outcome = wrapped(caption.outcome, point, right - x, 2)
+    for number, line in enumerate(outcome):
+        write(draw, (x, y + number * point * 1.35), line, point, fill, bold=0.012)
+    return y + (len(outcome) - 1) * point * 1.35 + point * 0.9
+
+
+def _brand(draw: Draw, x: float, y: float, radius: float) -> None:
+    draw.ellipse((x - radius * 0.42, y - radius * 0.42, x + radius * 0.42, y + radius * 0.42), LIGHT["accent"])
+    for share in (0.85, 1.35):
+        reach = radius * share
+        draw.arc((x - reach, y - reach, x + reach, y + reach), -60, 60, LIGHT["accent"], max(1, round(radius * 0.22)))
+
+
+def _mark(draw: Draw, x: float, y: float, radius: float, fill: str, *, good: bool) -> None:
+    """A tick or a cross: the colour is not the only signal."""
+    line = max(2, round(radius * 0.4))
+    if good:
+        draw.line(
+            [(x - radius, y), (x - radius * 0.3, y + radius * 0.75), (x + radius, y - radius * 0.8)],
+            fill,
+            line,
+            joint="curve",
+        )
+    else:
+        draw.line([(x - radius * 0.8, y - radius * 0.8), (x + radius * 0.8, y + radius * 0.8)], fill, line)
+        draw.line([(x - radius * 0.8, y + radius * 0.8), (x + radius * 0.8, y - radius * 0.8)], fill, line)
+
+
+def _thought(draw: Draw, position: Position, caption: Caption, box: tuple[int, float, int, float], point: int) -> None:
+    left, top, right, bottom = box
+    turn = position.turn_data
+    small = round(point * 0.86)
+    top += point * 0.35
+    if turn is None:
+        write(draw, (left, top + small), "Nothing played yet", small, LIGHT["soft"])
+        return
+    where = f"Turn {position.turn + 1} of {caption.turns}"
+    write(draw, (left, top + small), where, small, LIGHT["soft"])
+    reward = f"reward {formatting.signed(turn['reward'])}"
+    write(draw, (right, top + small), reward, small, LIGHT["soft"], anchor="rs")
+    top += small * 1.75
+    text, fill = _said(turn)
+    indent = point * 0.85
+    high = point * 1.42
+    lines = wrapped(text, point, right - left - indent, max(1, int((bottom - top - point * 0.3) / high)))
+    draw.rectangle((left, top, left + max(2, point // 7), top + len(lines) * high), LIGHT["accent"])
+    for number, line in enumerate(lines):
+        write(draw, (left + indent, top + (number + 0.74) * high), line, point, fill)
+
+
+def _said(turn: Any) -> tuple[str, str]:
+    if turn["thought"]:
+        return turn["thought"], INK
+    if not turn["format_valid"] and turn.get("response"):
+        return turn["response"], INK
+    return "No thought.", LIGHT["soft"]
+
+
+def _actions(draw: Draw, position: Position, left: int, right: int, bottom: int, point: int) -> float:
+    """The turn's answer as chips, on one line above the bottom; returns where they begin."""
+    turn = position.turn_data
+    if turn is None:
+        return bottom
+    size, high = round(point * 0.9), point * 1.75
+    top = bottom - high
+    if not turn["actions"]:
+        write(draw, (left, bottom - high * 0.32), "No action in the answer.", size, LIGHT["soft"])
+        return top - point * 0.4
+    x = float(left)
+    start = max(0, position.action - 3)
+    if start:
+        x += write(draw, (x, bottom - high * 0.32), "… ", size, LIGHT["soft"])
+    for number, record in enumerate(turn["actions"][start:], start=start):
+        name = fitted(str(record.get("name") or record["text"]), size, (right - left) * 0.6)
+        wide = width(name, size) + point * 1.2
+        if x + wide > right:
+            write(draw, (x, bottom - high * 0.32), "…", size, LIGHT["soft"])
+            break
+        here, done = number == position.action, number <= position.action
+        illegal, ignored = record["status"] == "illegal", record["status"] == "ignored"
+        edge = LIGHT["accent"] if here else LIGHT["bad"] if illegal else LIGHT["line_strong"] if done else LIGHT["line"]
+        ink = LIGHT["bad"] if illegal else LIGHT["soft"] if ignored or not done else INK
+        fill = LIGHT["floor"] if done and not (illegal or ignored) else LIGHT["panel"]
+        line = max(1, point // 7) if here else max(1, point // 14)
+        draw.rounded_rectangle((x, top, x + wide, bottom - 1), point * 0.35, fill, edge, line)
+        write(draw, (x + point * 0.6, bottom - high * 0.34), name, size, ink)
+        if illegal or ignored:
+            draw.line(
+                (x + point * 0.5, bottom - high * 0.52, x + wide - point * 0.5, bottom - high * 0.52),
+                ink,
+                max(1, point // 14),
+            )
+        x += wide + point * 0.35
+    return top - point * 0.4

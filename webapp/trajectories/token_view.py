@@ -1,0 +1,113 @@
+"""A trajectory's tokens for readers: each token's text with its numbers, or in words why there are none.
+
+How they are packed is trainer/journal/token_arrays.py's business; who may see them is decided by the views.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from trainer.journal import token_arrays
+from trainer.journal.token_arrays import TokenArraysError
+from webapp.trajectories.models import TokenArrays, Trajectory
+
+SETTING = "journal.tokens"
+UNLEARNED = {
+    "evaluation": "No advantages: nothing is learned from an evaluation.",
+    "dropped": "No advantages: the filter left this group out of the update.",
+    "broken": "No advantages: the environment broke the trajectory off.",
+    "no_update": "No advantages: no group of this iteration had a signal, so there was no update.",
+}
+NO_ENTROPIES = "No entropies: the endpoint of a hosted model tells none. Its ids are our own, and mean nothing there."
+
+
+def tokens_of(trajectory: Trajectory) -> dict[str, Any]:
+    """What the token view reads. The shape:
+
+    turns       [{turn, tokens: [{text, id, p, logprob, entropy, advantage}]}]; entropy, advantage null where unknown
+    note        why there are no tokens, no entropies or no advantages; "" where nothing is missing
+    """
+    kept = TokenArrays.objects.filter(trajectory=trajectory).values_list("data", flat=True).first()
+    if kept is None:
+        return {"turns": [], "note": why_none(trajectory)}
+    try:
+        arrays = token_arrays.unpack(bytes(kept))
+    except TokenArraysError as error:
+        return {"turns": [], "note": f"The journal's tokens of this trajectory cannot be read: {error}."}
+    responses = list(trajectory.turns.order_by("number").values_list("event__response", flat=True))
+    return {
+        "turns": _turns(arrays, [str(response or "") for response in responses]),
+        "note": " ".join(_missing(arrays)),
+    }
+
+
+def _missing(arrays: token_arrays.TokenArrays) -> Iterator[str]:
+    if arrays.entropies is None:
+        yield NO_ENTROPIES
+    if arrays.unlearned:
+        yield UNLEARNED[arrays.unlearned]
+
+
+def _turns(arrays: token_arrays.TokenArrays, responses: list[str]) -> list[dict[str, Any]]:
+    found, start = [], 0
+    for turn, (count, response) in enumerate(zip(arrays.turns, responses, strict=False)):
+        part = slice(start, start + count)
+        start += count
+        nothing = [None] * count
+        entropies = nothing if arrays.entropies is None else arrays.entropies[part].tolist()
+        advantages = nothing if arrays.advantages is None else arrays.advantages[part].tolist()
+        found.append(
+            {
+                "turn": turn,
+                "tokens": [
+                    {
+                        "text": text,
+                        "id": number,
+                        "p": _rounded(math.exp(logprob)),
+                        "logprob": _rounded(logprob),
+                        "entropy": None if entropy is None else _rounded(entropy),
+                        "advantage": None if advantage is None else _rounded(advantage),
+                    }
+                    for text, number, logprob, entropy, advantage in zip(
+                        token_arrays.cut(response, arrays.lengths[part].tolist()),
+                        arrays.ids[part].tolist(),
+                        arrays.logprobs[part].tolist(),
+                        entropies,
+                        advantages,
+                        strict=True,
+                    )
+                ],
+            }
+        )
+    return found
+
+
+def _rounded(value: float) -> float:
+    """Four significant digits: half precision has no more."""
+    return float(f"{value:.4g}")
+
+
+def why_none(trajectory: Trajectory) -> str:
+    """In words, with what to do about it."""
+    keep = trajectory.run.config.get("journal", {}).get("tokens")
+    if keep is None:
+        return "This run was recorded by a version that kept no tokens. Runs launched now keep them."
+    if keep == "none":
+        return f"This run was told to keep no tokens: {SETTING} is none. Launch it with {SETTING} = all to see them."
+    if trajectory.run.config.get("hosted", {}).get("url") and trajectory.finished_seq is not None:
+        return (
+            "The endpoint of this hosted model did not tell the tokens of its responses with their log-probabilities: "
+            "it has none, or hosted.without names logprobs."
+        )
+    if trajectory.finished_seq is None:
+        return "The tokens are kept once the trajectory has ended and, in training, its iteration's update is done."
+    if keep == "kept" and trajectory.split == "train" and trajectory.group.kept is False:
+        return (
+            f"Only evaluations and what the update learned from are kept in this run: {SETTING} is kept, and the "
+            f"filter left this group out. Launch it with {SETTING} = all to see every trajectory's tokens."
+        )
+    if trajectory.split == "train" and trajectory.group.kept is None:
+        return "The tokens are kept once this iteration's update is done. Look again in a moment."
+    return "The journal holds no tokens of this trajectory: it was broken off, or its update never finished."

@@ -1,0 +1,1 @@
+"""The Celery side: claims, supervision of trainer processes, heartbeats."""

@@ -1,0 +1,74 @@
+"""Taking the next run: which of those that wait a worker gets, with which of its GPUs, decided in PostgreSQL.
+
+The message that woke the worker does not decide it. Leases afterwards are actions.py's business, the order line.py's.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+
+from django.db import connection, transaction
+
+from webapp.core import ids
+from webapp.runs import actions
+from webapp.runs.models import Run, Worker
+from webapp.runs.queue import fair_share, order, placement
+
+logger = logging.getLogger(__name__)
+
+ONE_AT_A_TIME = 0x0EC4_05C0
+"""Key of the lock under which claims are decided: each one sees what the one before it took."""
+PATIENCE = timedelta(minutes=10)
+"""Who has waited so long for several GPUs at once gets a worker to itself: it takes nothing else until it has room."""
+
+
+@transaction.atomic
+def do_claim_next(worker: Worker, now: datetime) -> Run | None:
+    """The lease of the best waiting run that fits the worker as it is now; None where there is none."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [ONE_AT_A_TIME])
+    if Worker.objects.filter(pk=worker.pk, stopping=True).exists():
+        return None
+    room = order.room_of(worker, Run.objects.filter(worker=worker, state__in=Run.HELD))
+    waiting = [run for run in order.waiting() if run.queue in room.queues]
+    for run in order.best_first(waiting, fair_share.used(now) if waiting else {}, now):
+        reserved = placement.reserve(run.needs, room)
+        if reserved is not None:
+            claimed = do_claim_run(run.pk, worker, now, reserved)
+            if claimed is not None:
+                return claimed
+        elif _is_kept_free_for(run, worker, room, now):
+            return None
+    return None
+
+
+@transaction.atomic
+def do_claim_run(run_id: int, worker: Worker | None, now: datetime, reserved: tuple[str, ...] = ()) -> Run | None:
+    """Take the lease of that run if nobody holds it. Delivered twice, the second caller gets None."""
+    claimed = Run.objects.claimable(now).filter(pk=run_id).update(
+        state=Run.State.STARTING, worker=worker, lease=ids.token(), lease_expires_at=now + actions.LEASE,
+        reserved=list(reserved), promised=None,
+    )  # fmt: skip
+    if not claimed:
+        return None
+    run = Run.objects.select_related("worker").get(pk=run_id)
+    fair_share.begin(run, len(reserved), now)
+    actions.poke_on_commit(run_id)
+    actions.wake_next_on_commit()
+    return run
+
+
+def _is_kept_free_for(run: Run, worker: Worker, room: placement.Room, now: datetime) -> bool:
+    """Whether the worker waits for its own GPUs to become free for this run, instead of taking smaller ones.
+
+    Without that, small runs would always be quicker than one that needs many GPUs at once.
+    """
+    if run.promised is not None and run.promised.last_seen_at > now - order.ALIVE and not run.promised.stopping:
+        return run.promised_id == worker.pk
+    if now - order.waited_since(run) < PATIENCE or not placement.lacks_gpus_only(run.needs, room):
+        return False
+    if Run.objects.filter(promised=worker, state=Run.State.QUEUED).exclude(pk=run.pk).exists():
+        return False
+    logger.info("Worker %s takes nothing else until it has room for run %s.", worker.name, run.slug)
+    return bool(Run.objects.filter(pk=run.pk, state=Run.State.QUEUED).update(promised=worker))

@@ -1,0 +1,21 @@
+"""Celery task that starts a queued run. The message is only a wake-up call: the queue itself is in PostgreSQL."""
+
+from __future__ import annotations
+
+from celery import Task, shared_task
+
+TRAIN = "webapp.worker.train"
+
+
+@shared_task(name=TRAIN, bind=True)
+def train(self: Task, run_id: int) -> str:
+    """Supervise the best waiting run that fits this worker: the given one, or one that is before it in the queue."""
+    from webapp.worker.supervisor import serve
+
+    return serve(self.request.hostname)
+
+
+@shared_task(name="webapp.runs.tasks.run_training", bind=True)
+def train_by_old_name(self: Task, run_id: int) -> str:
+    """The same task under the name that messages queued before an upgrade still have."""
+    return train.run(run_id)
