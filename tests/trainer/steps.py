@@ -1,0 +1,50 @@
+"""Steps of two learners, compared: how far they are apart is measured against the step itself.
+
+Sums in another order differ in their last bits, and which order is taken hangs on the processor. Adam's first step is
+the sign of the gradient, so that where a gradient is all but zero such a bit decides: compare the steps of SGD.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from trainer.learner import Learner
+
+Weights = dict[tuple[str, str], Tensor]
+
+SGD = {"name": "sgd", "policy_lr": 1.0, "critic_lr": 1.0}
+"""Settings of an optimiser whose step is the gradient."""
+
+
+def stepped_on(learner: Learner) -> Weights:
+    """A copy of all that steps are taken on, by part ("policy", "critic") and name: of float32 copies, the copies."""
+    parts = [("policy", learner.network, learner.policy_weights)]
+    if learner.critic is not None and learner.critic_weights is not None:
+        parts.append(("critic", learner.critic, learner.critic_weights))
+    return {
+        (part, name): weight.detach().double()
+        for part, module, weights in parts
+        for name, weight in zip(
+            (name for name, own in module.named_parameters() if own.requires_grad), weights.parameters, strict=True
+        )
+    }
+
+
+def assert_same_step(before: Weights, one: Weights, other: Weights, within: float = 1e-5) -> None:
+    """From the same weights, two learners came to the same ones.
+
+    Args:
+        within: how far apart a parameter's two steps may be, as a share of the norm of its part's whole step.
+    """
+    assert before.keys() == one.keys() == other.keys()
+    for part in dict.fromkeys(part for part, _ in before):
+        names = [name for of, name in before if of == part]
+        step = torch.stack([(one[part, name] - before[part, name]).norm() for name in names]).norm()
+        assert step > 0, f"the {part} took no step"
+        apart = {name: float((one[part, name] - other[part, name]).norm() / step) for name in names}
+        furthest = max(apart, key=lambda name: apart[name])
+        assert apart[furthest] <= within, (
+            f"the steps of the {part} differ in {sum(far > within for far in apart.values())} of {len(names)} "
+            f"parameters, most in {furthest}: by {apart[furthest]:.1e} of the whole step, where {within:.0e} is allowed"
+        )
