@@ -221,17 +221,26 @@ def contests(peers: dict[str, Peer], loop: int) -> list[Contest]:
         Contest("Sokoban 8×8, 2 boxes: steps", single_steps("LargeSokoban"), paints("steps", **large), steps),
         Contest("FrozenLake 4×4: steps", single_steps("FrozenLake"), lake),
         Contest("128 Sokobans 6×6: actions, a text after each", batch("Sokoban", "room", 1, "actions"), {}),
-        Contest("128 Sokobans 10×10: actions, a text after each",
-                batch("Sokoban", "room", 1, "actions", **ten), compiled),
-        Contest("128 Sokobans 10×10: actions, a text after five",
-                batch("Sokoban", "room", ACTIONS, "actions", **ten), compiled),
+        Contest(
+            "128 Sokobans 10×10: actions, a text after each", batch("Sokoban", "room", 1, "actions", **ten), compiled
+        ),
+        Contest(
+            "128 Sokobans 10×10: actions, a text after five",
+            batch("Sokoban", "room", ACTIONS, "actions", **ten),
+            compiled,
+        ),
         Contest("128 FrozenLakes 4×4: actions, a text after each", batch("FrozenLake", "map", 1, "actions"), lakes),
-        Contest("128 Sokobans 6×6: a turn of 5 actions and the texts", batch("Sokoban", "room", ACTIONS, "turns"),
-                paints("turns", rows=loop), most_milliseconds=5),
+        Contest(
+            "128 Sokobans 6×6: a turn of 5 actions and the texts",
+            batch("Sokoban", "room", ACTIONS, "turns"),
+            paints("turns", rows=loop),
+            most_milliseconds=5,
+        ),
         Contest("Sokoban 6×6, 1 box: rooms", rooms(), ask("gym-sokoban", "", "rooms", **small), {"gym-sokoban": 10}),
-        Contest("Sokoban 8×8, 2 boxes: rooms", rooms(**large), ask("gym-sokoban", "", "rooms", **large),
-                {"gym-sokoban": 50}),
-    ]  # fmt: skip
+        Contest(
+            "Sokoban 8×8, 2 boxes: rooms", rooms(**large), ask("gym-sokoban", "", "rooms", **large), {"gym-sokoban": 50}
+        ),
+    ]
 
 
 def main() -> int:

@@ -29,10 +29,25 @@ ROUNDS = 15
 SIZE = 50
 DEEP = 0.8  # how far into the list the deep page lies
 FILTERS = (
-    "", "iteration_min=20&iteration_max=60", "environment=Sokoban", "split=eval", "suite=Sokoban", "group=3",
-    "outcome=success", "outcome=lost", "reward_min=3", "turns_max=4", "tokens_min=200", "format=broken", "kept=yes",
-    "alarm=yes", "text=box", "text={rare}", "text=box+-{rare}", "text=nosuchword",
-)  # fmt: skip
+    "",
+    "iteration_min=20&iteration_max=60",
+    "environment=Sokoban",
+    "split=eval",
+    "suite=Sokoban",
+    "group=3",
+    "outcome=success",
+    "outcome=lost",
+    "reward_min=3",
+    "turns_max=4",
+    "tokens_min=200",
+    "format=broken",
+    "kept=yes",
+    "alarm=yes",
+    "text=box",
+    "text={rare}",
+    "text=box+-{rare}",
+    "text=nosuchword",
+)
 
 
 @dataclass(frozen=True)
@@ -145,9 +160,13 @@ def main() -> None:
 
         ada = do_create_user("ada", "a long secret")
         run = fill(
-            do_create_team("Agents", ada), ada, runs=200 // share, trajectories=30_000 // share,
-            turns=153_600 // share, largest=25_000 // share,
-        )[0]  # fmt: skip
+            do_create_team("Agents", ada),
+            ada,
+            runs=200 // share,
+            trajectories=30_000 // share,
+            turns=153_600 // share,
+            largest=25_000 // share,
+        )[0]
         own = Turn.objects.filter(trajectory__run=run).count()
         size = (
             f"{Trajectory.objects.filter(run=run).count():,} trajectories and {own:,} turns in the run, "

@@ -104,9 +104,14 @@ def measure(cached: bool, screenshot: Path | None = None) -> list[tuple[str, flo
         cloned = time.monotonic() - started
         with terminal.open("wb") as output:
             process = subprocess.Popen(
-                ["make", "demo", "ARGS=--no-browser"], cwd=folder / "echoscope", env=environment(folder, cached),
-                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+                ["make", "demo", "ARGS=--no-browser"],
+                cwd=folder / "echoscope",
+                env=environment(folder, cached),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         try:
             link, ready = wait_for_link(terminal, process, started)
             opened, seen = look(link, screenshot)
@@ -115,9 +120,12 @@ def measure(cached: bool, screenshot: Path | None = None) -> list[tuple[str, flo
         steps = [(title, float(seconds)) for title, seconds in DONE.findall(terminal.read_text(encoding="utf-8"))]
         rest = ready - cloned - sum(seconds for _, seconds in steps)
         return [
-            ("Cloning", cloned), *steps, ("Everything between these lines", rest),
-            ("Opening the browser, signing in, the run's page", opened), ("Until the first turn is visible", seen),
-        ]  # fmt: skip
+            ("Cloning", cloned),
+            *steps,
+            ("Everything between these lines", rest),
+            ("Opening the browser, signing in, the run's page", opened),
+            ("Until the first turn is visible", seen),
+        ]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

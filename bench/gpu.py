@@ -9,7 +9,7 @@ and transformers' `generate`, which reads the whole dialogue again at each turn;
 length from the same model, in turn. Update: our learner and the plain PyTorch step of bench/lib/plain_worker.py, each
 without and with gradient checkpointing, each in a process of its own; bf16 means bf16 computation over fp32 weights.
 
-MFU is the share of the device's peak that the operations of bench/lib/random_models.py (`step_flops`) make in the time of a step:
+MFU: operations of a step (`step_flops` in bench/lib/random_models.py) over the device's peak in the time of a step:
 6 for each weight and token, logits for trained tokens alone, causal attention; nothing that is computed twice. The peak
 is the maker's figure for dense bf16 with fp32 accumulation.
 """
@@ -39,9 +39,21 @@ NEEDED = ("pydantic", "gymnasium", "peft")
 PLAIN, GENERATE = "plain PyTorch", "transformers generate"
 ROUNDS = 5
 PEAKS = {
-    "B200": 2250, "H200": 989, "GH200": 989, "H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "A100": 312, "L40S": 362,
-    "L4": 121, "A10": 125, "A6000": 155, "RTX 6000 Ada": 364, "RTX 4090": 165, "RTX 3090": 71,
-}  # fmt: skip
+    "B200": 2250,
+    "H200": 989,
+    "GH200": 989,
+    "H100 PCIe": 756,
+    "H100 NVL": 835,
+    "H100": 989,
+    "A100": 312,
+    "L40S": 362,
+    "L4": 121,
+    "A10": 125,
+    "A6000": 155,
+    "RTX 6000 Ada": 364,
+    "RTX 4090": 165,
+    "RTX 3090": 71,
+}
 """TFLOP/s, dense bf16 with fp32 accumulation, from the makers' data sheets; the first name that fits counts."""
 
 
@@ -96,9 +108,14 @@ class Rollout:
             ids = torch.cat([ids, seen], dim=1) if turn else ids
             before = ids.shape[1]
             ids = self.model.generate(
-                ids, attention_mask=torch.ones_like(ids), do_sample=True, temperature=1.0, top_k=0,
-                max_new_tokens=written, min_new_tokens=written,
-            )  # fmt: skip
+                ids,
+                attention_mask=torch.ones_like(ids),
+                do_sample=True,
+                temperature=1.0,
+                top_k=0,
+                max_new_tokens=written,
+                min_new_tokens=written,
+            )
             assert ids.shape[1] == before + written, f"generate drew {ids.shape[1] - before} tokens a row"
 
     def measure(self, rounds: int) -> list[dict[str, Any]]:
@@ -127,13 +144,19 @@ class Rollout:
 def update(given: argparse.Namespace, folder: Path) -> Duel:
     """One optimiser step on `step_tokens` tokens, by everybody in turn."""
     length = given.step_tokens // given.rows
-    dialogues = recorded_dialogues.even(given.rows, length - given.trained, given.trained, SHAPES[given.shape]["vocab_size"])
+    dialogues = recorded_dialogues.even(
+        given.rows, length - given.trained, given.trained, SHAPES[given.shape]["vocab_size"]
+    )
     path = folder / "work.json"
     recorded_dialogues.save(dialogues, path)
     base = {
-        "shape": given.shape, "seed": 0, "device": given.device, "dtype": given.dtype, "rows": given.rows,
+        "shape": given.shape,
+        "seed": 0,
+        "device": given.device,
+        "dtype": given.dtype,
+        "rows": given.rows,
         "threads": torch.get_num_threads(),
-    }  # fmt: skip
+    }
     here = Path(sys.executable)
     modules = {OURS: "bench.lib.our_worker", PLAIN: "bench.lib.plain_worker"}
     entries = {
@@ -193,7 +216,9 @@ def arguments() -> argparse.Namespace:
         given.shape, given.trajectories, given.turns, given.read, given.seen, given.written = "tiny", 16, 2, 32, 8, 8
         given.step_tokens, given.rows, given.trained = 512, 8, 24
     if given.trajectories % recorded_dialogues.GROUP or given.rows % recorded_dialogues.GROUP:
-        parser.error(f"--trajectories and --rows must be multiples of {recorded_dialogues.GROUP}: that many share a prompt")
+        parser.error(
+            f"--trajectories and --rows must be multiples of {recorded_dialogues.GROUP}: that many share a prompt"
+        )
     if given.step_tokens // given.rows <= given.trained:
         parser.error("--trained must leave something to read: lower it, or raise --step-tokens")
     if given.device == "cuda" and not torch.cuda.is_available():

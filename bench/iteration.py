@@ -70,10 +70,17 @@ def main() -> int:
         given.rows, given.read, given.written, given.rounds = 8, 64, 16, min(given.rounds, 5)
     words = machine.describe()
     base: dict[str, Any] = {
-        "shape": given.shape, "seed": 0, "device": given.device, "dtype": given.dtype, "threads": given.threads,
-        "rows": given.rows, "tokenizer": str(POCKET_CHECKPOINT), "checkpointing": False, "written": given.written,
+        "shape": given.shape,
+        "seed": 0,
+        "device": given.device,
+        "dtype": given.dtype,
+        "threads": given.threads,
+        "rows": given.rows,
+        "tokenizer": str(POCKET_CHECKPOINT),
+        "checkpointing": False,
+        "written": given.written,
         "prompts": prompts(given.rows, given.read),
-    }  # fmt: skip
+    }
     entries = {OURS: Entry(Path(sys.executable), "bench.lib.our_worker", base)}
     missing = {}
     try:

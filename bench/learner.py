@@ -118,9 +118,14 @@ def main() -> int:
             recorded_dialogues.save(dialogues, path)
             asks[work] = Ask("step", sum(map(len, dialogues)), {"work": str(path)})
         base = {
-            "shape": given.shape, "seed": 0, "device": given.device, "dtype": given.dtype, "threads": given.threads,
-            "rows": given.rows, "tokenizer": str(POCKET_CHECKPOINT),
-        }  # fmt: skip
+            "shape": given.shape,
+            "seed": 0,
+            "device": given.device,
+            "dtype": given.dtype,
+            "threads": given.threads,
+            "rows": given.rows,
+            "tokenizer": str(POCKET_CHECKPOINT),
+        }
         missing: dict[str, str] = {}
         duel = Duel(entries(base, given.peers, missing), asks, fresh=given.shape in LARGE, missing=missing)
         duel.play(

@@ -86,9 +86,20 @@ class Cell:
 
 
 COLUMNS = (
-    "events/s", "sockets", "events", "p50", "p99", "longest", "missing / twice", "web, MiB", "ingest, MiB",
-    "core: web / ingest", "DOM p50 / p99", "page, MiB", "peer: p99",
-)  # fmt: skip
+    "events/s",
+    "sockets",
+    "events",
+    "p50",
+    "p99",
+    "longest",
+    "missing / twice",
+    "web, MiB",
+    "ingest, MiB",
+    "core: web / ingest",
+    "DOM p50 / p99",
+    "page, MiB",
+    "peer: p99",
+)
 HEADER = f"| {' | '.join(COLUMNS)} |\n|{' ---: |' * len(COLUMNS)}"
 
 
@@ -150,9 +161,13 @@ def new_run(rate: int, sockets: int) -> Run:
     config = RunConfig(iterations=100_000)
     config.rollout.groups, config.rollout.group_size = 8, 16
     run = Run.objects.create(
-        team=Team.objects.get(), title=f"{rate} events/s, {sockets} sockets", config=config.model_dump(mode="json"),
-        environment="Sokoban", iterations=config.iterations, state=Run.State.STARTING,
-    )  # fmt: skip
+        team=Team.objects.get(),
+        title=f"{rate} events/s, {sockets} sockets",
+        config=config.model_dump(mode="json"),
+        environment="Sokoban",
+        iterations=config.iterations,
+        state=Run.State.STARTING,
+    )
     run.folder.mkdir(parents=True)
     (run.folder / "journal.jsonl").touch()
     return run
@@ -204,12 +219,20 @@ def measure(cell: Cell, seconds: float, source: Path | None, cookie: str, browse
     told.pop("deliveries")
     ages = [1000 * age for age in finished_ages(run, shown)]
     return replace(
-        cell, events=events, **told, web_before=before[0], web_after=after[0], ingest_before=before[1],
-        ingest_after=after[1], web_cpu=work[0] / seconds, ingest_cpu=work[1] / seconds,
+        cell,
+        events=events,
+        **told,
+        web_before=before[0],
+        web_after=after[0],
+        ingest_before=before[1],
+        ingest_after=after[1],
+        web_cpu=work[0] / seconds,
+        ingest_cpu=work[1] / seconds,
         dom_p50=statistics.median(ages) if ages else None,
         dom_p99=statistics.quantiles(ages, n=100)[-1] if len(ages) > 1 else None,
-        heap_before=heap[0] if heap else None, heap_after=heap[1] if heap else None,
-    )  # fmt: skip
+        heap_before=heap[0] if heap else None,
+        heap_after=heap[1] if heap else None,
+    )
 
 
 OBSERVE = """() => {
@@ -260,8 +283,11 @@ def finished_ages(run: Run, shown: list[tuple[float, str]]) -> list[float]:
     from trainer.journal.events import TrajectoryFinished, read
     from webapp.trajectories.models import Trajectory
 
-    ended = {event.trajectory: event.time for event in read(run.folder / "journal.jsonl")
-             if isinstance(event, TrajectoryFinished)}  # fmt: skip
+    ended = {
+        event.trajectory: event.time
+        for event in read(run.folder / "journal.jsonl")
+        if isinstance(event, TrajectoryFinished)
+    }
     keys = dict(Trajectory.objects.filter(run=run).values_list("slug", "key"))
     first: dict[str, float] = {}
     for moment, name in shown:

@@ -103,9 +103,13 @@ def main() -> int:
         config = RunConfig(iterations=4)
         config.rollout.groups, config.rollout.group_size = 2, 2
         small = Run.objects.create(
-            team=team, author=owner, title="Trial", config=config.model_dump(mode="json"), environment="Sokoban",
+            team=team,
+            author=owner,
+            title="Trial",
+            config=config.model_dump(mode="json"),
+            environment="Sokoban",
             iterations=4,
-        )  # fmt: skip
+        )
         world = furnished(People(team, owner, viewer, outsider), small)
         made = fill(team, owner, runs=runs, trajectories=trajectories, turns=turns, largest=given.run)
         with connection.cursor() as cursor:
@@ -113,8 +117,10 @@ def main() -> int:
         full = made[0]
         longest = Trajectory.objects.filter(run=full).order_by("-turn_count", "pk").first()
         assert longest is not None
-        print(f"{machine.describe()}\n\n{Run.objects.count()} runs, {Trajectory.objects.count():,} trajectories, "
-              f"{Turn.objects.count():,} turns; {ROUNDS} requests a page\n")  # fmt: skip
+        print(
+            f"{machine.describe()}\n\n{Run.objects.count()} runs, {Trajectory.objects.count():,} trajectories, "
+            f"{Turn.objects.count():,} turns; {ROUNDS} requests a page\n"
+        )
         client = Client(headers={"host": "localhost"})
         client.force_login(owner)
         known = dict(world.known)
@@ -140,8 +146,10 @@ def main() -> int:
         told = f"{one.small:.0f} ms | {one.p50:.0f} ms | {one.p95:.0f} ms | {one.queries} | {one.kilobytes:.1f} kB"
         print(f"| {one.name}{odd} | {told} |")
     slow = [one.name for one in answers if one.p95 > AIM]
-    print(f"\n{len(answers) - len(slow)} of {len(answers)} pages within {AIM:.0f} ms at p95."
-          f"{' Slower: ' + ', '.join(slow) if slow else ''}")  # fmt: skip
+    print(
+        f"\n{len(answers) - len(slow)} of {len(answers)} pages within {AIM:.0f} ms at p95."
+        f"{' Slower: ' + ', '.join(slow) if slow else ''}"
+    )
     for name, parts in loads.items():
         print(f"{name}: {page_weight.by_kind(parts)['in all'][1] / 1000:.0f} kB compressed at the first visit")
     if given.json:

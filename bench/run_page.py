@@ -74,9 +74,11 @@ def servers() -> Iterator[None]:
     postgres = Postgres(home / "postgres", free_port(), secrets.token_urlsafe(8))
     redis = Redis(home / "redis", free_port(), secrets.token_urlsafe(8))
     os.environ.update(
-        DJANGO_SETTINGS_MODULE="webapp.settings", ECHOSCOPE_VAR=str(home), DATABASE_URL=postgres.url(),
+        DJANGO_SETTINGS_MODULE="webapp.settings",
+        ECHOSCOPE_VAR=str(home),
+        DATABASE_URL=postgres.url(),
         REDIS_URL=redis.url(),
-    )  # fmt: skip
+    )
     running: list[tuple[Program, Any]] = []
     try:
         postgres.initialise()
@@ -115,10 +117,16 @@ def played_lines(iterations: int, clock: Callable[[int], float] = evenly) -> Ite
     config = RunConfig(iterations=iterations + 10)
     config.rollout.groups, config.rollout.group_size = 8, WAVE // 8
     waves = [
-        [event.model_dump(exclude_none=True) for event in recorded_journal.iteration(config, number, skill=0.3 + 0.15 * number)]
+        [
+            event.model_dump(exclude_none=True)
+            for event in recorded_journal.iteration(config, number, skill=0.3 + 0.15 * number)
+        ]
         for number in range(1, min(4, iterations) + 1)
     ]
-    started, half = recorded_journal.started(config), recorded_journal.iteration(config, iterations + 1, 0.6, stop_after=2)
+    started, half = (
+        recorded_journal.started(config),
+        recorded_journal.iteration(config, iterations + 1, 0.6, stop_after=2),
+    )
     first = [started.model_dump(exclude_none=True), recorded_journal.evaluated(0, 0.35).model_dump(exclude_none=True)]
     seq = 0
 
@@ -132,7 +140,9 @@ def played_lines(iterations: int, clock: Callable[[int], float] = evenly) -> Ite
         for event in waves[(number - 1) % len(waves)]:
             yield line(renamed(event, number))
         if number % 10 == 0:
-            yield line(recorded_journal.evaluated(number, 0.35 + 0.3 * number / iterations).model_dump(exclude_none=True))
+            yield line(
+                recorded_journal.evaluated(number, 0.35 + 0.3 * number / iterations).model_dump(exclude_none=True)
+            )
     for last in half:
         yield line(last.model_dump(exclude_none=True))
 
@@ -163,9 +173,13 @@ def fill(title: str, iterations: int) -> tuple[Run, float]:
 
     config = RunConfig(iterations=iterations + 10)
     run = Run.objects.create(
-        team=Team.objects.get(), title=title, config=config.model_dump(mode="json"), environment="Sokoban",
-        iterations=iterations + 10, state=Run.State.STARTING,
-    )  # fmt: skip
+        team=Team.objects.get(),
+        title=title,
+        config=config.model_dump(mode="json"),
+        environment="Sokoban",
+        iterations=iterations + 10,
+        state=Run.State.STARTING,
+    )
     run.folder.mkdir(parents=True)
     with (run.folder / FILE_NAME).open("w", encoding="utf-8") as file:
         file.writelines(played_lines(iterations))
@@ -212,9 +226,15 @@ def ask(client: Client, long: Run, short: Run) -> list[Asked]:
                 client.get(f"/runs/{run.slug}/{path}")
                 times[run.pk].append(1000 * (time.perf_counter() - started))
         answers.append(
-            Asked(name, statistics.median(times[long.pk]), statistics.median(times[short.pk]), queries[long.pk],
-                  queries[short.pk], size)
-        )  # fmt: skip
+            Asked(
+                name,
+                statistics.median(times[long.pk]),
+                statistics.median(times[short.pk]),
+                queries[long.pk],
+                queries[short.pk],
+                size,
+            )
+        )
     return answers
 
 
@@ -257,22 +277,29 @@ def main() -> int:
         html = client.get(f"/runs/{long.slug}/").content
         parts = page_weight.first_visit(html)
         plans = list(explain(client, long)) if options.explain else []
-    print(f"{words}\n\n{trajectories:,} trajectories with {turns:,} turns, taken in within {seconds:.0f} s "
-          f"({turns / seconds:,.0f} turns a second); the peer has {peer}. Medians of {ROUNDS} requests.\n")  # fmt: skip
+    print(
+        f"{words}\n\n{trajectories:,} trajectories with {turns:,} turns, taken in within {seconds:.0f} s "
+        f"({turns / seconds:,.0f} turns a second); the peer has {peer}. Medians of {ROUNDS} requests.\n"
+    )
     print("| page | server time | peer | ratio | queries | peer |\n| --- | ---: | ---: | ---: | ---: | ---: |")
     for asked in answers:
-        print(f"| {asked.page} | {asked.milliseconds:.1f} ms | {asked.peer_milliseconds:.1f} ms | {asked.ratio:.2f} "
-              f"| {asked.queries} | {asked.peer_queries} |")  # fmt: skip
+        print(
+            f"| {asked.page} | {asked.milliseconds:.1f} ms | {asked.peer_milliseconds:.1f} ms | {asked.ratio:.2f} "
+            f"| {asked.queries} | {asked.peer_queries} |"
+        )
     print("\n| the first visit to the live page loads | as it is | gzip |\n| --- | ---: | ---: |")
     for kind, (plain, packed) in page_weight.by_kind(parts).items():
         print(f"| {kind} | {plain / 1000:.1f} kB | {packed / 1000:.1f} kB |")
     print("\n".join(plans))
     if options.json:
         figures = {
-            "machine": words, "trajectories": trajectories, "turns": turns, "ingest_seconds": seconds,
+            "machine": words,
+            "trajectories": trajectories,
+            "turns": turns,
+            "ingest_seconds": seconds,
             "pages": [asdict(asked) | {"ratio": asked.ratio} for asked in answers],
             "bytes": {name: {"plain": len(data), "gzip": len(gzip.compress(data))} for name, data in parts.items()},
-        }  # fmt: skip
+        }
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return 0
 

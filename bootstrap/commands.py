@@ -33,7 +33,7 @@ docs/quickstart.md has the rest."""
 
 LINT = [
     ["ruff", "check", "."],
-    ["ruff", "format", "--check", "bootstrap", "manage.py", "webapp/services"],
+    ["ruff", "format", "--check", "."],
     ["mypy"],
     ["lint-imports"],
 ]

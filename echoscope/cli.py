@@ -77,8 +77,14 @@ def _parser() -> argparse.ArgumentParser:
     cloning = command("clone", _clone, "Launch a run like another, with some settings changed.")
     cloning.add_argument("run")
     for added in (launching, cloning):
-        added.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="changes",
-                           help="Change a setting; the value as JSON, or plain text.")  # fmt: skip
+        added.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="SECTION.FIELD=VALUE",
+            dest="changes",
+            help="Change a setting; the value as JSON, or plain text.",
+        )
         added.add_argument("--visibility", choices=("private", "team", "link"), default="team")
         added.add_argument("--queue", help="Device class, as in cpu or gpu; else as the settings suggest.")
         added.add_argument("--gpus", type=int, help="Of one worker; else as the settings suggest.")
@@ -104,8 +110,13 @@ def _parser() -> argparse.ArgumentParser:
 
     exporting = command("export", _export, "Write what a run produced: its trajectories, metrics or configuration.")
     exporting.add_argument("run")
-    exporting.add_argument("what", choices=("trajectories", "metrics", "config"), nargs="?", default="trajectories",
-                           help="JSON Lines with all turns (default), JSON Lines of points, or YAML.")  # fmt: skip
+    exporting.add_argument(
+        "what",
+        choices=("trajectories", "metrics", "config"),
+        nargs="?",
+        default="trajectories",
+        help="JSON Lines with all turns (default), JSON Lines of points, or YAML.",
+    )
     exporting.add_argument("--out", type=Path, help="File to write; else the standard output.")
 
     sharing = command("share", _share, "Make a link that shows a trajectory to everybody who has it.")
@@ -154,17 +165,28 @@ def _presets(client: Client, args: argparse.Namespace) -> None:
 def _launch(client: Client, args: argparse.Namespace) -> None:
     config = json.loads(args.config.read_text(encoding="utf-8")) if args.config else None
     run = client.launch(
-        preset=args.preset, config=config, overrides=_changes(args.changes), visibility=args.visibility,
-        queue=args.queue, gpus=args.gpus, priority=args.priority, key=args.key,
-    )  # fmt: skip
+        preset=args.preset,
+        config=config,
+        overrides=_changes(args.changes),
+        visibility=args.visibility,
+        queue=args.queue,
+        gpus=args.gpus,
+        priority=args.priority,
+        key=args.key,
+    )
     _launched(client, args, run)
 
 
 def _clone(client: Client, args: argparse.Namespace) -> None:
     run = client.clone(
-        args.run, _changes(args.changes), visibility=args.visibility, queue=args.queue, gpus=args.gpus,
-        priority=args.priority, key=args.key,
-    )  # fmt: skip
+        args.run,
+        _changes(args.changes),
+        visibility=args.visibility,
+        queue=args.queue,
+        gpus=args.gpus,
+        priority=args.priority,
+        key=args.key,
+    )
     _launched(client, args, run)
 
 
@@ -225,9 +247,14 @@ def _push(client: Client, args: argparse.Namespace) -> None:
             print(f"\r{known:,} of {size:,} bytes", end="", file=sys.stderr, flush=True)
 
     run = client.push_journal(
-        args.folder, follow=args.follow, run=args.run, title=args.title, visibility=args.visibility,
-        skip_bad_lines=args.skip_bad_lines, progress=progress,
-    )  # fmt: skip
+        args.folder,
+        follow=args.follow,
+        run=args.run,
+        title=args.title,
+        visibility=args.visibility,
+        skip_bad_lines=args.skip_bad_lines,
+        progress=progress,
+    )
     if sys.stderr.isatty():
         print(file=sys.stderr)
     _say(args, run, f"{_line(run)}; {run.journal.seq:,} events")

@@ -54,9 +54,14 @@ class Client:
     # Runs
 
     def runs(
-        self, *, state: str | None = None, environment: str | None = None, tag: str | None = None,
-        author: str | None = None, text: str | None = None,
-    ) -> Iterator[models.Run]:  # fmt: skip
+        self,
+        *,
+        state: str | None = None,
+        environment: str | None = None,
+        tag: str | None = None,
+        author: str | None = None,
+        text: str | None = None,
+    ) -> Iterator[models.Run]:
         """The team's runs, newest first, fetched page by page as they are looked at."""
         query = {"state": state, "environment": environment, "tag": tag, "author": author, "text": text, "limit": 100}
         return self._pages("/runs", query, models.Run)
@@ -66,10 +71,17 @@ class Client:
         return self._get(f"/runs/{run}", models.RunDetail)
 
     def launch(
-        self, *, preset: str | None = None, config: Mapping[str, Any] | None = None,
-        overrides: Mapping[str, Any] | None = None, visibility: Visibility = "team", queue: str | None = None,
-        gpus: int | None = None, priority: Priority = "normal", key: str | None = None,
-    ) -> models.RunDetail:  # fmt: skip
+        self,
+        *,
+        preset: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        visibility: Visibility = "team",
+        queue: str | None = None,
+        gpus: int | None = None,
+        priority: Priority = "normal",
+        key: str | None = None,
+    ) -> models.RunDetail:
         """A new run from a preset or a configuration, with dotted overrides.
 
         `queue` is a device class, `gpus` how many of one worker; None: as the configuration suggests.
@@ -85,20 +97,36 @@ class Client:
         return self._make("/runs", body, key)
 
     def clone(
-        self, run: str, overrides: Mapping[str, Any] | None = None, *, visibility: Visibility = "team",
-        queue: str | None = None, gpus: int | None = None, priority: Priority = "normal", key: str | None = None,
-    ) -> models.RunDetail:  # fmt: skip
+        self,
+        run: str,
+        overrides: Mapping[str, Any] | None = None,
+        *,
+        visibility: Visibility = "team",
+        queue: str | None = None,
+        gpus: int | None = None,
+        priority: Priority = "normal",
+        key: str | None = None,
+    ) -> models.RunDetail:
         """A new run like another, with some settings changed."""
         body = {"overrides": dict(overrides or {}), "visibility": visibility, **_asked(queue, gpus, priority)}
         return self._make(f"/runs/{run}/clone", body, key)
 
     def update(
-        self, run: str, *, title: str | None = None, tags: Sequence[str] | None = None,
-        visibility: Visibility | None = None, priority: Priority | None = None,
-    ) -> models.RunDetail:  # fmt: skip
+        self,
+        run: str,
+        *,
+        title: str | None = None,
+        tags: Sequence[str] | None = None,
+        visibility: Visibility | None = None,
+        priority: Priority | None = None,
+    ) -> models.RunDetail:
         """Change title, tags, visibility or priority; what is None stays."""
-        given = {"title": title, "tags": None if tags is None else list(tags), "visibility": visibility,
-                 "priority": priority}  # fmt: skip
+        given = {
+            "title": title,
+            "tags": None if tags is None else list(tags),
+            "visibility": visibility,
+            "priority": priority,
+        }
         body = {name: value for name, value in given.items() if value is not None}
         answer = self.transport.send("PATCH", f"/runs/{run}", body=body, repeatable=True)
         return models.RunDetail.model_validate(answer.json())
@@ -179,12 +207,21 @@ class Client:
         return self._list(f"/trajectories/{trajectory}/shares", models.Share)
 
     def share(
-        self, trajectory: str, *, expires_at: datetime | None = None, turn: int | None = None,
-        action: int | None = None, indexable: bool = False,
-    ) -> models.Share:  # fmt: skip
+        self,
+        trajectory: str,
+        *,
+        expires_at: datetime | None = None,
+        turn: int | None = None,
+        action: int | None = None,
+        indexable: bool = False,
+    ) -> models.Share:
         """A link that shows it to everybody who has it. Your open link of the same kind is given again."""
-        body = {"expires_at": expires_at.isoformat() if expires_at else None, "turn": turn, "action": action,
-                "indexable": indexable}  # fmt: skip
+        body = {
+            "expires_at": expires_at.isoformat() if expires_at else None,
+            "turn": turn,
+            "action": action,
+            "indexable": indexable,
+        }
         answer = self.transport.send("POST", f"/trajectories/{trajectory}/shares", body=body, repeatable=True)
         return models.Share.model_validate(answer.json())
 
@@ -219,19 +256,32 @@ class Client:
     # Runs trained elsewhere
 
     def push_journal(
-        self, path: str | Path, *, follow: bool = False, run: str | None = None, title: str = "",
-        visibility: Visibility = "team", skip_bad_lines: bool = False,
+        self,
+        path: str | Path,
+        *,
+        follow: bool = False,
+        run: str | None = None,
+        title: str = "",
+        visibility: Visibility = "team",
+        skip_bad_lines: bool = False,
         progress: Callable[[models.RunDetail, int, int], None] | None = None,
-    ) -> models.RunDetail:  # fmt: skip
+    ) -> models.RunDetail:
         """Send a run's journal (its folder, or the file), from where the site's knowledge of it ends.
 
         `follow` goes on while the journal grows, until its run has ended; an exception such as KeyboardInterrupt ends
         it in order. `progress` is told the run, the bytes known to the site and the size of the file.
         """
         return push(
-            self, Path(path), follow=follow, run=run, title=title, visibility=visibility,
-            skip_bad_lines=skip_bad_lines, progress=progress, sleep=self._sleep,
-        )  # fmt: skip
+            self,
+            Path(path),
+            follow=follow,
+            run=run,
+            title=title,
+            visibility=visibility,
+            skip_bad_lines=skip_bad_lines,
+            progress=progress,
+            sleep=self._sleep,
+        )
 
     def import_journal(self, data: bytes, *, packed: bool, key: str, **query: Any) -> models.RunDetail:
         """A new run from the beginning of a journal; `packed` with gzip."""
@@ -244,9 +294,13 @@ class Client:
     def append_journal(self, run: str, offset: int, data: bytes, *, packed: bool, **query: Any) -> models.Journal:
         """The next piece of a journal. Raises Conflict with details["offset"] when another is due."""
         answer = self.transport.send(
-            "PUT", f"/runs/{run}/journal", query={"offset": offset, **query}, content=data,
-            headers={"Content-Type": _media(packed)}, repeatable=True,
-        )  # fmt: skip
+            "PUT",
+            f"/runs/{run}/journal",
+            query={"offset": offset, **query},
+            content=data,
+            headers={"Content-Type": _media(packed)},
+            repeatable=True,
+        )
         return models.Journal.model_validate(answer.json())
 
     def _get(self, path: str, kind: type[Item]) -> Item:

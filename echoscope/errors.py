@@ -17,9 +17,13 @@ class Refused(EchoscopeError):
     """The site answered with an error."""
 
     def __init__(
-        self, status: int, code: str, message: str, fields: dict[str, str] | None = None,
+        self,
+        status: int,
+        code: str,
+        message: str,
+        fields: dict[str, str] | None = None,
         details: dict[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
         self.fields: dict[str, str] = fields or {}
@@ -57,6 +61,9 @@ def refusal(status: int, error: dict[str, Any]) -> Refused:
     """The exception for an answer of the site."""
     kind = KINDS.get(status, ServerError if status >= 500 else Refused)
     return kind(
-        status, str(error.get("code", "")), str(error.get("message", f"The site answered {status}.")),
-        error.get("fields"), error.get("details"),
-    )  # fmt: skip
+        status,
+        str(error.get("code", "")),
+        str(error.get("message", f"The site answered {status}.")),
+        error.get("fields"),
+        error.get("details"),
+    )

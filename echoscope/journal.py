@@ -32,9 +32,17 @@ Progress = Callable[[RunDetail, int, int], None]
 
 
 def push(
-    client: Client, path: Path, *, follow: bool, run: str | None, title: str, visibility: Visibility,
-    skip_bad_lines: bool, progress: Progress | None, sleep: Callable[[float], None],
-) -> RunDetail:  # fmt: skip
+    client: Client,
+    path: Path,
+    *,
+    follow: bool,
+    run: str | None,
+    title: str,
+    visibility: Visibility,
+    skip_bad_lines: bool,
+    progress: Progress | None,
+    sleep: Callable[[float], None],
+) -> RunDetail:
     """See Client.push_journal."""
     file = path if path.is_file() else path / FILE_NAME
     if not file.is_file():
@@ -45,9 +53,14 @@ def push(
     if known is None:
         first, _ = _piece(file, 0)
         known = client.import_journal(
-            gzip.compress(first), packed=True, key=uuid.uuid4().hex, title=title, visibility=visibility, growing=True,
+            gzip.compress(first),
+            packed=True,
+            key=uuid.uuid4().hex,
+            title=title,
+            visibility=visibility,
+            growing=True,
             skip_bad_lines=skip_bad_lines,
-        )  # fmt: skip
+        )
         _remember(client, file, known.slug)
         if known.journal.problem:
             client.append_journal(known.slug, known.journal.offset, b"", packed=False, growing=False)
@@ -93,9 +106,13 @@ class _Sender:
         """The piece, or, where the site knows more or less than thought, what it says about that."""
         try:
             return self.client.append_journal(
-                self.run.slug, self.offset, gzip.compress(data) if data else b"", packed=bool(data), growing=True,
+                self.run.slug,
+                self.offset,
+                gzip.compress(data) if data else b"",
+                packed=bool(data),
+                growing=True,
                 skip_bad_lines=self.skip_bad_lines,
-            )  # fmt: skip
+            )
         except Conflict as conflict:
             if conflict.code != "wrong_offset":
                 raise

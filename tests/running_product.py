@@ -74,9 +74,15 @@ def start(home: Path, *words: str, extra: Mapping[str, str] | None = None) -> Li
     with output.open("w") as file:
         argv = [sys.executable, "manage.py", *(words or ("up",)), "--no-browser"]
         process = subprocess.Popen(
-            argv, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, text=True,
+            argv,
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            text=True,
             start_new_session=True,
-        )  # fmt: skip
+        )
     try:
         text = wait_for(lambda: _ready(output.read_text(), process), "Echoscope to start", output.read_text)
     except BaseException:

@@ -27,7 +27,7 @@ ECHOSCOPE_ALERT_PRIVATE_HOSTS = env.words("ECHOSCOPE_ALERT_PRIVATE_HOSTS", "")
 """Hosts in private networks that alerts may be sent to; * for all of them."""
 
 ECHOSCOPE_HOSTED_URLS = env.words("ECHOSCOPE_HOSTED_URLS", "")
-"""Endpoints that runs of this site may ask, each with the variable of its key: webapp/runs/launch/hosted_endpoints.py reads them."""
+"""Endpoints that runs of this site may call, each with the variable of its key (hosted_endpoints.py)."""
 
 if env.switch("ECHOSCOPE_HTTPS", default=False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")

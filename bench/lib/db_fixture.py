@@ -114,26 +114,58 @@ def _run(
     now = timezone.now() - timedelta(hours=number)
     first = number == 0
     run = Run.objects.create(
-        team=team, author=author, title=f"Sokoban, StarPO-S, seed {number}", config=config.model_dump(mode="json"),
-        environment="Sokoban", iterations=iterations + 10 * first, iteration=iterations, attempt=1, seq=share * 7,
-        state=Run.State.RUNNING if first else Run.State.FINISHED, device="CPU, 2 threads", parameters=900_000,
-        phase="rollout" if first else "update", phase_iteration=iterations, phase_done=WAVE, phase_total=WAVE,
-        phase_unit="trajectories", started_at=now, ended_at=None if first else now + timedelta(hours=1),
-    )  # fmt: skip
+        team=team,
+        author=author,
+        title=f"Sokoban, StarPO-S, seed {number}",
+        config=config.model_dump(mode="json"),
+        environment="Sokoban",
+        iterations=iterations + 10 * first,
+        iteration=iterations,
+        attempt=1,
+        seq=share * 7,
+        state=Run.State.RUNNING if first else Run.State.FINISHED,
+        device="CPU, 2 threads",
+        parameters=900_000,
+        phase="rollout" if first else "update",
+        phase_iteration=iterations,
+        phase_done=WAVE,
+        phase_total=WAVE,
+        phase_unit="trajectories",
+        started_at=now,
+        ended_at=None if first else now + timedelta(hours=1),
+    )
     curve = max(iterations, SHORTEST_CURVE)
     MetricPoint.objects.bulk_create(
         [
-            MetricPoint(run=run, name=name, iteration=at, value=at / curve + draw.random() / 5, tokens=9000 * at,
-                        seconds=9.0 * at)
-            for name in METRICS for at in range(1, curve + 1)
+            MetricPoint(
+                run=run,
+                name=name,
+                iteration=at,
+                value=at / curve + draw.random() / 5,
+                tokens=9000 * at,
+                seconds=9.0 * at,
+            )
+            for name in METRICS
+            for at in range(1, curve + 1)
         ],
         batch_size=2000,
-    )  # fmt: skip
+    )
     Evaluation.objects.bulk_create(
-        Evaluation(run=run, iteration=at, suite="Sokoban", prompts=PROMPTS, success=0.4, success_low=0.3,
-                   success_high=0.5, mean_reward=3.0, mean_turns=4.0, mean_actions=8.0, time=now)
+        Evaluation(
+            run=run,
+            iteration=at,
+            suite="Sokoban",
+            prompts=PROMPTS,
+            success=0.4,
+            success_low=0.3,
+            success_high=0.5,
+            mean_reward=3.0,
+            mean_turns=4.0,
+            mean_actions=8.0,
+            time=now,
+        )
         for at in range(0, iterations + 1, EXAMINED_EVERY)
-    )  # fmt: skip
+    )
     Alarm.objects.bulk_create(
         Alarm(run=run, seq=at, iteration=at, state=state, message="The spread inside groups fell.", time=now)
         for at, state in ((iterations // 2, "watch"), (iterations // 2 + 4, "healthy"))
@@ -170,10 +202,22 @@ def _trajectories(run: Run, share: int, games: Sequence[Game], words: Words, dra
     for iteration, split, number, members in _waves(share):
         seed = number if split == "eval" else 1000 * iteration + number
         groups.append(
-            Group(run=run, attempt=1, iteration=iteration, split=split, suite="Sokoban" if split == "eval" else "",
-                  number=number, environment="Sokoban", seed=seed, prompt="You solve puzzles by acting in them.",
-                  board=board, mean=0.5, std=draw.random(), kept=None if split == "eval" else draw.random() < 0.25)
-        )  # fmt: skip
+            Group(
+                run=run,
+                attempt=1,
+                iteration=iteration,
+                split=split,
+                suite="Sokoban" if split == "eval" else "",
+                number=number,
+                environment="Sokoban",
+                seed=seed,
+                prompt="You solve puzzles by acting in them.",
+                board=board,
+                mean=0.5,
+                std=draw.random(),
+                kept=None if split == "eval" else draw.random() < 0.25,
+            )
+        )
         sizes.append(members)
     Group.objects.bulk_create(groups, batch_size=2000)
     chosen: list[Game] = []
@@ -192,12 +236,24 @@ def _trajectory(run: Run, group: Group, member: int, game: Game, seq: int) -> Tr
 
     end = game.end
     return Trajectory(
-        run=run, group=group, attempt=1, key=f"{group.split}-{group.iteration}-{group.number}-{member}", member=member,
-        iteration=group.iteration, split=group.split, status="success" if end["success"] else "failed", end=end["end"],
-        total_reward=end["total_reward"], turn_count=len(game.turns), action_count=end["actions"],
-        token_count=end["tokens"], format_error=any(not valid for _, valid, _ in game.turns), lost_at=end["lost_at"],
-        last_seq=seq, finished_seq=seq,
-    )  # fmt: skip
+        run=run,
+        group=group,
+        attempt=1,
+        key=f"{group.split}-{group.iteration}-{group.number}-{member}",
+        member=member,
+        iteration=group.iteration,
+        split=group.split,
+        status="success" if end["success"] else "failed",
+        end=end["end"],
+        total_reward=end["total_reward"],
+        turn_count=len(game.turns),
+        action_count=end["actions"],
+        token_count=end["tokens"],
+        format_error=any(not valid for _, valid, _ in game.turns),
+        lost_at=end["lost_at"],
+        last_seq=seq,
+        finished_seq=seq,
+    )
 
 
 def _copy_turns(trajectories: Sequence[Trajectory], games: Sequence[Game], words: Words) -> None:

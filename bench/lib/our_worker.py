@@ -1,6 +1,6 @@
 """Our side of the comparisons: an update on recorded dialogues, and a rollout with the update on what it drew.
 
-`python -m bench.lib.our_worker JOB` waits for commands (bench/lib/worker_protocol.py); bench/gpu.py uses the class in its own process.
+`python -m bench.lib.our_worker JOB` waits for commands (worker_protocol.py); bench/gpu.py runs the class in process.
 """
 
 from __future__ import annotations
@@ -80,9 +80,21 @@ def _trajectory(row: int, dialogue: Dialogue) -> Trajectory:
 
 def _paid(row: int, turn: int, reward: float) -> Turn:
     return Turn(
-        trajectory=str(row), turn=turn, state="", response="", thought="", answer="", format_valid=True, actions=[],
-        reward=reward, terms={}, tokens=0, truncated=False, entropy=0.0, logprob=0.0,
-    )  # fmt: skip
+        trajectory=str(row),
+        turn=turn,
+        state="",
+        response="",
+        thought="",
+        answer="",
+        format_valid=True,
+        actions=[],
+        reward=reward,
+        terms={},
+        tokens=0,
+        truncated=False,
+        entropy=0.0,
+        logprob=0.0,
+    )
 
 
 class Ours:

@@ -32,9 +32,14 @@ class Peer:
         python = interpreter(name, folder)
         self.versions = versions(python, name)
         self._process = subprocess.Popen(
-            [python, SCRIPT, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            encoding="utf-8", env=clean_environment(),
-        )  # fmt: skip
+            [python, SCRIPT, name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            env=clean_environment(),
+        )
         if self._read() != "ready":
             raise NotInstallable(f"does not start: {self._last_words()}")
 

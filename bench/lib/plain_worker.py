@@ -1,6 +1,6 @@
 """The update as a careful person writes it with PyTorch and transformers alone: padded rows, all logits, in fp32.
 
-`python -m bench.lib.plain_worker JOB` waits for commands (bench/lib/worker_protocol.py). The loss is the one of bench/lib/our_worker.py.
+`python -m bench.lib.plain_worker JOB` waits for commands (worker_protocol.py). The loss is that of our_worker.py.
 """
 
 from __future__ import annotations

@@ -67,9 +67,13 @@ class Vllm:
             str(context),
         ]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
             env=clean_environment() | settings,
-        )  # fmt: skip
+        )
         if self._read() != "ready":
             raise NotInstallable("does not start: what it said stands above")
 

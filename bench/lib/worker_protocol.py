@@ -31,9 +31,15 @@ class Contender:
         environment = kept | {"OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
         self._said = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [str(python), "-m", module, json.dumps(job)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self._said, text=True, encoding="utf-8", env=environment, cwd=ROOT,
-        )  # fmt: skip
+            [str(python), "-m", module, json.dumps(job)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+            encoding="utf-8",
+            env=environment,
+            cwd=ROOT,
+        )
         self.ready = self._read()
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:

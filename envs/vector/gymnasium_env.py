@@ -97,9 +97,9 @@ class TextVectorEnv(VectorEnv[Texts, Sequence[str | int], NDArray[Any]]):
         self._start(rows, [seeds[group] for group in groups.tolist()], dynamics, options)
         return tuple(self.batch.texts()), _infos(rows, self.num_envs, self._facts(rows))
 
-    def step(self, actions: Sequence[str | int] | NDArray[Any]) -> tuple[
-        Texts, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos
-    ]:  # fmt: skip
+    def step(
+        self, actions: Sequence[str | int] | NDArray[Any]
+    ) -> tuple[Texts, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
         """One action for each row, by name or index; an unknown one changes nothing and is told as `valid=False`."""
         if len(actions) != self.num_envs:
             raise ValueError(f"{len(actions)} actions for {self.num_envs} rows: give one for each row")

@@ -21,9 +21,15 @@ print(sorted({"numba", "django", "celery", "channels", "pyarrow", "bm25s"} & set
 
 def settings(**changed: object) -> argparse.Namespace:
     known = {
-        "shape": "tiny", "device": "cpu", "dtype": "float32", "trajectories": 8, "turns": 2, "read": 6, "seen": 3,
+        "shape": "tiny",
+        "device": "cpu",
+        "dtype": "float32",
+        "trajectories": 8,
+        "turns": 2,
+        "read": 6,
+        "seen": 3,
         "written": 4,
-    }  # fmt: skip
+    }
     return argparse.Namespace(**(known | changed))
 
 

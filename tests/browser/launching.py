@@ -7,9 +7,14 @@ import re
 from playwright.sync_api import Page
 
 SMALL = {
-    "name": "A newcomer's run", "iterations": "3", "rollout.groups": "2", "rollout.group_size": "4",
-    "optimizer.update_batch": "4", "evaluation.prompts": "8", "policy.threads": "1",
-}  # fmt: skip
+    "name": "A newcomer's run",
+    "iterations": "3",
+    "rollout.groups": "2",
+    "rollout.group_size": "4",
+    "optimizer.update_batch": "4",
+    "evaluation.prompts": "8",
+    "policy.threads": "1",
+}
 
 
 def launch(page: Page, **changes: str) -> str:

@@ -21,10 +21,10 @@ from trainer.paths import POCKET_CHECKPOINT
 expect.set_options(timeout=PATIENCE)
 pytestmark = pytest.mark.browser
 
-STEP = '''    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-'''
-SLIP = '''        raise RuntimeError("the door has no hinges")
-'''
+STEP = """    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+"""
+SLIP = """        raise RuntimeError("the door has no hinges")
+"""
 
 
 @pytest.fixture

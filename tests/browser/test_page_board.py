@@ -33,13 +33,36 @@ def played() -> dict[str, Any]:
         if info["valid"]:
             after = {"board": env.board().model_dump(exclude_none=True), "hint": env.hint().model_dump()}
             record |= {"status": "executed", "effective": info["effective"], **after}
-        turns.append({
-            "turn": len(turns), "state": state, "response": "", "thought": "I look.", "answer": action,
-            "format_valid": info["valid"], "actions": [record], "reward": reward, "terms": {}, "tokens": 9,
-            "truncated": False, "entropy": 0.5, "logprob": -0.5,
-        })  # fmt: skip
-    return {"id": "x", "slug": "x", "group": 0, "member": 0, "board": board, "hint": hint, "turns": turns,
-            "success": True, "end": "terminated", "total_reward": 1.0, "lost_at": None}  # fmt: skip
+        turns.append(
+            {
+                "turn": len(turns),
+                "state": state,
+                "response": "",
+                "thought": "I look.",
+                "answer": action,
+                "format_valid": info["valid"],
+                "actions": [record],
+                "reward": reward,
+                "terms": {},
+                "tokens": 9,
+                "truncated": False,
+                "entropy": 0.5,
+                "logprob": -0.5,
+            }
+        )
+    return {
+        "id": "x",
+        "slug": "x",
+        "group": 0,
+        "member": 0,
+        "board": board,
+        "hint": hint,
+        "turns": turns,
+        "success": True,
+        "end": "terminated",
+        "total_reward": 1.0,
+        "lost_at": None,
+    }
 
 
 def document(trajectory: dict[str, Any]) -> str:

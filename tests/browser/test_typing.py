@@ -25,7 +25,11 @@ NOTE = """() => {
 
 def test_a_thought_is_typed_while_it_is_written(signed_in: Callable[..., Page]) -> None:
     page = signed_in()
-    launch(page, iterations="60", **{"policy.model": str(POCKET_CHECKPOINT), "rollout.groups": "8", "rollout.group_size": "8"})
+    launch(
+        page,
+        iterations="60",
+        **{"policy.model": str(POCKET_CHECKPOINT), "rollout.groups": "8", "rollout.group_size": "8"},
+    )
     page.evaluate(NOTE)
     texts = wait_for(lambda: page.evaluate("[...typed.values()].find((texts) => texts.length >= 3)"), "a thought")
     for earlier, later in pairwise(texts):

@@ -69,9 +69,7 @@ def test_a_journal_is_pushed(shell: Any, tmp_path: Path) -> None:
     assert (status, "Far away: finished, iteration 1 of 4" in out) == (0, True)
 
 
-def test_what_a_run_produced_is_exported_and_a_trajectory_shared(
-    shell: Any, run_on_site: Run, tmp_path: Path
-) -> None:
+def test_what_a_run_produced_is_exported_and_a_trajectory_shared(shell: Any, run_on_site: Run, tmp_path: Path) -> None:
     play(run_on_site, 2)
     out = tmp_path / "all.jsonl"
     assert shell("export", run_on_site.slug, "--out", str(out))[0] == 0

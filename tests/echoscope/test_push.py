@@ -62,9 +62,12 @@ def test_a_growing_journal_is_followed_to_the_end_of_its_run(
         states.append(next(client.runs()).state)
 
     steps: list[Callable[[], object]] = [
-        lambda: journal_builder.write(tmp_path, *first()), see, lambda: journal_builder.write(tmp_path, *second()), see,
+        lambda: journal_builder.write(tmp_path, *first()),
+        see,
+        lambda: journal_builder.write(tmp_path, *second()),
+        see,
         lambda: journal_builder.write(tmp_path, *end()),
-    ]  # fmt: skip
+    ]
     run = followed(live_server, secret, steps).push_journal(tmp_path, follow=True)
     assert (run.state, run.iteration, states) == ("finished", 2, ["running", "running"])
     assert not steps, "it waited for everything"
@@ -103,7 +106,9 @@ def test_another_journal_in_the_same_folder_becomes_another_run(client: Client, 
     path = journal_builder.write(tmp_path, *first())
     before = client.push_journal(tmp_path)
     path.unlink()
-    journal_builder.write(tmp_path, journal_builder.started().model_copy(update={"title": "Another"}), *journal_builder.iteration(1))
+    journal_builder.write(
+        tmp_path, journal_builder.started().model_copy(update={"title": "Another"}), *journal_builder.iteration(1)
+    )
     after = client.push_journal(tmp_path)
     assert (after.slug != before.slug, after.title) == (True, "Another")
     path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])

@@ -65,9 +65,17 @@ class Trouble(TextEnv):
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
         self.world = EnvSpec(
-            name="Trouble", title="Trouble", summary="It breaks.", instruction="Go.", vocabulary={}, actions=("Go",),
-            max_turns=5, max_actions_per_turn=5, max_actions=10, success="It went eight steps.",
-        )  # fmt: skip
+            name="Trouble",
+            title="Trouble",
+            summary="It breaks.",
+            instruction="Go.",
+            vocabulary={},
+            actions=("Go",),
+            max_turns=5,
+            max_actions_per_turn=5,
+            max_actions=10,
+            success="It went eight steps.",
+        )
         self.action_space = ActionNames(("Go",))
         self.steps, self.chosen, self.child = 0, True, 0
         self._trouble("make")

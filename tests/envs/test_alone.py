@@ -37,9 +37,23 @@ PLAY = """
     print(len(BUILT_IN), "played")
 """
 BLOCKED = {
-    "torch", "transformers", "tokenizers", "safetensors", "django", "celery", "channels", "channels_redis", "psycopg",
-    "redis", "yaml", "uvicorn", "whitenoise", "trainer", "webapp", "bootstrap",
-}  # fmt: skip
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "django",
+    "celery",
+    "channels",
+    "channels_redis",
+    "psycopg",
+    "redis",
+    "yaml",
+    "uvicorn",
+    "whitenoise",
+    "trainer",
+    "webapp",
+    "bootstrap",
+}
 
 
 def test_every_environment_is_made_and_played_where_nothing_else_is_installed() -> None:

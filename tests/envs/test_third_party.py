@@ -50,9 +50,13 @@ def test_another_process_finds_it_checks_it_and_plays_it(installed: Path) -> Non
     """
     path = os.pathsep.join([str(installed), str(ROOT)])
     done = subprocess.run(
-        [sys.executable, "-c", "if True:" + code], cwd=installed, env=os.environ | {"PYTHONPATH": path},
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-c", "if True:" + code],
+        cwd=installed,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert (done.stdout, done.returncode) == ("played\n", 0), done.stderr
 
 

@@ -206,10 +206,22 @@ def rollout_filter(inputs: Case, params: Case, expected: Case) -> None:
 CHECKS: dict[str, Callable[[Case, Case, Case], None]] = {
     check.__name__: check
     for check in (
-        gae, bi_level_gae, masked_whiten, grpo, rloo, reinforce_plus_plus, reinforce_plus_plus_baseline, policy_loss,
-        value_loss, kl_penalty, entropy, agg_loss, reward_normalization, rollout_filter,
+        gae,
+        bi_level_gae,
+        masked_whiten,
+        grpo,
+        rloo,
+        reinforce_plus_plus,
+        reinforce_plus_plus_baseline,
+        policy_loss,
+        value_loss,
+        kl_penalty,
+        entropy,
+        agg_loss,
+        reward_normalization,
+        rollout_filter,
     )
-}  # fmt: skip
+}
 
 
 @pytest.mark.skipif(not CASES, reason=f"no golden file: set {VARIABLE} or put it at {DEFAULT}")

@@ -64,9 +64,12 @@ def test_variables_of_the_manifests_are_read_by_the_code_and_explained() -> None
 def test_secrets_that_are_asked_for_are_in_the_example() -> None:
     lines = (FOLDER / "secrets.env.example").read_text().splitlines()
     known = {line.partition("=")[0] for line in lines if line and not line.startswith("#")}
-    asked = set(re.findall(r"secretKeyRef:\s+name: echoscope-secrets\s+key: (\w+)", "\n".join(
-        (FOLDER / name).read_text() for name in FILES
-    )))  # fmt: skip
+    asked = set(
+        re.findall(
+            r"secretKeyRef:\s+name: echoscope-secrets\s+key: (\w+)",
+            "\n".join((FOLDER / name).read_text() for name in FILES),
+        )
+    )
     assert asked
     assert asked <= known
     assert {"DATABASE_URL", "REDIS_URL", "ECHOSCOPE_SECRET_KEY"} <= known

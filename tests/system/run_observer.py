@@ -74,16 +74,18 @@ class Watched:
     def explain(self) -> str:
         """For the message of a test that waited in vain."""
         log = self.folder / "log.txt"
-        return "\n".join([
-            f"state {self.state()!r}, (attempt, iteration, events) {self.standing()}, journal {self.told()} lines, "
-            f"page: {self.page.locator('.run-facts').inner_text()!r}",
-            log.read_text(errors="replace")[-2000:] if log.exists() else "no log",
-            self.stack.logs(),
-        ])  # fmt: skip
+        return "\n".join(
+            [
+                f"state {self.state()!r}, (attempt, iteration, events) {self.standing()}, journal {self.told()} lines, "
+                f"page: {self.page.locator('.run-facts').inner_text()!r}",
+                log.read_text(errors="replace")[-2000:] if log.exists() else "no log",
+                self.stack.logs(),
+            ]
+        )
 
 
 def turns_that_stand(path: Path) -> list[int]:
-    """Events of the journal that tell a turn which no later attempt played again, as webapp/ingest/writer.py reads it."""
+    """Sequence numbers of the turns that no later attempt superseded, by the rules of webapp/ingest/writer.py."""
     groups: dict[str, events.GroupStarted] = {}
     standing: dict[int, events.GroupStarted] = {}
     for event in events.read(path):

@@ -29,18 +29,36 @@ class Reply:
 
 
 def completion(
-    text: str | None, *, tokens: list[str] | None = None, prompt: int = 100, written: int = 7, cached: int = 0,
-    finish: str = "stop", **message: Any,
-) -> Reply:  # fmt: skip
+    text: str | None,
+    *,
+    tokens: list[str] | None = None,
+    prompt: int = 100,
+    written: int = 7,
+    cached: int = 0,
+    finish: str = "stop",
+    **message: Any,
+) -> Reply:
     """A chat completion; with `tokens` it tells their log-probabilities: -0.5 for the first, -1.0, and so on."""
     told = None
     if tokens is not None:
-        told = {"content": [{"token": t, "bytes": list(t.encode()), "logprob": -0.5 * (n + 1), "top_logprobs": []}
-                            for n, t in enumerate(tokens)]}  # fmt: skip
-    choice = {"index": 0, "message": {"role": "assistant", "content": text, **message}, "logprobs": told,
-              "finish_reason": finish}  # fmt: skip
-    usage = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written,
-             "prompt_tokens_details": {"cached_tokens": cached}}  # fmt: skip
+        told = {
+            "content": [
+                {"token": t, "bytes": list(t.encode()), "logprob": -0.5 * (n + 1), "top_logprobs": []}
+                for n, t in enumerate(tokens)
+            ]
+        }
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text, **message},
+        "logprobs": told,
+        "finish_reason": finish,
+    }
+    usage = {
+        "prompt_tokens": prompt,
+        "completion_tokens": written,
+        "total_tokens": prompt + written,
+        "prompt_tokens_details": {"cached_tokens": cached},
+    }
     return Reply(body={"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage})
 
 

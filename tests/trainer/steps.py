@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from trainer.learner import Learner
+from trainer.learner.learner import Learner
 
 Weights = dict[tuple[str, str], Tensor]
 

@@ -65,8 +65,9 @@ def test_a_policy_plays_behind_an_endpoint_as_it_does_in_this_process(server: st
     assert {key: turn.response for key, turn in theirs.items()} == {key: turn.response for key, turn in own.items()}
     assert {key: turn.tokens for key, turn in theirs.items()} == {key: turn.tokens for key, turn in own.items()}
     assert any(key[1] == 1 for key in own), "no dialogue had a second turn"
-    scores = [{e.suite: (e.success, e.mean_reward) for e in events(tmp_path / name, Evaluation)} for name in
-              ("here", "there")]  # fmt: skip
+    scores = [
+        {e.suite: (e.success, e.mean_reward) for e in events(tmp_path / name, Evaluation)} for name in ("here", "there")
+    ]
     assert scores[0] == scores[1]
 
 

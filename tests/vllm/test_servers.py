@@ -104,9 +104,7 @@ def test_a_rollout_survives_that_a_server_is_killed_and_started_again(servers, s
 
 
 def test_a_server_that_stays_away_is_named_with_what_to_do(policy, chat, tmp_path):
-    config = RunConfig.model_validate(
-        {"engine": {"name": "server", "urls": ["http://127.0.0.1:9"], "patience": 1}}
-    )
+    config = RunConfig.model_validate({"engine": {"name": "server", "urls": ["http://127.0.0.1:9"], "patience": 1}})
     with pytest.raises(ServerError, match=r"127\.0\.0\.1:9 stayed away for 1 s .* raise engine\.patience"):
         ServerSampler(config, policy, chat.eos_id, tmp_path)
 

@@ -15,18 +15,18 @@ OK, LOGIN, MISSING, REFUSED = "ok", "login", "missing", "refused"
 
 EXPECTED = {
     #                  owner    member   viewer   outsider nobody
-    "public":         (OK,      OK,      OK,      OK,      OK),
-    "person":         (OK,      OK,      OK,      OK,      LOGIN),
-    "launcher":       (OK,      OK,      REFUSED, OK,      LOGIN),
-    "reader":         (OK,      OK,      OK,      MISSING, LOGIN),
-    "writer":         (OK,      OK,      REFUSED, MISSING, LOGIN),
-    "admin":          (OK,      REFUSED, REFUSED, MISSING, LOGIN),
-    "author":         (OK,      REFUSED, REFUSED, MISSING, LOGIN),
-    "own":            (OK,      MISSING, MISSING, MISSING, LOGIN),
-    "staff":          (MISSING, MISSING, MISSING, MISSING, MISSING),
-    "leaving":        (LOGIN,   LOGIN,   LOGIN,   LOGIN,   LOGIN),
-    "missing":        (MISSING, MISSING, MISSING, MISSING, MISSING),
-}  # fmt: skip
+    "public": (OK, OK, OK, OK, OK),
+    "person": (OK, OK, OK, OK, LOGIN),
+    "launcher": (OK, OK, REFUSED, OK, LOGIN),
+    "reader": (OK, OK, OK, MISSING, LOGIN),
+    "writer": (OK, OK, REFUSED, MISSING, LOGIN),
+    "admin": (OK, REFUSED, REFUSED, MISSING, LOGIN),
+    "author": (OK, REFUSED, REFUSED, MISSING, LOGIN),
+    "own": (OK, MISSING, MISSING, MISSING, LOGIN),
+    "staff": (MISSING, MISSING, MISSING, MISSING, MISSING),
+    "leaving": (LOGIN, LOGIN, LOGIN, LOGIN, LOGIN),
+    "missing": (MISSING, MISSING, MISSING, MISSING, MISSING),
+}
 """What each visitor gets. The outsider has a team of their own, and may launch there."""
 
 

@@ -46,9 +46,13 @@ def run(people: People) -> Run:
     config = RunConfig(iterations=4)
     config.rollout.groups, config.rollout.group_size = 2, 2
     return Run.objects.create(
-        team=people.team, author=people.owner, title="Trial", config=config.model_dump(mode="json"),
-        environment="Sokoban", iterations=4,
-    )  # fmt: skip
+        team=people.team,
+        author=people.owner,
+        title="Trial",
+        config=config.model_dump(mode="json"),
+        environment="Sokoban",
+        iterations=4,
+    )
 
 
 @pytest.fixture(autouse=True)

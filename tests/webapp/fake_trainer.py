@@ -41,9 +41,7 @@ class Actor:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "weights").write_bytes(b"w" * self.done)
         (folder / "state.json").write_text("{}")
-        self.journal.write(
-            events.CheckpointSaved(iteration=self.done, path=f"checkpoints/{self.done:06d}", bytes=1)
-        )
+        self.journal.write(events.CheckpointSaved(iteration=self.done, path=f"checkpoints/{self.done:06d}", bytes=1))
         (self.folder / "done.txt").write_text(str(self.done))
 
     def interrupted(self) -> None:

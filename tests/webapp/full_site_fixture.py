@@ -67,24 +67,57 @@ def furnished(people: People, run: Run) -> World:
     checkpoint.mkdir(parents=True, exist_ok=True)
     (checkpoint / "state.json").write_text("{}")
     rule = do_create_rule(
-        people.team, people.owner, name="Tell us", events=[Rule.Event.FAILED], channel=Rule.Channel.EMAIL,
+        people.team,
+        people.owner,
+        name="Tell us",
+        events=[Rule.Event.FAILED],
+        channel=Rule.Channel.EMAIL,
         addresses=["team@example.org"],
-    )  # fmt: skip
+    )
     delivery = do_test_rule(rule)
     known: dict[str, Any] = {"slug": run.slug, "name": "Bandit", "key": trajectory.key, "wish": "pause", "kind": "json"}
     of_trajectory = (
-        "trajectory", "trajectory-data", "trajectory-tokens", "trajectory-picture", "trajectory-export", "share",
-        "revoke", "annotations", "star", "tag", "untag", "comment", "prompt", "thoughts",
-    )  # fmt: skip
+        "trajectory",
+        "trajectory-data",
+        "trajectory-tokens",
+        "trajectory-picture",
+        "trajectory-export",
+        "share",
+        "revoke",
+        "annotations",
+        "star",
+        "tag",
+        "untag",
+        "comment",
+        "prompt",
+        "thoughts",
+    )
     known |= {f"slug of {name}": trajectory.slug for name in of_trajectory}
     known |= {"other": other.slug, "kind of run-export": "jsonl", "token": link.token}
-    of_team = ("team", "team-settings", "member-role", "member-remove", "invite", "invitation-revoke", "token-create",
-               "token-revoke", "team-share-revoke")  # fmt: skip
+    of_team = (
+        "team",
+        "team-settings",
+        "member-role",
+        "member-remove",
+        "invite",
+        "invitation-revoke",
+        "token-create",
+        "token-revoke",
+        "team-share-revoke",
+    )
     known |= {f"slug of {name}": people.team.slug for name in of_team}
     known |= {"username": "barbara", "prefix": token.prefix}
     known |= {"token of invitation": invitation.token, "token of invitation-revoke": invitation.token}
-    of_rule = ("alert", "alert-edit", "alert-test", "alert-switch", "alert-secret", "alert-delete", "delivery",
-               "delivery-again")  # fmt: skip
+    of_rule = (
+        "alert",
+        "alert-edit",
+        "alert-test",
+        "alert-switch",
+        "alert-secret",
+        "alert-delete",
+        "delivery",
+        "delivery-again",
+    )
     known |= {f"slug of {name}": rule.slug for name in of_rule} | {"delivery_slug": delivery.slug}
     known |= {"slug of comment-edit": said.slug, "slug of comment-delete": said.slug}
     known["slug of mention"] = Mention.objects.get(user=people.owner, comment__author=member).slug

@@ -31,8 +31,11 @@ def evaluate(module: str, expression: str, data: Any) -> Any:
     """
     done = subprocess.run(
         [node, "--no-warnings", "--input-type=module", "--eval", code],
-        input=json.dumps(data), capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        input=json.dumps(data),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     if done.returncode:
         pytest.fail(f"{module}: {done.stderr}")
     return json.loads(done.stdout)

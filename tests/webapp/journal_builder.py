@@ -14,36 +14,64 @@ BOARD = GridBoard(theme="sokoban", rows=["#####", "#@$.#", "#####"])
 
 def started(attempt: int = 1, from_iteration: int = 0, evaluated: int = -1) -> journal.RunStarted:
     return journal.RunStarted(
-        attempt=attempt, from_iteration=from_iteration, evaluated_iteration=evaluated, iterations=4, title="Trial",
-        config=RunConfig(iterations=4).model_dump(mode="json"), device="CPU, 1 thread", parameters=1000,
+        attempt=attempt,
+        from_iteration=from_iteration,
+        evaluated_iteration=evaluated,
+        iterations=4,
+        title="Trial",
+        config=RunConfig(iterations=4).model_dump(mode="json"),
+        device="CPU, 1 thread",
+        parameters=1000,
         versions={"python": "3.11"},
-    )  # fmt: skip
+    )
 
 
 def group(iteration: int, number: int, members: Sequence[str], split: str = "train") -> journal.GroupStarted:
     return journal.GroupStarted(
-        iteration=iteration, split=split, suite="fixed" if split == "eval" else None, group=number,
-        environment="Sokoban", seed=7, prompt="Push the box.", board=BOARD, hint=Hint(actions=["Right"], distance=1),
+        iteration=iteration,
+        split=split,
+        suite="fixed" if split == "eval" else None,
+        group=number,
+        environment="Sokoban",
+        seed=7,
+        prompt="Push the box.",
+        board=BOARD,
+        hint=Hint(actions=["Right"], distance=1),
         members=list(members),
-    )  # fmt: skip
+    )
 
 
 def turn(trajectory: str, number: int, thought: str = "I push.", valid: bool = True) -> journal.Turn:
     return journal.Turn(
-        trajectory=trajectory, turn=number, state="_ P X O _",
-        response=f"<think>{thought}</think><answer>Right</answer>", thought=thought,
-        answer="Right", format_valid=valid, problem=None if valid else "no answer",
+        trajectory=trajectory,
+        turn=number,
+        state="_ P X O _",
+        response=f"<think>{thought}</think><answer>Right</answer>",
+        thought=thought,
+        answer="Right",
+        format_valid=valid,
+        problem=None if valid else "no answer",
         actions=[journal.ActionRecord(text="Right", status="executed", name="Right", reward=-0.1, board=BOARD)],
-        reward=-0.1, terms={"environment": -0.1}, tokens=9, truncated=False, entropy=0.5, logprob=-0.4,
-    )  # fmt: skip
+        reward=-0.1,
+        terms={"environment": -0.1},
+        tokens=9,
+        truncated=False,
+        entropy=0.5,
+        logprob=-0.4,
+    )
 
 
 def end(trajectory: str, turns: int, success: bool = True) -> journal.TrajectoryFinished:
     return journal.TrajectoryFinished(
-        trajectory=trajectory, success=success, end="terminated" if success else "turns",
-        total_reward=10.0 if success else -1.0, turns=turns, actions=turns, tokens=9 * turns,
+        trajectory=trajectory,
+        success=success,
+        end="terminated" if success else "turns",
+        total_reward=10.0 if success else -1.0,
+        turns=turns,
+        actions=turns,
+        tokens=9 * turns,
         lost_at=None if success else journal.LostAt(turn=0, action=0, reason="the box is in a corner"),
-    )  # fmt: skip
+    )
 
 
 def iteration(number: int, groups: int = 2, size: int = 2, turns: int = 2) -> Iterator[journal.Event]:
@@ -63,9 +91,11 @@ def iteration(number: int, groups: int = 2, size: int = 2, turns: int = 2) -> It
         iteration=number, groups=[journal.GroupScore(group=g, mean=1.0, std=0.5, kept=g == 0) for g in names]
     )
     yield journal.Metrics(
-        iteration=number, tokens=100 * number, seconds=2.0 * number,
+        iteration=number,
+        tokens=100 * number,
+        seconds=2.0 * number,
         values={"reward/mean": number / 10, "success/rate": 0.5, "entropy/mean": 1.0, "policy/loss": 0.1},
-    )  # fmt: skip
+    )
 
 
 def evaluation(number: int, prompts: int = 2) -> Iterator[journal.Event]:
@@ -75,9 +105,16 @@ def evaluation(number: int, prompts: int = 2) -> Iterator[journal.Event]:
         yield turn(name, 0)
         yield end(name, 1)
     yield journal.Evaluation(
-        iteration=number, suite="fixed", prompts=prompts, success=0.5, success_low=0.1, success_high=0.9,
-        mean_reward=1.0, mean_turns=1.0, mean_actions=1.0,
-    )  # fmt: skip
+        iteration=number,
+        suite="fixed",
+        prompts=prompts,
+        success=0.5,
+        success_low=0.1,
+        success_high=0.9,
+        mean_reward=1.0,
+        mean_turns=1.0,
+        mean_actions=1.0,
+    )
 
 
 def evaluation_first() -> Iterator[journal.Event]:

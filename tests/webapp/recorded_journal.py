@@ -50,12 +50,24 @@ class Player:
         self.responses.append(response)
         self.total += sum(terms.values())
         yield events.Turn(
-            trajectory=self.key, turn=self.turns, state=state, response=response, thought=thought, answer=answer,
-            format_valid=not broken, problem="there is no <answer>" if broken else None, actions=records,
-            reward=sum(terms.values()), terms=terms,
-            tokens=len(response) // 3, truncated=False, entropy=0.4 + self.draw.random() / 2, logprob=-0.5,
-            board=board, hint=first_hint,
-        )  # fmt: skip
+            trajectory=self.key,
+            turn=self.turns,
+            state=state,
+            response=response,
+            thought=thought,
+            answer=answer,
+            format_valid=not broken,
+            problem="there is no <answer>" if broken else None,
+            actions=records,
+            reward=sum(terms.values()),
+            terms=terms,
+            tokens=len(response) // 3,
+            truncated=False,
+            entropy=0.4 + self.draw.random() / 2,
+            logprob=-0.5,
+            board=board,
+            hint=first_hint,
+        )
         self.turns += 1
         out_of_actions = self.actions >= self.config.rollout.max_actions
         if not (self.over or out_of_actions or self.turns >= self.config.rollout.max_turns):
@@ -63,9 +75,15 @@ class Player:
         end = "terminated" if self.over else "actions" if out_of_actions else "turns"
         self.over = True
         yield events.TrajectoryFinished(
-            trajectory=self.key, success=self.success, end=end, total_reward=self.total, turns=self.turns,
-            actions=self.actions, tokens=self.turns * 40, lost_at=None if self.success else self.lost,
-        )  # fmt: skip
+            trajectory=self.key,
+            success=self.success,
+            end=end,
+            total_reward=self.total,
+            turns=self.turns,
+            actions=self.actions,
+            tokens=self.turns * 40,
+            lost_at=None if self.success else self.lost,
+        )
 
     def tokens(self, advantage: float | None) -> events.TrajectoryTokens:
         """The responses in words and signs as if they were tokens, with numbers that look like a policy's."""
@@ -74,12 +92,14 @@ class Player:
         draw = random.Random(self.key)
         chances = [draw.random() ** 0.3 for _ in range(count)]
         packed = token_arrays.arrays(
-            [len(turn) for turn in turns], [draw.randrange(640) for _ in range(count)],
-            [length for turn in turns for length in turn], [math.log(chance) for chance in chances],
+            [len(turn) for turn in turns],
+            [draw.randrange(640) for _ in range(count)],
+            [length for turn in turns for length in turn],
+            [math.log(chance) for chance in chances],
             [-1.5 * chance * math.log(chance) for chance in chances],
             None if advantage is None else [advantage + draw.gauss(0, 0.4) for _ in range(count)],
             None if advantage is not None else "dropped",
-        )  # fmt: skip
+        )
         return events.TrajectoryTokens(
             trajectory=self.key, tokens=count, unlearned=packed.unlearned, data=token_arrays.pack(packed)
         )
@@ -104,9 +124,15 @@ class Player:
             if after and after.solvable == "no" and self.lost is None:
                 self.lost = events.LostAt(turn=self.turns, action=number, reason=after.reason or "nothing can be won")
             yield events.ActionRecord(
-                text=name, status="executed", name=name, reward=float(reward), effective=info["effective"],
-                actual=info["actual"], board=self.env.board(), hint=after,
-            )  # fmt: skip
+                text=name,
+                status="executed",
+                name=name,
+                reward=float(reward),
+                effective=info["effective"],
+                actual=info["actual"],
+                board=self.env.board(),
+                hint=after,
+            )
 
 
 def _players(config: RunConfig, iteration: int, group: int, size: int, skill: float) -> list[Player]:
@@ -121,27 +147,44 @@ def _players(config: RunConfig, iteration: int, group: int, size: int, skill: fl
 
 def started(config: RunConfig, attempt: int = 1, from_iteration: int = 0) -> events.RunStarted:
     return events.RunStarted(
-        attempt=attempt, from_iteration=from_iteration, iterations=config.iterations, title=config.title(),
-        config=config.model_dump(), device="CPU, 2 threads", parameters=900_000, versions={},
-    )  # fmt: skip
+        attempt=attempt,
+        from_iteration=from_iteration,
+        iterations=config.iterations,
+        title=config.title(),
+        config=config.model_dump(),
+        device="CPU, 2 threads",
+        parameters=900_000,
+        versions={},
+    )
 
 
-def iteration(
-    config: RunConfig, number: int, skill: float, *, stop_after: int | None = None
-) -> Iterator[events.Event]:
+def iteration(config: RunConfig, number: int, skill: float, *, stop_after: int | None = None) -> Iterator[events.Event]:
     """One rollout with its scores and metrics; cut short after `stop_after` rounds of turns."""
     total = config.rollout.trajectories
-    yield events.Phase(phase="rollout", iteration=number, done=0, total=total, unit="trajectories",
-                        tokens_per_second=5310.0, eta_seconds=9.0 * (config.iterations - number))  # fmt: skip
+    yield events.Phase(
+        phase="rollout",
+        iteration=number,
+        done=0,
+        total=total,
+        unit="trajectories",
+        tokens_per_second=5310.0,
+        eta_seconds=9.0 * (config.iterations - number),
+    )
     groups = [
         _players(config, number, group, config.rollout.group_size, skill) for group in range(config.rollout.groups)
     ]
     for group, players in enumerate(groups):
         yield events.GroupStarted(
-            iteration=number, split="train", group=group, environment=config.environment.name,
-            seed=1000 * number + group, prompt=PROMPT, board=players[0].env.board(), hint=players[0].env.hint(),
+            iteration=number,
+            split="train",
+            group=group,
+            environment=config.environment.name,
+            seed=1000 * number + group,
+            prompt=PROMPT,
+            board=players[0].env.board(),
+            hint=players[0].env.hint(),
             members=[player.key for player in players],
-        )  # fmt: skip
+        )
     everyone = [player for players in groups for player in players]
     for turn in range(config.rollout.max_turns):
         if turn == stop_after:
@@ -150,8 +193,15 @@ def iteration(
             if not player.over:
                 yield from player.play_turn()
         done = sum(player.over for player in everyone)
-        yield events.Phase(phase="rollout", iteration=number, done=done, total=total, unit="trajectories",
-                            tokens_per_second=5310.0, eta_seconds=9.0 * (config.iterations - number))  # fmt: skip
+        yield events.Phase(
+            phase="rollout",
+            iteration=number,
+            done=done,
+            total=total,
+            unit="trajectories",
+            tokens_per_second=5310.0,
+            eta_seconds=9.0 * (config.iterations - number),
+        )
     yield from _scored(groups, number)
 
 
@@ -169,21 +219,39 @@ def _scored(groups: list[list[Player]], number: int) -> Iterator[events.Event]:
             yield player.tokens((player.total - score.mean) / (score.std + 1e-3) if score.kept else None)
     everyone = [player for players in groups for player in players]
     wave = random.Random(number).random()
-    yield events.Metrics(iteration=number, tokens=number * 9000, seconds=number * 9.0, values={
-        "reward/mean": sum(player.total for player in everyone) / len(everyone),
-        "reward/in_group_std": sum(score.std for score in scores) / len(scores),
-        "success/rate": sum(player.success for player in everyone) / len(everyone),
-        "entropy/mean": 0.95 - 0.008 * number + 0.04 * wave, "policy/grad_norm": 0.3 + 0.3 * wave,
-        "format/valid_rate": 0.95 + 0.02 * wave, "length/response": 44.0 - wave, "policy/kl_to_initial": 0.002 * number,
-        "throughput/tokens_per_second": 5000 + 400 * wave, "time/rollout": 6 + wave, "time/update": 2 + wave,
-    })  # fmt: skip
+    yield events.Metrics(
+        iteration=number,
+        tokens=number * 9000,
+        seconds=number * 9.0,
+        values={
+            "reward/mean": sum(player.total for player in everyone) / len(everyone),
+            "reward/in_group_std": sum(score.std for score in scores) / len(scores),
+            "success/rate": sum(player.success for player in everyone) / len(everyone),
+            "entropy/mean": 0.95 - 0.008 * number + 0.04 * wave,
+            "policy/grad_norm": 0.3 + 0.3 * wave,
+            "format/valid_rate": 0.95 + 0.02 * wave,
+            "length/response": 44.0 - wave,
+            "policy/kl_to_initial": 0.002 * number,
+            "throughput/tokens_per_second": 5000 + 400 * wave,
+            "time/rollout": 6 + wave,
+            "time/update": 2 + wave,
+        },
+    )
 
 
 def evaluated(number: int, success: float, *, final: bool = False) -> events.Evaluation:
     return events.Evaluation(
-        iteration=number, suite="Sokoban", prompts=256, success=success, success_low=success - 0.06,
-        success_high=success + 0.06, mean_reward=10 * success - 1, mean_turns=3.2, mean_actions=7.1, final=final,
-    )  # fmt: skip
+        iteration=number,
+        suite="Sokoban",
+        prompts=256,
+        success=success,
+        success_low=success - 0.06,
+        success_high=success + 0.06,
+        mean_reward=10 * success - 1,
+        mean_turns=3.2,
+        mean_actions=7.1,
+        final=final,
+    )
 
 
 def write(folder: Path, config: RunConfig, finished: int, *, playing_rounds: int | None = None) -> Path:

@@ -23,8 +23,8 @@ LISTENS, LOGIN, MISSING = 0, 4403, 4404
 SOCKETS = {
     #                       owner    member   viewer   outsider nobody
     "ws/runs/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),
-    "ws/t/<str:slug>/":    (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),
-}  # fmt: skip
+    "ws/t/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),
+}
 OPEN = {
     "ws/runs/<str:slug>/": (LISTENS,) * 5,
     "ws/t/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),  # what the team says stays in the team

@@ -75,4 +75,3 @@ def gigpo(
     local[there] = compared.masked_fill(size < 2, 0.0).to(returns.dtype)
     per_token = torch.gather(local, 1, turns.clamp(min=0).masked_fill(~mask.bool(), 0))
     return grpo(rewards, group, mask, normalize_by_std) + only(weight * per_token, mask)
-

@@ -1,6 +1,6 @@
 """The reference pages docs/settings.md and docs/metrics.md, made from RunConfig and the table of metrics.
 
-`python -m trainer.cli.reference_docs` rewrites them; a test says when that is due. Nothing is described here a second time.
+`python -m trainer.cli.reference_docs` rewrites them; a test fails when they are out of date.
 """
 
 from __future__ import annotations

@@ -69,7 +69,11 @@ class SftConfig(Section):
     )
     only_successes: bool = setting(True, "Leave out demonstrations that do not reach success.")
     batch: int = setting(
-        128, "Demonstrations per step of the optimiser.", unit="trajectories", source="paper, appendix C: 128", gt=0,
+        128,
+        "Demonstrations per step of the optimiser.",
+        unit="trajectories",
+        source="paper, appendix C: 128",
+        gt=0,
         le=65_536,
-    )  # fmt: skip
+    )
     learning_rate: float = setting(1e-4, "Learning rate.", source="paper, appendix C: 1e-4", gt=0, le=1)

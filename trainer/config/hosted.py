@@ -31,13 +31,14 @@ class HostedConfig(Section):
     )
     concurrency: int = setting(8, "Requests under way at once.", unit="requests", gt=0, le=512)
     timeout: float = setting(120.0, "Longest time of one request.", unit="seconds", gt=0, le=3600)
-    retries: int = setting(
-        6, "How often a request is made again when the endpoint is busy or away.", ge=0, le=100
-    )
+    retries: int = setting(6, "How often a request is made again when the endpoint is busy or away.", ge=0, le=100)
     longest_wait: float = setting(
-        60.0, "Longest pause before a request is made again; an endpoint that asks for more ends the run.",
-        unit="seconds", ge=0, le=3600,
-    )  # fmt: skip
+        60.0,
+        "Longest pause before a request is made again; an endpoint that asks for more ends the run.",
+        unit="seconds",
+        ge=0,
+        le=3600,
+    )
     without: list[Literal["seed", "logprobs", "temperature", "system"]] = setting(
         [],
         "What the endpoint does not know and is not sent: seed, logprobs, temperature; system puts the system message "

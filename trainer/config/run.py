@@ -149,9 +149,7 @@ class AlgorithmConfig(Section):
     turn_gamma: float = setting(
         0.95, "Discount from turn to turn, for bi_level_gae and gigpo.", source="RAGEN code: 0.95", ge=0, le=1
     )
-    anchor_weight: float = setting(
-        1.0, "Weight ω of the turn-level part of gigpo.", source="GiGPO: 1", ge=0, le=100
-    )
+    anchor_weight: float = setting(1.0, "Weight ω of the turn-level part of gigpo.", source="GiGPO: 1", ge=0, le=100)
     reward_normalization: Literal["identity", "mean", "mean_std", "asym_clip"] = setting(
         "identity",
         "What is done to R(τ) before the estimator: nothing, mean off, also divided by the std, also clipped to "

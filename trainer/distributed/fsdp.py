@@ -127,10 +127,12 @@ def part_moments(state: dict[str, Any], parameters: Sequence[Tensor]) -> dict[st
         parameters: the optimiser's, in its order.
     """
     moments = {
-        number: {name: parted(value, parameters[number]) if isinstance(value, Tensor) else value
-                 for name, value in of.items()}
+        number: {
+            name: parted(value, parameters[number]) if isinstance(value, Tensor) else value
+            for name, value in of.items()
+        }
         for number, of in state["state"].items()
-    }  # fmt: skip
+    }
     return {**state, "state": moments}
 
 

@@ -197,7 +197,9 @@ class Processes:
                 says(str(self.lost(number)))
                 os._exit(1)
 
-        threading.Thread(target=control_channel.watch, args=(self.lines, gone, self._ended), name="guard", daemon=True).start()
+        threading.Thread(
+            target=control_channel.watch, args=(self.lines, gone, self._ended), name="guard", daemon=True
+        ).start()
 
     def close(self) -> None:
         """The run is over, for all."""
@@ -255,4 +257,3 @@ def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]
         bucket.append(parameter)
     if bucket:
         yield bucket
-

@@ -146,7 +146,7 @@ class TrajectoryFinished(Event):
 
 
 class TrajectoryTokens(Event):
-    """The sampled tokens of a trajectory that has ended, packed (trainer/journal/token_arrays.py), with what the update saw."""
+    """Sampled tokens of a finished trajectory with their numbers from sampler and update, packed by token_arrays.py."""
 
     type: Literal["trajectory_tokens"] = "trajectory_tokens"
     trajectory: str
@@ -381,8 +381,11 @@ class Journal:
         for event in events:
             self.seq += 1
             event.seq, event.time = self.seq, time.time()
-            lines.append(json.dumps(event.model_dump(exclude_none=True), ensure_ascii=False, separators=(",", ":"),
-                                    allow_nan=False))
+            lines.append(
+                json.dumps(
+                    event.model_dump(exclude_none=True), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+                )
+            )
         left = memoryview(("\n".join(lines) + "\n").encode())
         while left:  # a nearly full disk takes a part, and says so only at the next write
             left = left[self._file.write(left) :]

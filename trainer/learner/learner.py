@@ -112,9 +112,7 @@ class Learner:
         kinds = [plain[own] for own in lora_adapters.trainable(module)]
         return optimizers.make(self.config.optimizer, lr, weights.parameters, kinds)
 
-    def micro_batches(
-        self, batch: Batch, *, shared: bool = True
-    ) -> Iterator[tuple[Tensor, Batch, Packed | None]]:
+    def micro_batches(self, batch: Batch, *, shared: bool = True) -> Iterator[tuple[Tensor, Batch, Packed | None]]:
         """Pieces of at most `micro_batch_tokens` tokens: rows that begin alike together, else rows of like length.
 
         Where processes must compute at the same time, one that runs out of rows is given pieces with nothing on their

@@ -12,9 +12,7 @@ from trainer.policy.token_logprobs import head_scores
 
 
 @torch.no_grad()
-def cross_scores(
-    policy: Policy, prompts: list[list[int]], thoughts: list[list[int]], chosen: Iterable[int]
-) -> Tensor:
+def cross_scores(policy: Policy, prompts: list[list[int]], thoughts: list[list[int]], chosen: Iterable[int]) -> Tensor:
     """(N, N) ℓ_j(z_i) at temperature 1: the log-probability of thought i after prompt j; 0 for thoughts not chosen.
 
     Args:

@@ -63,9 +63,7 @@ def make(
         case "adamw_fused":
             return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=decay, fused=True)
         case "adamw_8bit":
-            made: torch.optim.Optimizer = _bitsandbytes().AdamW8bit(
-                parameters, lr=lr, betas=betas, weight_decay=decay
-            )
+            made: torch.optim.Optimizer = _bitsandbytes().AdamW8bit(parameters, lr=lr, betas=betas, weight_decay=decay)
             return made
         case "adafactor":
             return torch.optim.Adafactor(parameters, lr=lr, weight_decay=decay)
@@ -75,22 +73,20 @@ def make(
             return _muon(settings, lr, parameters, plain)
 
 
-def _muon(
-    settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Parameter], plain: Sequence[bool]
-) -> Optimizer:
+def _muon(settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Parameter], plain: Sequence[bool]) -> Optimizer:
     """Muon scaled so that its steps are as long as AdamW's, and learning rates mean the same for both."""
     sorted_ = list(zip(parameters, plain, strict=True))
     matrices = [parameter for parameter, is_plain in sorted_ if not is_plain]
     rest = [parameter for parameter, is_plain in sorted_ if is_plain]
     adamw = torch.optim.AdamW(
-        rest or [nn.Parameter(torch.zeros(0))], lr=lr, betas=(settings.beta1, settings.beta2),
+        rest or [nn.Parameter(torch.zeros(0))],
+        lr=lr,
+        betas=(settings.beta1, settings.beta2),
         weight_decay=settings.weight_decay,
-    )  # fmt: skip
+    )
     if not matrices:
         return adamw
-    muon = torch.optim.Muon(
-        matrices, lr=lr, weight_decay=settings.weight_decay, adjust_lr_fn="match_rms_adamw"
-    )
+    muon = torch.optim.Muon(matrices, lr=lr, weight_decay=settings.weight_decay, adjust_lr_fn="match_rms_adamw")
     return Both(muon, adamw)
 
 

@@ -69,7 +69,6 @@ class StepMetrics:
     def result(self) -> dict[str, float]:
         """Means (sums where a count is meant) of everything finite."""
         found = {
-            name: sum(values) if name in COUNTS else sum(values) / len(values)
-            for name, values in self._lists.items()
+            name: sum(values) if name in COUNTS else sum(values) / len(values) for name, values in self._lists.items()
         }
         return {name: value for name, value in (found | self._once).items() if abs(value) < float("inf")}

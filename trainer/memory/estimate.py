@@ -127,9 +127,7 @@ def played_at_once(config: RunConfig, processes: int = 1) -> int:
     return max(rollout if config.kind == "train" else 0, exam, 1)
 
 
-def rows_that_fit(
-    config: RunConfig, shape: ModelShape, *, gpu: bool, free: int, total: int, processes: int = 1
-) -> int:
+def rows_that_fit(config: RunConfig, shape: ModelShape, *, gpu: bool, free: int, total: int, processes: int = 1) -> int:
     """Trajectories that can be played at once: all, or as many as leave the device some room, at least one."""
     wanted = played_at_once(config, processes)
     wanted = min(config.memory.rows or wanted, wanted)
@@ -259,9 +257,7 @@ def _stepped(config: RunConfig) -> int:
     return 4 if config.optimizer.master_weights else _stored(config)
 
 
-def _trained(
-    who: str, config: RunConfig, shape: ModelShape, sizes: list[tuple[int, ...]], shards: int
-) -> list[Part]:
+def _trained(who: str, config: RunConfig, shape: ModelShape, sizes: list[tuple[int, ...]], shards: int) -> list[Part]:
     """Gradients, the optimiser's state and, where steps are not taken on the weights themselves, what they are on."""
     number, width = _sum(sizes), _stepped(config)
     copied = width > _stored(config) or shards > 1

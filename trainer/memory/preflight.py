@@ -51,9 +51,7 @@ def prepare(config: RunConfig, source: str, device: torch.device) -> Plan:
     return fit(config, shape, gpu=gpu, free=memory[0] // share, total=memory[1], processes=processes)
 
 
-def fit(
-    config: RunConfig, shape: ModelShape, *, gpu: bool, free: int, total: int, processes: int = 1
-) -> Plan:
+def fit(config: RunConfig, shape: ModelShape, *, gpu: bool, free: int, total: int, processes: int = 1) -> Plan:
     """As `prepare`, for a device of which so many bytes are free.
 
     Raises:

@@ -10,7 +10,17 @@ Section = Literal[
 ]
 Better = Literal["up", "down", "none"]
 Unit = Literal[
-    "", "share", "nats", "tokens", "turns", "actions", "seconds", "tokens/s", "steps", "groups", "trajectories",
+    "",
+    "share",
+    "nats",
+    "tokens",
+    "turns",
+    "actions",
+    "seconds",
+    "tokens/s",
+    "steps",
+    "groups",
+    "trajectories",
     "requests",
 ]
 SECTIONS: tuple[Section, ...] = get_args(Section)

@@ -104,7 +104,6 @@ class Trajectory:
         self.entropies += entropies
         self.turn_of += [turn] * len(ids)
 
-
     def response(self, turn: int) -> list[int]:
         """Ids that were drawn in this turn."""
         return [token for token, number in zip(self.ids, self.turn_of, strict=True) if number == turn]

@@ -120,8 +120,16 @@ def _store(found: list[tuple[Rule, Happening]]) -> int:
     for rule, happening in found:
         if (rule.pk, happening.key) not in known:
             slug = ids.slug()
-            fresh.append(Delivery(slug=slug, rule=rule, run=happening.run, event=happening.event, key=happening.key,
-                                  payload=messages.payload(rule, happening, slug)))  # fmt: skip
+            fresh.append(
+                Delivery(
+                    slug=slug,
+                    rule=rule,
+                    run=happening.run,
+                    event=happening.event,
+                    key=happening.key,
+                    payload=messages.payload(rule, happening, slug),
+                )
+            )
     Delivery.objects.bulk_create(fresh, ignore_conflicts=True)
     return len(fresh)
 
@@ -157,9 +165,13 @@ def do_claim_delivery(delivery_id: int, now: datetime) -> Delivery | None:
 def do_settle_try(delivery: Delivery, outcome: Outcome, now: datetime) -> None:
     """Log the try and say what comes next: nothing more, another try, or the end of a rule that reaches nobody."""
     Try.objects.create(
-        delivery=delivery, at=now, milliseconds=outcome.milliseconds, status=outcome.status, ok=outcome.ok,
+        delivery=delivery,
+        at=now,
+        milliseconds=outcome.milliseconds,
+        status=outcome.status,
+        ok=outcome.ok,
         answer=outcome.answer,
-    )  # fmt: skip
+    )
     mine = Delivery.objects.filter(pk=delivery.pk, claim=delivery.claim, state=Delivery.State.PENDING)
     if outcome.ok:
         if mine.update(state=Delivery.State.DELIVERED, ended_at=now, claim=""):

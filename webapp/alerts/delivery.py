@@ -93,9 +93,11 @@ def _mail(delivery: Delivery) -> Outcome:
         return Outcome(False, None, "This site cannot send e-mail yet: its operator has to name a mail server.")
     started = time.monotonic()
     mail = EmailMessage(
-        messages.mail_subject(delivery), messages.mail_text(delivery), to=delivery.rule.addresses,
+        messages.mail_subject(delivery),
+        messages.mail_text(delivery),
+        to=delivery.rule.addresses,
         headers={"X-Echoscope-Delivery": delivery.slug, "Auto-Submitted": "auto-generated"},
-    )  # fmt: skip
+    )
     try:
         mail.send()
     except (SMTPException, OSError) as error:

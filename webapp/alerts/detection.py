@@ -56,16 +56,21 @@ def _of(runs: QuerySet[Run], ids: set[int]) -> dict[int, Run]:
 
 
 def _alarms(runs: QuerySet[Run], after: datetime) -> Iterator[Happening]:
-    alarms = list(Alarm.objects.filter(
-        run__in=runs.values("pk"), time__gte=after, state__in=(Event.WATCH, Event.TRAPPED)
-    ).order_by("seq"))  # fmt: skip
+    alarms = list(
+        Alarm.objects.filter(
+            run__in=runs.values("pk"), time__gte=after, state__in=(Event.WATCH, Event.TRAPPED)
+        ).order_by("seq")
+    )
     known = _of(runs, {alarm.run_id for alarm in alarms})
     for alarm in alarms:
         yield Happening(
-            alarm.state, known[alarm.run_id], f"alarm:{alarm.run_id}:{alarm.seq}", alarm.time,
+            alarm.state,
+            known[alarm.run_id],
+            f"alarm:{alarm.run_id}:{alarm.seq}",
+            alarm.time,
             f"Echo Trap watch: {alarm.state} at iteration {alarm.iteration}. {alarm.message}",
             {"iteration": alarm.iteration, "evidence": alarm.evidence},
-        )  # fmt: skip
+        )
 
 
 def _ends(runs: QuerySet[Run], after: datetime) -> Iterator[Happening]:
@@ -76,9 +81,13 @@ def _ends(runs: QuerySet[Run], after: datetime) -> Iterator[Happening]:
         told = run.failure if failed else run.end_message
         message = f"Failed after iteration {run.iteration} of {run.iterations}." if failed else "Finished."
         yield Happening(
-            Event.FAILED if failed else Event.FINISHED, run, f"end:{run.pk}:{run.ended_at.isoformat()}", run.ended_at,
-            f"{message} {told}".strip(), {"failure": run.failure} if failed else {"summary": run.summary},
-        )  # fmt: skip
+            Event.FAILED if failed else Event.FINISHED,
+            run,
+            f"end:{run.pk}:{run.ended_at.isoformat()}",
+            run.ended_at,
+            f"{message} {told}".strip(),
+            {"failure": run.failure} if failed else {"summary": run.summary},
+        )
 
 
 def _evaluations(runs: QuerySet[Run], after: datetime) -> Iterator[Happening]:
@@ -93,17 +102,27 @@ def _evaluations(runs: QuerySet[Run], after: datetime) -> Iterator[Happening]:
     known = _of(runs, {result.run_id for result in results})
     for result in results:
         facts = {
-            "suite": result.suite, "iteration": result.iteration, "prompts": result.prompts,
-            "success": result.success, "success_low": result.success_low, "success_high": result.success_high,
+            "suite": result.suite,
+            "iteration": result.iteration,
+            "prompts": result.prompts,
+            "success": result.success,
+            "success_low": result.success_low,
+            "success_high": result.success_high,
             "previous_success": result.previous,
-        }  # fmt: skip
+        }
         for event, word in ((Event.REACHED, "reached"), (Event.FELL, "fell to")):
             yield Happening(
-                event, known[result.run_id], f"{event}:{result.run_id}:{result.suite}:{result.iteration}", result.time,
+                event,
+                known[result.run_id],
+                f"{event}:{result.run_id}:{result.suite}:{result.iteration}",
+                result.time,
                 f"{result.suite} {word} {formatting.percent(result.success)} after iteration {result.iteration} "
-                f"(95 % interval {formatting.percent(result.success_low)} to {formatting.percent(result.success_high)}).",
-                facts, suite=result.suite, values=(result.previous, result.success),
-            )  # fmt: skip
+                f"(95 % interval {formatting.percent(result.success_low)} to "
+                f"{formatting.percent(result.success_high)}).",
+                facts,
+                suite=result.suite,
+                values=(result.previous, result.success),
+            )
 
 
 def _standstills(runs: QuerySet[Run], now: datetime) -> Iterator[Happening]:
@@ -113,17 +132,25 @@ def _standstills(runs: QuerySet[Run], now: datetime) -> Iterator[Happening]:
         since = still.since.isoformat()
         if still.state == Run.State.QUEUED:
             yield Happening(
-                Event.QUEUED, run, f"queued:{run.pk}:{since}", now,
+                Event.QUEUED,
+                run,
+                f"queued:{run.pk}:{since}",
+                now,
                 f"Has been waiting in the queue for {formatting.duration(60 * minutes)}. Is a worker running?",
-                {"since": since, "minutes": round(minutes, 1)}, minutes=minutes,
-            )  # fmt: skip
+                {"since": since, "minutes": round(minutes, 1)},
+                minutes=minutes,
+            )
         else:
             phase = formatting.phase_words(run.phase_facts, run.iterations) or "before its first event"
             yield Happening(
-                Event.STALLED, run, f"stalled:{run.pk}:{still.seq}:{since}", now,
+                Event.STALLED,
+                run,
+                f"stalled:{run.pk}:{still.seq}:{since}",
+                now,
                 f"Has told nothing for {formatting.duration(60 * minutes)}. It was at: {phase}.",
-                {"since": since, "minutes": round(minutes, 1), "seq": still.seq}, minutes=minutes,
-            )  # fmt: skip
+                {"since": since, "minutes": round(minutes, 1), "seq": still.seq},
+                minutes=minutes,
+            )
 
 
 def wants(rule: Rule, happening: Happening, of_the_team: set[tuple[int, int]]) -> bool:

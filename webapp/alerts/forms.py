@@ -24,36 +24,53 @@ class RuleForm(forms.Form):
 
     name = forms.CharField(max_length=120, help_text="As it stands in the list and in each alert.")
     events = forms.MultipleChoiceField(
-        label="When", choices=Event.choices, widget=forms.CheckboxSelectMultiple,
+        label="When",
+        choices=Event.choices,
+        widget=forms.CheckboxSelectMultiple,
         error_messages={"required": "Choose at least one event."},
-    )  # fmt: skip
+    )
     threshold = forms.FloatField(
-        label="Success threshold, %", min_value=0, max_value=100, initial=50, required=False,
+        label="Success threshold, %",
+        min_value=0,
+        max_value=100,
+        initial=50,
+        required=False,
         help_text="Told once each time an evaluation crosses it.",
-    )  # fmt: skip
+    )
     suite = forms.CharField(
-        label="Evaluation suite", max_length=100, required=False, help_text="Empty: every suite.",
-    )  # fmt: skip
+        label="Evaluation suite",
+        max_length=100,
+        required=False,
+        help_text="Empty: every suite.",
+    )
     queued_minutes = forms.IntegerField(
         label="In the queue for longer than, min", min_value=1, max_value=10_000, initial=30, required=False
     )
     stalled_minutes = forms.IntegerField(
-        label="Without an event for longer than, min", min_value=1, max_value=10_000, initial=30, required=False,
+        label="Without an event for longer than, min",
+        min_value=1,
+        max_value=10_000,
+        initial=30,
+        required=False,
         help_text="A long evaluation or update tells its progress, so it is no standstill.",
-    )  # fmt: skip
+    )
     scope = forms.ChoiceField(label="For", choices=Scope.choices, initial=Scope.ALL)
     environment = forms.ChoiceField(required=False)
     tag = forms.CharField(max_length=100, required=False)
     channel = forms.ChoiceField(label="Tell", choices=Channel.choices, initial=Channel.EMAIL)
     addresses = forms.CharField(
-        label="E-mail addresses", required=False, widget=forms.Textarea(attrs={"rows": 2}),
+        label="E-mail addresses",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
         help_text=f"At most {MOST_ADDRESSES}, separated by commas, spaces or lines.",
-    )  # fmt: skip
+    )
     url = forms.CharField(
-        label="Address", max_length=1000, required=False,
+        label="Address",
+        max_length=1000,
+        required=False,
         widget=forms.TextInput(attrs={"inputmode": "url", "placeholder": "https://", "spellcheck": "false"}),
         help_text="Of the webhook, or of Slack's incoming webhook. Alerts are posted there.",
-    )  # fmt: skip
+    )
 
     def __init__(self, data: Any = None, *, team: Team, rule: Rule | None = None, address: str = "") -> None:
         super().__init__(data, initial=_present(rule) if rule else {"addresses": address})

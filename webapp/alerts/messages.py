@@ -14,9 +14,29 @@ from webapp.core.mail import absolute
 
 VERSION = 1
 ORDER = (
-    "version", "id", "event", "title", "message", "at", "team", "rule", "run", "details", "name", "environment", "tags",
-    "author", "state", "suite", "iteration", "iterations", "success", "success_low", "success_high", "url",
-)  # fmt: skip
+    "version",
+    "id",
+    "event",
+    "title",
+    "message",
+    "at",
+    "team",
+    "rule",
+    "run",
+    "details",
+    "name",
+    "environment",
+    "tags",
+    "author",
+    "state",
+    "suite",
+    "iteration",
+    "iterations",
+    "success",
+    "success_low",
+    "success_high",
+    "url",
+)
 TITLES = {
     "watch": "Echo Trap: watch",
     "trapped": "Echo Trap: trapped",
@@ -107,8 +127,9 @@ def mail_text(delivery: Delivery) -> str:
     if run:
         lines += [
             f"Run: {run['title']} ({run['environment']}), iteration {run['iteration']} of {run['iterations']}",
-            run["url"], "",
-        ]  # fmt: skip
+            run["url"],
+            "",
+        ]
     rule = told["rule"]
     return "\n".join([*lines, f"Sent by the alert rule “{rule['name']}” of {told['team']}: {rule['url']}", ""])
 

@@ -33,9 +33,11 @@ SHOW_SECRET = "show_alert_secret"
 def alerts(request: HttpRequest) -> HttpResponse:
     """Every rule of the user's teams, with what became of its newest alert."""
     newest = Delivery.objects.filter(rule=OuterRef("pk")).order_by("-pk")
-    rules = Rule.objects.visible_to(request.user).select_related("team", "author").annotate(
-        last_state=Subquery(newest.values("state")[:1]), last_at=Subquery(newest.values("created_at")[:1])
-    )  # fmt: skip
+    rules = (
+        Rule.objects.visible_to(request.user)
+        .select_related("team", "author")
+        .annotate(last_state=Subquery(newest.values("state")[:1]), last_at=Subquery(newest.values("created_at")[:1]))
+    )
     found = list(rules.order_by("team__name", "name", "pk"))
     writable = writable_teams(request.user)
     context = {
@@ -102,7 +104,7 @@ def alert(request: HttpRequest, slug: str) -> HttpResponse:
     last = Try.objects.filter(delivery=OuterRef("pk")).order_by("-pk")
     deliveries: QuerySet[Delivery] = rule.deliveries.select_related("run").annotate(
         last_status=Subquery(last.values("status")[:1]), last_answer=Subquery(last.values("answer")[:1])
-    )  # fmt: skip
+    )
     page = Paginator(deliveries, DELIVERIES_PER_PAGE).get_page(request.GET.get("page"))
     context = {
         "page": "alerts",

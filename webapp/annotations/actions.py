@@ -150,9 +150,10 @@ def _mention(comment: Comment) -> None:
         if user.username.lower() in names and user.pk != comment.author_id
     }
     seeing = [
-        user for user in people.values()
+        user
+        for user in people.values()
         if Trajectory.objects.visible_to(user).filter(pk=comment.trajectory_id).exists()
-    ]  # fmt: skip
+    ]
     comment.mentions.exclude(user__in=seeing).delete()
     silent = set(Wish.objects.filter(user__in=seeing, mail=False).values_list("user_id", flat=True))
     now = timezone.now()

@@ -118,13 +118,20 @@ def list_workers(request: HttpRequest) -> list[schemas.WorkerOut]:
     held = Prefetch("runs", caller(request).runs().filter(state__in=Run.HELD), to_attr="held")
     return [
         schemas.WorkerOut(
-            name=worker.name, device=worker.device, device_class=worker.device_class, queues=worker.queues,
-            slots=worker.slots, gpus=[_gpu(gpu, worker.held) for gpu in worker.gpus],
-            alive=now - worker.last_seen_at < ALIVE, stopping=worker.stopping,
-            started_at=worker.started_at, last_seen_at=worker.last_seen_at, runs=[run.slug for run in worker.held],
+            name=worker.name,
+            device=worker.device,
+            device_class=worker.device_class,
+            queues=worker.queues,
+            slots=worker.slots,
+            gpus=[_gpu(gpu, worker.held) for gpu in worker.gpus],
+            alive=now - worker.last_seen_at < ALIVE,
+            stopping=worker.stopping,
+            started_at=worker.started_at,
+            last_seen_at=worker.last_seen_at,
+            runs=[run.slug for run in worker.held],
         )
         for worker in Worker.objects.order_by("name").prefetch_related(held)
-    ]  # fmt: skip
+    ]
 
 
 def _gpu(gpu: dict[str, Any], held: list[Run]) -> schemas.GpuOut:

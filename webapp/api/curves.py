@@ -27,7 +27,14 @@ def buckets(run: Run, names: Sequence[str], first: int, last: int, count: int) -
         cursor.execute(_BUCKETS, [run.pk, list(names), first, last, first, width])
         for name, low, high, least, most, newest, tokens, seconds in cursor.fetchall():
             found[name].append(
-                Bucket(first_iteration=low, last_iteration=high, min=least, max=most, last=newest, tokens=tokens,
-                       seconds=seconds)
-            )  # fmt: skip
+                Bucket(
+                    first_iteration=low,
+                    last_iteration=high,
+                    min=least,
+                    max=most,
+                    last=newest,
+                    tokens=tokens,
+                    seconds=seconds,
+                )
+            )
     return found

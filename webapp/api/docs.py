@@ -103,11 +103,14 @@ def contents() -> tuple[list[Part], list[Shape]]:
 def _operation(method: str, path: str, told: Mapping[str, Any]) -> Operation:
     parameters = [
         Row(
-            parameter["name"], kind(parameter["schema"]), _plain(parameter.get("description", "")),
-            parameter.get("required", False), parameter["in"],
+            parameter["name"],
+            kind(parameter["schema"]),
+            _plain(parameter.get("description", "")),
+            parameter.get("required", False),
+            parameter["in"],
         )
         for parameter in told.get("parameters", [])
-    ]  # fmt: skip
+    ]
     content = told.get("requestBody", {}).get("content", {})
     body = ", ".join(dict.fromkeys(f"{kind(of['schema'])} as {media}" for media, of in content.items()))
     answers, errors = [], []
@@ -118,10 +121,17 @@ def _operation(method: str, path: str, told: Mapping[str, Any]) -> Operation:
             shown = next((kind(of["schema"]) for of in answer.get("content", {}).values()), answer["description"])
             answers.append((status, shown))
     return Operation(
-        id=told["operationId"], method=method, path=path, summary=told["summary"],
-        about=_plain(told.get("description", "")), parameters=parameters, body=body, answers=answers, errors=errors,
+        id=told["operationId"],
+        method=method,
+        path=path,
+        summary=told["summary"],
+        about=_plain(told.get("description", "")),
+        parameters=parameters,
+        body=body,
+        answers=answers,
+        errors=errors,
         sample=_sample(method, path, told, content),
-    )  # fmt: skip
+    )
 
 
 def _sample(method: str, path: str, told: Mapping[str, Any], content: Mapping[str, Any]) -> str:
@@ -182,8 +192,12 @@ def kind(schema: Mapping[str, Any]) -> str:
         return str(schema["format"])
     limits = [
         f"{word} {schema[name]:,}"
-        for name, word in {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most",
-                           "exclusiveMaximum": "below"}.items()
+        for name, word in {
+            "minimum": "at least",
+            "exclusiveMinimum": "above",
+            "maximum": "at most",
+            "exclusiveMaximum": "below",
+        }.items()
         if name in schema and abs(schema[name]) < 2**31 - 1
-    ]  # fmt: skip
+    ]
     return ", ".join([str(base), *limits])

@@ -21,8 +21,15 @@ NO_CREDENTIALS = (
     "Say who you are: send the header “Authorization: Bearer <token>” with an API token of your team, or use the "
     "cookie of a browser that is logged in."
 )
-CODES = {400: "unreadable", 403: "forbidden", 404: "not_found", 405: "method_not_allowed", 409: "conflict",
-         413: "too_large", 422: "invalid"}  # fmt: skip
+CODES = {
+    400: "unreadable",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    409: "conflict",
+    413: "too_large",
+    422: "invalid",
+}
 
 
 class ErrorBody(Schema):

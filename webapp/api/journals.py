@@ -66,9 +66,13 @@ def import_run(request: HttpRequest, asked: Query[Import], key: Key = None) -> S
     def make() -> Run:
         try:
             return do_create_imported_run(
-                team, who.user, started, title=asked.title, growing=asked.growing,
+                team,
+                who.user,
+                started,
+                title=asked.title,
+                growing=asked.growing,
                 visibility=Run.Visibility(asked.visibility),
-            )  # fmt: skip
+            )
         except NotImportable as error:
             raise Problem(422, f"This journal cannot be imported: {error}. Nothing was imported.") from None
 

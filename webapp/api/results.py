@@ -35,11 +35,17 @@ def list_metrics(request: HttpRequest, slug: RunSlug) -> list[schemas.MetricOut]
     specs = [(registry.spec_of(row["name"]), row) for row in counted if row["name"] in values]
     return [
         schemas.MetricOut(
-            name=row["name"], title=spec.title, section=spec.section, unit=spec.unit, meaning=spec.meaning,
-            points=row["points"], last_iteration=row["newest"], last=values[row["name"]],
+            name=row["name"],
+            title=spec.title,
+            section=spec.section,
+            unit=spec.unit,
+            meaning=spec.meaning,
+            points=row["points"],
+            last_iteration=row["newest"],
+            last=values[row["name"]],
         )
         for spec, row in specs
-    ]  # fmt: skip
+    ]
 
 
 class Chosen(Schema):

@@ -88,9 +88,17 @@ def create_run(request: HttpRequest, payload: schemas.NewRun, key: Key = None) -
     asked = payload.model_dump(mode="json") | {"team": team.slug}
     wanted = _priority(who, team.pk, payload.priority)
     return _made(
-        request, who, team, "create", key, asked, config, preset, payload,
+        request,
+        who,
+        team,
+        "create",
+        key,
+        asked,
+        config,
+        preset,
+        payload,
         Asked(payload.queue or "", payload.gpus, wanted or Run.Priority.NORMAL),
-    )  # fmt: skip
+    )
 
 
 @router.post(
@@ -106,18 +114,35 @@ def clone_run(
     asked = payload.model_dump(mode="json") | {"source": slug}
     wanted, before = _priority(who, source.team_id, payload.priority), wanted_again(source)
     return _made(
-        request, who, source.team, "clone", key, asked, config, source.preset, payload,
+        request,
+        who,
+        source.team,
+        "clone",
+        key,
+        asked,
+        config,
+        source.preset,
+        payload,
         Asked(
-            payload.queue or before.queue, before.gpus if payload.gpus is None else payload.gpus,
+            payload.queue or before.queue,
+            before.gpus if payload.gpus is None else payload.gpus,
             wanted or Run.Priority.NORMAL,
         ),
-    )  # fmt: skip
+    )
 
 
 def _made(
-    request: HttpRequest, who: Caller, team: Team, operation: str, key: str | None, asked: dict[str, Any],
-    config: RunConfig, preset: str, payload: schemas.NewRun | schemas.Changes, wanted: Asked,
-) -> Status[schemas.RunDetail]:  # fmt: skip
+    request: HttpRequest,
+    who: Caller,
+    team: Team,
+    operation: str,
+    key: str | None,
+    asked: dict[str, Any],
+    config: RunConfig,
+    preset: str,
+    payload: schemas.NewRun | schemas.Changes,
+    wanted: Asked,
+) -> Status[schemas.RunDetail]:
     if unwanted := hosted_endpoints.problem(config.hosted):
         raise invalid(dict([unwanted]))
 
@@ -219,7 +244,7 @@ def update_run(request: HttpRequest, slug: RunSlug, payload: schemas.RunPatch) -
     title = None if payload.title is None else payload.title.strip()
     return run_detail(
         request, do_describe_run(run, title=title, tags=payload.tags, visibility=visibility, priority=wanted)
-    )  # fmt: skip
+    )
 
 
 @router.post(

@@ -23,8 +23,7 @@ def run_out(request: HttpRequest, run: Run) -> schemas.RunOut:
 def run_detail(request: HttpRequest, run: Run) -> schemas.RunDetail:
     """A run with its configuration and the state of its journal."""
     return schemas.RunDetail.model_validate(
-        _run(request, run)
-        | {"config": in_order(run.config), "journal": journal_out(run), "waiting": waiting_out(run)}
+        _run(request, run) | {"config": in_order(run.config), "journal": journal_out(run), "waiting": waiting_out(run)}
     )
 
 

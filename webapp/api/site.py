@@ -59,6 +59,11 @@ api = Api(
 )
 errors.install(api)
 for router in (
-    journals.router, runs.router, results.router, trajectories.router, shares.router, catalogue.router,
-):  # fmt: skip
+    journals.router,
+    runs.router,
+    results.router,
+    trajectories.router,
+    shares.router,
+    catalogue.router,
+):
     api.add_router("", router)

@@ -21,10 +21,29 @@ router = Router(tags=["trajectories"])
 TrajectorySlug = Annotated[schemas.Slug, Path(description="The trajectory's public id, as in its address.")]
 Real = Annotated[float, Field(ge=-1e12, le=1e12)]
 Sort = Literal[
-    "iteration", "-iteration", "place", "-place", "environment", "-environment", "outcome", "-outcome", "reward",
-    "-reward", "turns", "-turns", "actions", "-actions", "tokens", "-tokens", "format", "-format", "kept", "-kept",
-    "played", "-played",
-]  # fmt: skip
+    "iteration",
+    "-iteration",
+    "place",
+    "-place",
+    "environment",
+    "-environment",
+    "outcome",
+    "-outcome",
+    "reward",
+    "-reward",
+    "turns",
+    "-turns",
+    "actions",
+    "-actions",
+    "tokens",
+    "-tokens",
+    "format",
+    "-format",
+    "kept",
+    "-kept",
+    "played",
+    "-played",
+]
 
 
 class TrajectoryFilter(Schema):

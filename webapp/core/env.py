@@ -113,10 +113,14 @@ def storage(name: str) -> dict[str, Any]:
 
     patience = Config(connect_timeout=5, read_timeout=60, retries={"max_attempts": 3, "mode": "standard"})
     options = {
-        "bucket_name": parts.netloc, "location": parts.path.strip("/"), "file_overwrite": True, "default_acl": None,
-        "endpoint_url": os.environ.get(f"{name}_ENDPOINT") or None, "client_config": patience,
+        "bucket_name": parts.netloc,
+        "location": parts.path.strip("/"),
+        "file_overwrite": True,
+        "default_acl": None,
+        "endpoint_url": os.environ.get(f"{name}_ENDPOINT") or None,
+        "client_config": patience,
         "region_name": os.environ.get(f"{name}_REGION") or os.environ.get("AWS_DEFAULT_REGION") or None,
-    }  # fmt: skip
+    }
     return {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": options}
 
 

@@ -42,9 +42,7 @@ class Background:
 
     def __init__(self, jobs: list[Job]) -> None:
         self._end = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._live, args=(job,), name=job.name, daemon=True) for job in jobs
-        ]  # fmt: skip
+        self._threads = [threading.Thread(target=self._live, args=(job,), name=job.name, daemon=True) for job in jobs]
 
     def start(self) -> None:
         for thread in self._threads:

@@ -73,9 +73,12 @@ class Side:
     def source(self) -> dict[str, Any]:
         """For the script that draws the curves."""
         return {
-            "slug": self.run.slug, "label": f"{self.letter} {self.run.title}", "color": f"--run-{self.number}",
-            "dash": list(self.dash), "shown": True,
-        }  # fmt: skip
+            "slug": self.run.slug,
+            "label": f"{self.letter} {self.run.title}",
+            "color": f"--run-{self.number}",
+            "dash": list(self.dash),
+            "shown": True,
+        }
 
 
 def sides(runs: Sequence[Run]) -> list[Side]:

@@ -1,7 +1,7 @@
 """How many trajectories the filters find, how they did, and what a live page needs to count on by itself.
 
-static/js/explorer/explorer_counts.js goes on from `live_counts` by the journal's events. Keep both in step: the counts at event
-n plus the events n+1 … m are the counts at m.
+static/js/explorer/explorer_counts.js continues from `live_counts` by the journal's events. Keep both in step: the
+counts at event n plus the events n+1 … m are the counts at m.
 """
 
 from __future__ import annotations
@@ -132,11 +132,23 @@ def live_counts(run: Run, filters: Filters) -> dict[str, Any]:
 
 
 _COLUMNS = {
-    "id": "key", "iteration": "iteration", "split": "split", "suite": "group__suite", "group": "group__number",
-    "environment": "group__environment", "kept": "group__kept", "status": "status", "turns": "turn_count",
-    "actions": "action_count", "tokens": "token_count", "reward": "total_reward", "broken": "format_error",
-    "end": "end", "lost": "lost_at", "error": "error",
-}  # fmt: skip
+    "id": "key",
+    "iteration": "iteration",
+    "split": "split",
+    "suite": "group__suite",
+    "group": "group__number",
+    "environment": "group__environment",
+    "kept": "group__kept",
+    "status": "status",
+    "turns": "turn_count",
+    "actions": "action_count",
+    "tokens": "token_count",
+    "reward": "total_reward",
+    "broken": "format_error",
+    "end": "end",
+    "lost": "lost_at",
+    "error": "error",
+}
 
 
 def _open(queryset: TrajectoryQuerySet) -> Iterator[dict[str, Any]]:

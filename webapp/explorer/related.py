@@ -67,21 +67,39 @@ def same_prompt(found: Trajectory) -> list[Iteration]:
     group = found.group
     again = (
         Trajectory.objects.filter(
-            run=found.run_id, group__run=found.run_id, group__seed=group.seed, group__environment=group.environment,
-            group__suite=group.suite, group__split=group.split, superseded=found.superseded,
+            run=found.run_id,
+            group__run=found.run_id,
+            group__seed=group.seed,
+            group__environment=group.environment,
+            group__suite=group.suite,
+            group__split=group.split,
+            superseded=found.superseded,
         )
         .order_by("-iteration", "group__number", "member")
-        .only("slug", "iteration", "member", "status", "end", "error", "lost_at", "total_reward", "turn_count",
-              "action_count", "group_id", "run_id")
-    )[:MOST]  # fmt: skip
+        .only(
+            "slug",
+            "iteration",
+            "member",
+            "status",
+            "end",
+            "error",
+            "lost_at",
+            "total_reward",
+            "turn_count",
+            "action_count",
+            "group_id",
+            "run_id",
+        )
+    )[:MOST]
     newest_first = [_iteration(number, list(members), found) for number, members in groupby(again, _iteration_of)]
     means = [each.mean for each in newest_first if each.mean is not None]
     low, high = min(means, default=0.0), max(means, default=0.0)
     return [
         replace(each, height=LEAST_BAR + (BAR - LEAST_BAR) * (each.mean - low) / (high - low or 1.0))
-        if each.mean is not None else each
+        if each.mean is not None
+        else each
         for each in reversed(newest_first)
-    ]  # fmt: skip
+    ]
 
 
 def _iteration_of(trajectory: Trajectory) -> int:

@@ -109,9 +109,10 @@ def _found_words(items: Sequence[Trajectory], text: str) -> dict[int, list[tuple
         .values("pk")
     )
     told = Concat(
-        Left(Coalesce(KT("event__thought"), Value("")), LONGEST_SEARCHED), Value(" → "),
+        Left(Coalesce(KT("event__thought"), Value("")), LONGEST_SEARCHED),
+        Value(" → "),
         Left(Coalesce(KT("event__answer"), Value("")), LONGEST_SEARCHED),
-    )  # fmt: skip
+    )
     headline = SearchHeadline(
         told, query, config="simple", start_sel=MARK, stop_sel=UNMARK, max_words=22, min_words=9, max_fragments=1
     )
@@ -184,13 +185,19 @@ def form(data: Mapping[str, Any], errors: Mapping[str, str]) -> dict[str, Field]
 
 RANGES = {"iteration": "iteration", "reward": "reward", "turns": "turns", "actions": "actions", "tokens": "tokens"}
 _CHOICES = {
-    ("kept", True): "kept by the filter", ("kept", False): "dropped by the filter",
-    ("alarm", True): "inside alarms", ("alarm", False): "outside alarms",
-    ("success", True): "solved", ("success", False): "failed",
-    ("starred", True): "starred", ("starred", False): "not starred",
-    ("format", "valid"): "format valid throughout", ("format", "broken"): "format broken",
-    ("split", "train"): "training", ("split", "eval"): "evaluation",
-}  # fmt: skip
+    ("kept", True): "kept by the filter",
+    ("kept", False): "dropped by the filter",
+    ("alarm", True): "inside alarms",
+    ("alarm", False): "outside alarms",
+    ("success", True): "solved",
+    ("success", False): "failed",
+    ("starred", True): "starred",
+    ("starred", False): "not starred",
+    ("format", "valid"): "format valid throughout",
+    ("format", "broken"): "format broken",
+    ("split", "train"): "training",
+    ("split", "eval"): "evaluation",
+}
 
 
 def chosen(filters: Filters) -> list[tuple[str, str]]:

@@ -101,16 +101,31 @@ def _short(text: str) -> str:
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
-    "iteration": _whole, "iteration_min": _whole, "iteration_max": _whole,
-    "environment": _name, "split": _one_of("train", "eval"), "suite": _name, "group": _whole,
-    "outcome": _one_of(*OUTCOMES), "success": _yes_or_no,
-    "reward_min": _real, "reward_max": _real,
-    "turns_min": _whole, "turns_max": _whole,
-    "actions_min": _whole, "actions_max": _whole,
-    "tokens_min": _whole, "tokens_max": _whole,
-    "format": _one_of(*FORMATS), "kept": _yes_or_no, "alarm": _yes_or_no,
-    "text": _words, "starred": _yes_or_no, "tag": _name, "sort": _sort,
-}  # fmt: skip
+    "iteration": _whole,
+    "iteration_min": _whole,
+    "iteration_max": _whole,
+    "environment": _name,
+    "split": _one_of("train", "eval"),
+    "suite": _name,
+    "group": _whole,
+    "outcome": _one_of(*OUTCOMES),
+    "success": _yes_or_no,
+    "reward_min": _real,
+    "reward_max": _real,
+    "turns_min": _whole,
+    "turns_max": _whole,
+    "actions_min": _whole,
+    "actions_max": _whole,
+    "tokens_min": _whole,
+    "tokens_max": _whole,
+    "format": _one_of(*FORMATS),
+    "kept": _yes_or_no,
+    "alarm": _yes_or_no,
+    "text": _words,
+    "starred": _yes_or_no,
+    "tag": _name,
+    "sort": _sort,
+}
 
 
 @dataclass(frozen=True)
@@ -207,13 +222,23 @@ def found(runs: Run | QuerySet[Run], filters: Filters) -> TrajectoryQuerySet:
 
 def _conditions(filters: Filters) -> list[Q]:
     columns = {
-        "iteration": "iteration", "iteration_min": "iteration__gte", "iteration_max": "iteration__lte",
-        "split": "split", "environment": "group__environment", "suite": "group__suite", "group": "group__number",
-        "reward_min": "total_reward__gte", "reward_max": "total_reward__lte",
-        "turns_min": "turn_count__gte", "turns_max": "turn_count__lte",
-        "actions_min": "action_count__gte", "actions_max": "action_count__lte",
-        "tokens_min": "token_count__gte", "tokens_max": "token_count__lte", "kept": "group__kept",
-    }  # fmt: skip
+        "iteration": "iteration",
+        "iteration_min": "iteration__gte",
+        "iteration_max": "iteration__lte",
+        "split": "split",
+        "environment": "group__environment",
+        "suite": "group__suite",
+        "group": "group__number",
+        "reward_min": "total_reward__gte",
+        "reward_max": "total_reward__lte",
+        "turns_min": "turn_count__gte",
+        "turns_max": "turn_count__lte",
+        "actions_min": "action_count__gte",
+        "actions_max": "action_count__lte",
+        "tokens_min": "token_count__gte",
+        "tokens_max": "token_count__lte",
+        "kept": "group__kept",
+    }
     asked = filters.asked()
     conditions = [Q(**{column: asked[name]}) for name, column in columns.items() if name in asked]
     if filters.outcome is not None:

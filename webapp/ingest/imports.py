@@ -36,9 +36,14 @@ class NotImportable(ValueError):
 
 
 def do_create_imported_run(
-    team: Team, author: User | None, started: RunStarted, *, title: str = "", growing: bool = False,
+    team: Team,
+    author: User | None,
+    started: RunStarted,
+    *,
+    title: str = "",
+    growing: bool = False,
     visibility: Run.Visibility = Run.Visibility.TEAM,
-) -> Run:  # fmt: skip
+) -> Run:
     """A run without a process and without events yet. Raises NotImportable."""
     config = _complete(started.config)
     if not 0 <= started.iterations <= LARGEST:

@@ -22,10 +22,28 @@ if TYPE_CHECKING:
     from webapp.ingest.tailer import Line
 
 WRITTEN = [
-    "attempt", "iterations", "iteration", "device", "parameters", "phase", "phase_iteration", "phase_done",
-    "phase_total", "phase_unit", "tokens_per_second", "eta_seconds", "end_reason", "end_message", "summary",
-    "journal_offset", "seq", "resync_seq", "journal_error", "started_at", "state",
-]  # fmt: skip
+    "attempt",
+    "iterations",
+    "iteration",
+    "device",
+    "parameters",
+    "phase",
+    "phase_iteration",
+    "phase_done",
+    "phase_total",
+    "phase_unit",
+    "tokens_per_second",
+    "eta_seconds",
+    "end_reason",
+    "end_message",
+    "summary",
+    "journal_offset",
+    "seq",
+    "resync_seq",
+    "journal_error",
+    "started_at",
+    "state",
+]
 """The columns of a run that the ingest writes. `state` only from starting to running."""
 
 
@@ -50,12 +68,16 @@ def acceptable(
             spoken.update(line.event.members)
         elif isinstance(line.event, journal.Turn | journal.TrajectoryFinished | journal.TrajectoryTokens):
             spoken.add(line.event.trajectory)
-    known = {} if attempt != run.attempt else {
-        key: turns if finished is None else _ENDED if arrays is None else _TOLD
-        for key, turns, finished, arrays in Trajectory.objects.filter(
-            run=run, attempt=attempt, key__in=spoken
-        ).values_list("key", "turn_count", "finished_seq", "token_arrays")
-    }  # fmt: skip
+    known = (
+        {}
+        if attempt != run.attempt
+        else {
+            key: turns if finished is None else _ENDED if arrays is None else _TOLD
+            for key, turns, finished, arrays in Trajectory.objects.filter(
+                run=run, attempt=attempt, key__in=spoken
+            ).values_list("key", "turn_count", "finished_seq", "token_arrays")
+        }
+    )
     accepted: list[Line] = []
     for line in lines:
         if problem := _contradiction(line.event, known):
@@ -115,14 +137,23 @@ def write(run: Run, lines: Sequence[Line]) -> dict[int, list[str]]:
     _score(run, [event for event in events if isinstance(event, journal.GroupsScored)])
     _metrics(run, [event for event in events if isinstance(event, journal.Metrics)])
     Alarm.objects.bulk_create(
-        Alarm(run=run, seq=event.seq, iteration=event.iteration, state=event.state, message=event.message,
-              evidence=event.evidence, time=moment(event.time))
-        for event in events if isinstance(event, journal.Alarm)
-    )  # fmt: skip
+        Alarm(
+            run=run,
+            seq=event.seq,
+            iteration=event.iteration,
+            state=event.state,
+            message=event.message,
+            evidence=event.evidence,
+            time=moment(event.time),
+        )
+        for event in events
+        if isinstance(event, journal.Alarm)
+    )
     Notice.objects.bulk_create(
         Notice(run=run, seq=event.seq, level=event.level, message=event.message, time=moment(event.time))
-        for event in events if isinstance(event, journal.Notice)
-    )  # fmt: skip
+        for event in events
+        if isinstance(event, journal.Notice)
+    )
     for event in events:
         _tell_run(run, event)
     return slugs
@@ -162,18 +193,35 @@ def _supersede(run: Run, event: journal.RunStarted) -> None:
 
 def _groups(run: Run, events: Sequence[journal.GroupStarted]) -> dict[int, list[str]]:
     groups = Group.objects.bulk_create(
-        Group(run=run, attempt=run.attempt, iteration=event.iteration, split=event.split, suite=event.suite or "",
-              number=event.group, environment=event.environment, seed=event.seed, prompt=event.prompt,
-              board=event.board.model_dump(exclude_none=True),
-              hint=event.hint.model_dump(exclude_none=True) if event.hint else None)
+        Group(
+            run=run,
+            attempt=run.attempt,
+            iteration=event.iteration,
+            split=event.split,
+            suite=event.suite or "",
+            number=event.group,
+            environment=event.environment,
+            seed=event.seed,
+            prompt=event.prompt,
+            board=event.board.model_dump(exclude_none=True),
+            hint=event.hint.model_dump(exclude_none=True) if event.hint else None,
+        )
         for event in events
-    )  # fmt: skip
+    )
     made = Trajectory.objects.bulk_create(
-        Trajectory(run=run, group=group, attempt=run.attempt, key=key, member=member, iteration=event.iteration,
-                   split=event.split, last_seq=event.seq)
+        Trajectory(
+            run=run,
+            group=group,
+            attempt=run.attempt,
+            key=key,
+            member=member,
+            iteration=event.iteration,
+            split=event.split,
+            last_seq=event.seq,
+        )
         for group, event in zip(groups, events, strict=True)
         for member, key in enumerate(event.members)
-    )  # fmt: skip
+    )
     slugs = iter(trajectory.slug for trajectory in made)
     return {event.seq: [next(slugs) for _ in event.members] for event in events}
 

@@ -114,7 +114,7 @@ class RunConsumer(AsyncWebsocketConsumer):
                 self.thoughts.clear()
                 await self._keep_watch()
             case {"type": "watch"}:
-                return "watch takes a trajectory: its id in the journal, \"*\" for any, null for none."
+                return 'watch takes a trajectory: its id in the journal, "*" for any, null for none.'
             case _:
                 return "Unknown type of frame; known are watch, ping and pong."
         return ""
@@ -128,8 +128,11 @@ class RunConsumer(AsyncWebsocketConsumer):
             return
         if name in self.thoughts or len(self.thoughts) < TOKENS_PENDING:  # the newest text replaces an unsent one
             self.thoughts[name] = {
-                "type": "tokens", "trajectory": name, "turn": tokens["turn"], "text": tokens["text"],
-            }  # fmt: skip
+                "type": "tokens",
+                "trajectory": name,
+                "turn": tokens["turn"],
+                "text": tokens["text"],
+            }
             self.woken.set()
 
     async def _guard(self, work: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a run's page needs at the run's present seq, as plain data. static/js/live/reducer.js goes on from here by events.
+"""Snapshot of a run at its present seq, as plain data. static/js/live/reducer.js continues from it by events.
 
 Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
 
@@ -14,7 +14,7 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
     alarm                      state message iteration; null while nothing was said
     alarms                     the 12 newest changes of state, oldest first: state message iteration undone (rewound)
     rewinds                    the 6 newest, oldest first: number from_iteration to_iteration changes
-    evidence                   {sign of trainer/metrics/trap_signals.py: [[iteration, value, limit], …]} of the newest 120 iterations
+    evidence                   {signal: [[iteration, value, limit], …]} of the newest 120 iterations (trap_signals.py)
     stage                      the trajectory played last: id slug group member board hint turns success end
                                total_reward lost_at (turns as in the journal, without type, seq, time, trajectory)
     notices                    the 20 newest, oldest first: level message
@@ -77,9 +77,17 @@ def heading(run: Run) -> dict[str, Any]:
 
 
 _NOT_DRAWN: dict[str, Any] = {
-    "wall": None, "finished": [], "curves": {}, "evaluations": [], "alarm": None, "alarms": [], "rewinds": [],
-    "evidence": {}, "stage": None, "notices": [],
-}  # fmt: skip
+    "wall": None,
+    "finished": [],
+    "curves": {},
+    "evaluations": [],
+    "alarm": None,
+    "alarms": [],
+    "rewinds": [],
+    "evidence": {},
+    "stage": None,
+    "notices": [],
+}
 
 
 def snapshot(run: Run) -> dict[str, Any]:
@@ -122,11 +130,16 @@ def _wall(run: Run) -> dict[str, Any] | None:
         "iteration": newest.iteration,
         "split": newest.split,
         "groups": [
-            {"group": group.number, "mean": group.mean, "std": group.std, "kept": group.kept,
-             "members": members[group.pk]}
+            {
+                "group": group.number,
+                "mean": group.mean,
+                "std": group.std,
+                "kept": group.kept,
+                "members": members[group.pk],
+            }
             for group in groups
         ],
-    }  # fmt: skip
+    }
 
 
 def _newest_finished(run: Run) -> list[Trajectory]:
@@ -178,9 +191,6 @@ def played(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | None = None
         "member": trajectory.member,
         "board": trajectory.group.board,
         "hint": trajectory.group.hint,
-        "turns": [
-            {name: value for name, value in event.items() if name not in _OF_THE_JOURNAL}
-            for event in turns
-        ],
+        "turns": [{name: value for name, value in event.items() if name not in _OF_THE_JOURNAL} for event in turns],
         **outcome(trajectory),
     }

@@ -102,9 +102,10 @@ def _devices(now: datetime) -> Iterator[Metric]:
     yield places
     yield gpus
     use = GaugeMetricFamily(
-        "echoscope_team_device_seconds", "What a team has lately used of the devices, as its fair share is reckoned.",
+        "echoscope_team_device_seconds",
+        "What a team has lately used of the devices, as its fair share is reckoned.",
         labels=["team"],
-    )  # fmt: skip
+    )
     slugs = dict(Team.objects.values_list("pk", "slug"))
     for team, seconds in fair_share.used(now).items():
         use.add_metric([slugs.get(team, "none")], seconds)

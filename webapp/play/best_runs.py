@@ -57,8 +57,13 @@ def rivals(user: Any, start: Start, board: dict[str, Any]) -> list[Rival]:
     for group in groups:
         if group.played and group.run_id not in newest and bare(group.board) == bare(board):  # type: ignore[attr-defined]
             newest[group.run_id] = Rival(
-                group.run, group.iteration, group.played, group.solved, group.fewest, group.best  # type: ignore[attr-defined]
-            )  # fmt: skip
+                group.run,
+                group.iteration,
+                group.played,
+                group.solved,
+                group.fewest,
+                group.best,  # type: ignore[attr-defined]
+            )
     return sorted(newest.values(), key=lambda rival: (-rival.share, rival.fewest or 0))[:SHOWN]
 
 

@@ -89,9 +89,14 @@ class Table:
             if not math.isfinite(reward):
                 raise ValueError(f"the reward {reward} is not a finite number")
             move = Move(
-                text=name, reward=float(reward), effective=bool(info["effective"]), actual=info.get("actual"),
-                success=bool(info["success"]), ended=bool(terminated or truncated), hint=self.env.hint(),
-            )  # fmt: skip
+                text=name,
+                reward=float(reward),
+                effective=bool(info["effective"]),
+                actual=info.get("actual"),
+                success=bool(info["success"]),
+                ended=bool(terminated or truncated),
+                hint=self.env.hint(),
+            )
         except Refused:
             raise
         except Exception as error:  # an environment is anybody's code, and what it raises is told

@@ -118,8 +118,11 @@ def _settings(config: RunConfig, name: str, suite: str) -> dict[str, Any]:
 
 
 def _budgets(config: RunConfig, spec: EnvSpec, name: str, suite: str) -> tuple[int, int, int]:
-    own = {"max_turns": spec.max_turns, "max_actions_per_turn": spec.max_actions_per_turn,
-           "max_actions": spec.max_actions}  # fmt: skip
+    own = {
+        "max_turns": spec.max_turns,
+        "max_actions_per_turn": spec.max_actions_per_turn,
+        "max_actions": spec.max_actions,
+    }
     if suite not in config.evaluation.suites:
         if name == config.environment.name:
             own = {key: getattr(config.rollout, key) for key in own}

@@ -63,9 +63,14 @@ class RequestRefused(ValueError):
 
 @transaction.atomic
 def do_create_run(
-    team: Team, author: User, config: RunConfig, *, preset: str = "", asked: Asked | None = None,
+    team: Team,
+    author: User,
+    config: RunConfig,
+    *,
+    preset: str = "",
+    asked: Asked | None = None,
     visibility: Run.Visibility = Run.Visibility.TEAM,
-) -> Run:  # fmt: skip
+) -> Run:
     """A run in the queue; workers are told once it is committed."""
     now, asked = timezone.now(), asked or Asked()
     queue, gpus = asked.resolved(config, order.known_classes(now))
@@ -91,13 +96,20 @@ def do_create_run(
 
 @transaction.atomic
 def do_describe_run(
-    run: Run, *, title: str | None = None, tags: Sequence[str] | None = None,
-    visibility: Run.Visibility | None = None, priority: Run.Priority | None = None,
-) -> Run:  # fmt: skip
+    run: Run,
+    *,
+    title: str | None = None,
+    tags: Sequence[str] | None = None,
+    visibility: Run.Visibility | None = None,
+    priority: Run.Priority | None = None,
+) -> Run:
     """Change what people call the run, who may see it, and how urgent it is. What is None stays."""
     given = {
-        "title": title, "tags": None if tags is None else list(tags), "visibility": visibility, "priority": priority,
-    }  # fmt: skip
+        "title": title,
+        "tags": None if tags is None else list(tags),
+        "visibility": visibility,
+        "priority": priority,
+    }
     changes = {name: value for name, value in given.items() if value is not None}
     if changes:
         Run.objects.filter(pk=run.pk).update(**changes)
@@ -176,9 +188,15 @@ def _interrupt(run_id: int, wish: Run.Request) -> bool:
 @transaction.atomic
 def _resume(run_id: int) -> bool:
     changed = Run.objects.filter(pk=run_id, state__in=Run.RESUMABLE).update(
-        state=Run.State.QUEUED, requested="", failure="", log_tail="", crashes=0, ended_at=None,
-        queued_at=timezone.now(), promised=None,
-    )  # fmt: skip
+        state=Run.State.QUEUED,
+        requested="",
+        failure="",
+        log_tail="",
+        crashes=0,
+        ended_at=None,
+        queued_at=timezone.now(),
+        promised=None,
+    )
     if changed:
         poke_on_commit(run_id)
         _wake_on_commit(run_id)
@@ -196,10 +214,23 @@ def do_renew_lease(run: Run, now: datetime) -> Run | None:
 def do_release_run(run: Run, state: Run.State, *, failure: str = "", log_tail: str = "") -> bool:
     """Give the lease back and leave the run in `state`. False if the lease was lost meanwhile."""
     ended = timezone.now() if state in Run.ENDED else None
-    changed = Run.objects.held_by(run.lease).filter(pk=run.pk).update(
-        state=state, requested="", lease="", lease_expires_at=None, worker=None, reserved=[], failure=failure,
-        log_tail=log_tail.replace("\0", "␀"), ended_at=ended, tokens_per_second=None, eta_seconds=None,
-    )  # fmt: skip
+    changed = (
+        Run.objects.held_by(run.lease)
+        .filter(pk=run.pk)
+        .update(
+            state=state,
+            requested="",
+            lease="",
+            lease_expires_at=None,
+            worker=None,
+            reserved=[],
+            failure=failure,
+            log_tail=log_tail.replace("\0", "␀"),
+            ended_at=ended,
+            tokens_per_second=None,
+            eta_seconds=None,
+        )
+    )
     if changed:
         fair_share.end([run.pk], timezone.now())
         poke_on_commit(run.pk)
@@ -224,10 +255,19 @@ def do_reap(now: datetime) -> int:
         wish = Run.Request(run.requested)
         state = ASLEEP[wish][0] if wish in ASLEEP else Run.State.QUEUED
         with transaction.atomic():
-            changed = Run.objects.lost(now).filter(pk=run.pk, lease=run.lease).update(
-                state=state, requested="", lease="", lease_expires_at=None, worker=None, reserved=[],
-                ended_at=now if state in Run.ENDED else None,
-            )  # fmt: skip
+            changed = (
+                Run.objects.lost(now)
+                .filter(pk=run.pk, lease=run.lease)
+                .update(
+                    state=state,
+                    requested="",
+                    lease="",
+                    lease_expires_at=None,
+                    worker=None,
+                    reserved=[],
+                    ended_at=now if state in Run.ENDED else None,
+                )
+            )
             if changed:
                 fair_share.end([run.pk], now)
                 logger.warning("Run %s lost its worker and is %s now.", run.slug, state.label.lower())

@@ -7,8 +7,19 @@ from webapp.runs.models import Run, Worker
 
 @admin.register(Run)
 class RunAdmin(admin.ModelAdmin):
-    list_display = ("title", "slug", "team", "author", "state", "requested", "iteration", "queue", "priority", "worker",
-                    "created_at")  # fmt: skip
+    list_display = (
+        "title",
+        "slug",
+        "team",
+        "author",
+        "state",
+        "requested",
+        "iteration",
+        "queue",
+        "priority",
+        "worker",
+        "created_at",
+    )
     list_filter = ("state", "queue", "priority", "environment")
     search_fields = ("title", "slug")
     list_select_related = ("team", "author", "worker")

@@ -1,7 +1,7 @@
 """Metrics as curves: buckets cut by the database, the last and best values, the sections they are shown in.
 
 Reads only. A bucket keeps its lowest, highest and last point, so that no spike is lost however long a run is;
-static/js/curves/series.js makes the same buckets of what arrives live. What an answer looks like is decided in curve_views.py.
+static/js/curves/series.js makes the same buckets of points that arrive live.
 """
 
 from __future__ import annotations

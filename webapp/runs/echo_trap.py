@@ -38,9 +38,14 @@ def record_rewind(run: Run, event: events.Rewound) -> None:
     """Keep that the run went back; what the watch said of the iterations it undid stays, as history."""
     Alarm.objects.filter(run=run, iteration__gt=event.to_iteration).update(undone=True)
     Rewind.objects.create(
-        run=run, seq=event.seq, number=event.number, from_iteration=event.from_iteration,
-        to_iteration=event.to_iteration, changes=event.changes, time=datetime.fromtimestamp(event.time, tz=UTC),
-    )  # fmt: skip
+        run=run,
+        seq=event.seq,
+        number=event.number,
+        from_iteration=event.from_iteration,
+        to_iteration=event.to_iteration,
+        changes=event.changes,
+        time=datetime.fromtimestamp(event.time, tz=UTC),
+    )
 
 
 # -- for the snapshot -------------------------------------------------------------------------------------------------
@@ -79,7 +84,7 @@ def evidence(run: Run) -> dict[str, list[list[float]]]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A sign as the page shows it before any script runs. static/js/live/echo_trap.js says the same of what comes later."""
+    """A signal as the server renders it; static/js/live/echo_trap.js renders later values the same way."""
 
     sign: Sign
     points: list[list[float]]

@@ -89,6 +89,12 @@ def _cell(cell: Mapping[str, Any] | None, policy: Mapping[str, Any], suite: str,
     if cell is None:
         return None
     return Cell(
-        cell["success"], cell["success_low"], cell["success_high"], cell["mean_reward"], cell["prompts"],
-        cell.get("samples", 1), policy.get("trained_on") == suite, 0 < cell["success"] == best,
-    )  # fmt: skip
+        cell["success"],
+        cell["success_low"],
+        cell["success_high"],
+        cell["mean_reward"],
+        cell["prompts"],
+        cell.get("samples", 1),
+        policy.get("trained_on") == suite,
+        0 < cell["success"] == best,
+    )

@@ -143,9 +143,13 @@ class Run(models.Model):
     lease_expires_at = models.DateTimeField(null=True, blank=True)
     reserved = models.JSONField(default=list, help_text="GPUs of its worker that are its own, by number.")
     promised = models.ForeignKey(
-        Worker, on_delete=models.SET_NULL, null=True, blank=True, related_name="promises",
+        Worker,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="promises",
         help_text="The worker that takes nothing else until it has room for this run.",
-    )  # fmt: skip
+    )
     queued_at = models.DateTimeField(null=True, blank=True, help_text="Since when it waits; kept when it comes back.")
     woken_at = models.DateTimeField(null=True, blank=True, help_text="When workers were last told about it.")
     crashes = models.PositiveIntegerField(default=0, help_text="Sudden deaths in a row without a finished iteration.")

@@ -130,12 +130,16 @@ def cards(runs: Sequence[Run]) -> list[RunCard]:
             results[result.run_id] = result
     return [
         RunCard(
-            run, curves.get((run.pk, SUCCESS), []), curves.get((run.pk, REWARD), []),
-            last.get((run.pk, SUCCESS), 0.0), last.get((run.pk, REWARD), 0.0), results.get(run.pk),
+            run,
+            curves.get((run.pk, SUCCESS), []),
+            curves.get((run.pk, REWARD), []),
+            last.get((run.pk, SUCCESS), 0.0),
+            last.get((run.pk, REWARD), 0.0),
+            results.get(run.pk),
             standing.words if (standing := places.get(run.pk)) else "",
         )
         for run in runs
-    ]  # fmt: skip
+    ]
 
 
 _CURVES = """
@@ -251,7 +255,9 @@ def size_words(config: RunConfig) -> str:
     if config.kind == "sft":
         shown = formatting.plural(config.sft.demonstrations, "demonstration")
         return f"{formatting.plural(config.iterations, 'step')} of {config.sft.batch:,} out of {shown}"
-    return f"{formatting.plural(config.iterations, 'iteration')} of {rollout.groups} × {rollout.group_size} trajectories"
+    return (
+        f"{formatting.plural(config.iterations, 'iteration')} of {rollout.groups} × {rollout.group_size} trajectories"
+    )
 
 
 def estimate_words(config: RunConfig) -> str:

@@ -92,10 +92,24 @@ class Postgres:
             os.chown(new, account.uid, account.gid)
             os.chown(secret, account.uid, account.gid)
         argv = [
-            str(binaries() / "initdb"), "--pgdata", str(new), "--username", USER, "--pwfile", str(secret),
-            "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale-provider", "builtin", "--locale", "C.UTF-8",
-            "--no-instructions", *([] if self.durable else ["--no-sync"]),
-        ]  # fmt: skip
+            str(binaries() / "initdb"),
+            "--pgdata",
+            str(new),
+            "--username",
+            USER,
+            "--pwfile",
+            str(secret),
+            "--auth",
+            "scram-sha-256",
+            "--encoding",
+            "UTF8",
+            "--locale-provider",
+            "builtin",
+            "--locale",
+            "C.UTF-8",
+            "--no-instructions",
+            *([] if self.durable else ["--no-sync"]),
+        ]
         done = subprocess.run(
             argv, cwd="/", capture_output=True, text=True, preexec_fn=child_setup(account, signal.SIGTERM)
         )

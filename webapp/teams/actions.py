@@ -92,7 +92,7 @@ def do_invite(team: Team, author: User, role: Membership.Role, email: str = "") 
     """A link by which one person can join within a week. Sending it is the caller's business."""
     return Invitation.objects.create(
         team=team, author=author, role=role, email=email, expires_at=timezone.now() + LASTS
-    )  # fmt: skip
+    )
 
 
 def do_revoke_invitation(invitation: Invitation) -> None:
@@ -125,9 +125,14 @@ def do_create_token(
         raise ValueError(f"A token needs at least one scope of {', '.join(ApiToken.SCOPES)}.")
     secret = api_tokens.new_secret()
     token = ApiToken.objects.create(
-        team=team, user=user, name=name.strip() or "Token", prefix=secret[: api_tokens.SHOWN],
-        digest=api_tokens.digest(secret), scopes=chosen, expires_at=expires_at,
-    )  # fmt: skip
+        team=team,
+        user=user,
+        name=name.strip() or "Token",
+        prefix=secret[: api_tokens.SHOWN],
+        digest=api_tokens.digest(secret),
+        scopes=chosen,
+        expires_at=expires_at,
+    )
     return token, secret
 
 

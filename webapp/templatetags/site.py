@@ -37,7 +37,9 @@ def outcome(trajectory: Trajectory) -> str:
     """What became of a trajectory."""
     ended = trajectory.status in Trajectory.ENDED
     success = trajectory.status == Trajectory.Status.SUCCESS if ended else None
-    return formatting.outcome(success, trajectory.end, trajectory.turn_count, trajectory.action_count, trajectory.lost_at)
+    return formatting.outcome(
+        success, trajectory.end, trajectory.turn_count, trajectory.action_count, trajectory.lost_at
+    )
 
 
 @register.filter

@@ -41,8 +41,10 @@ def embed_code(
     """The HTML that people paste into their pages."""
     return format_html(
         '<iframe src="{}" width="{}" height="{}" title="Echoscope: {}" frameborder="0" loading="lazy"></iframe>',
-        embed_address(request, link, options), *size, title,
-    )  # fmt: skip
+        embed_address(request, link, options),
+        *size,
+        title,
+    )
 
 
 def link_of(request: HttpRequest, address: str) -> tuple[ShareLink, str] | None:

@@ -26,34 +26,80 @@ ROW_GROUP = 250
 """Trajectories that are in memory at a time."""
 POINTS = 20_000
 
-ACTION = pa.struct([
-    ("text", pa.string()), ("status", pa.string()), ("name", pa.string()), ("reward", pa.float64()),
-    ("effective", pa.bool_()), ("actual", pa.string()), ("board", pa.string()), ("hint", pa.string()),
-])  # fmt: skip
-TURN = pa.struct([
-    ("turn", pa.int32()), ("state", pa.string()), ("response", pa.string()), ("thought", pa.string()),
-    ("answer", pa.string()), ("format_valid", pa.bool_()), ("problem", pa.string()), ("reward", pa.float64()),
-    ("terms", pa.map_(pa.string(), pa.float64())), ("tokens", pa.int32()), ("truncated", pa.bool_()),
-    ("entropy", pa.float64()), ("logprob", pa.float64()), ("actions", pa.list_(ACTION)),
-])  # fmt: skip
+ACTION = pa.struct(
+    [
+        ("text", pa.string()),
+        ("status", pa.string()),
+        ("name", pa.string()),
+        ("reward", pa.float64()),
+        ("effective", pa.bool_()),
+        ("actual", pa.string()),
+        ("board", pa.string()),
+        ("hint", pa.string()),
+    ]
+)
+TURN = pa.struct(
+    [
+        ("turn", pa.int32()),
+        ("state", pa.string()),
+        ("response", pa.string()),
+        ("thought", pa.string()),
+        ("answer", pa.string()),
+        ("format_valid", pa.bool_()),
+        ("problem", pa.string()),
+        ("reward", pa.float64()),
+        ("terms", pa.map_(pa.string(), pa.float64())),
+        ("tokens", pa.int32()),
+        ("truncated", pa.bool_()),
+        ("entropy", pa.float64()),
+        ("logprob", pa.float64()),
+        ("actions", pa.list_(ACTION)),
+    ]
+)
 TRAJECTORIES = pa.schema(
     [
-        ("run", pa.string()), ("id", pa.string()), ("key", pa.string()), ("attempt", pa.int32()),
-        ("environment", pa.string()), ("split", pa.string()), ("suite", pa.string()), ("iteration", pa.int32()),
-        ("group", pa.int32()), ("member", pa.int32()), ("seed", pa.int64()), ("status", pa.string()),
-        ("success", pa.bool_()), ("end", pa.string()), ("total_reward", pa.float64()), ("lost_turn", pa.int32()),
-        ("lost_action", pa.int32()), ("lost_reason", pa.string()), ("turn_count", pa.int32()),
-        ("action_count", pa.int32()), ("token_count", pa.int32()), ("format_error", pa.bool_()),
-        ("error", pa.string()), ("group_mean", pa.float64()), ("group_std", pa.float64()),
-        ("group_kept", pa.bool_()), ("prompt", pa.string()), ("board", pa.string()), ("hint", pa.string()),
+        ("run", pa.string()),
+        ("id", pa.string()),
+        ("key", pa.string()),
+        ("attempt", pa.int32()),
+        ("environment", pa.string()),
+        ("split", pa.string()),
+        ("suite", pa.string()),
+        ("iteration", pa.int32()),
+        ("group", pa.int32()),
+        ("member", pa.int32()),
+        ("seed", pa.int64()),
+        ("status", pa.string()),
+        ("success", pa.bool_()),
+        ("end", pa.string()),
+        ("total_reward", pa.float64()),
+        ("lost_turn", pa.int32()),
+        ("lost_action", pa.int32()),
+        ("lost_reason", pa.string()),
+        ("turn_count", pa.int32()),
+        ("action_count", pa.int32()),
+        ("token_count", pa.int32()),
+        ("format_error", pa.bool_()),
+        ("error", pa.string()),
+        ("group_mean", pa.float64()),
+        ("group_std", pa.float64()),
+        ("group_kept", pa.bool_()),
+        ("prompt", pa.string()),
+        ("board", pa.string()),
+        ("hint", pa.string()),
         ("turns", pa.list_(TURN)),
     ],
     metadata={"format": FORMAT, "version": str(VERSION)},
-)  # fmt: skip
-METRICS = pa.schema([
-    ("name", pa.string()), ("iteration", pa.int32()), ("tokens", pa.int64()), ("seconds", pa.float64()),
-    ("value", pa.float64()),
-])  # fmt: skip
+)
+METRICS = pa.schema(
+    [
+        ("name", pa.string()),
+        ("iteration", pa.int32()),
+        ("tokens", pa.int64()),
+        ("seconds", pa.float64()),
+        ("value", pa.float64()),
+    ]
+)
 
 
 def documents(run: Run) -> Iterator[list[dict[str, Any]]]:

@@ -30,8 +30,10 @@ SORTS: dict[str, Combinable] = {
     "place": Cast("group__number", BigIntegerField()) * 1_000_000 + F("member"),
     "environment": F("group__environment"),
     "outcome": _ranked(
-        Q(status=Trajectory.Status.SUCCESS), Q(status=Trajectory.Status.FAILED, lost_at__isnull=True),
-        Q(status=Trajectory.Status.FAILED), Q(status=Trajectory.Status.PLAYING),
+        Q(status=Trajectory.Status.SUCCESS),
+        Q(status=Trajectory.Status.FAILED, lost_at__isnull=True),
+        Q(status=Trajectory.Status.FAILED),
+        Q(status=Trajectory.Status.PLAYING),
     ),
     "reward": F("total_reward"),
     "turns": F("turn_count"),
@@ -40,7 +42,7 @@ SORTS: dict[str, Combinable] = {
     "format": Cast("format_error", IntegerField()),
     "kept": _ranked(Q(group__kept=True), Q(group__kept=False)),
     "played": F("pk"),
-}  # fmt: skip
+}
 """What can be sorted by; "-" in front is descending. Equal ones follow in the order they were announced."""
 
 

@@ -13,7 +13,9 @@ def outcome_of(trajectory: Trajectory) -> str:
     """What became of it, in words."""
     ended = trajectory.status in Trajectory.ENDED
     success = trajectory.status == Trajectory.Status.SUCCESS if ended else None
-    return formatting.outcome(success, trajectory.end, trajectory.turn_count, trajectory.action_count, trajectory.lost_at)
+    return formatting.outcome(
+        success, trajectory.end, trajectory.turn_count, trajectory.action_count, trajectory.lost_at
+    )
 
 
 def when_of(trajectory: Trajectory) -> str:

@@ -82,7 +82,12 @@ class Keeper:
         def work() -> None:
             problems: tuple[type[Exception], ...] = (DatabaseError, *object_storage.failures())
             try:
-                told(object_storage.fetch(self.folder, self.storage, self.slug, lambda lines: rest(run, lines), self.ended), "")
+                told(
+                    object_storage.fetch(
+                        self.folder, self.storage, self.slug, lambda lines: rest(run, lines), self.ended
+                    ),
+                    "",
+                )
             except problems as error:
                 logger.warning("Run %s: its copy cannot be fetched: %s", self.slug, error)
                 told(None, words(error))

@@ -46,10 +46,18 @@ def do_claim_next(worker: Worker, now: datetime) -> Run | None:
 @transaction.atomic
 def do_claim_run(run_id: int, worker: Worker | None, now: datetime, reserved: tuple[str, ...] = ()) -> Run | None:
     """Take the lease of that run if nobody holds it. Delivered twice, the second caller gets None."""
-    claimed = Run.objects.claimable(now).filter(pk=run_id).update(
-        state=Run.State.STARTING, worker=worker, lease=ids.token(), lease_expires_at=now + actions.LEASE,
-        reserved=list(reserved), promised=None,
-    )  # fmt: skip
+    claimed = (
+        Run.objects.claimable(now)
+        .filter(pk=run_id)
+        .update(
+            state=Run.State.STARTING,
+            worker=worker,
+            lease=ids.token(),
+            lease_expires_at=now + actions.LEASE,
+            reserved=list(reserved),
+            promised=None,
+        )
+    )
     if not claimed:
         return None
     run = Run.objects.select_related("worker").get(pk=run_id)

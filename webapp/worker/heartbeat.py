@@ -48,10 +48,15 @@ class Heartbeat:
         self.name = name
         gpus = describe_gpus()
         self.description: dict[str, Any] = {
-            "host": socket.gethostname(), "pid": os.getpid(), "device": describe_device(gpus), "queues": queues,
-            "slots": slots, "stopping": False, "device_class": device_classes.own_class(len(gpus)),
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "device": describe_device(gpus),
+            "queues": queues,
+            "slots": slots,
+            "stopping": False,
+            "device_class": device_classes.own_class(len(gpus)),
             "runs_per_gpu": runs_per_gpu(),
-        } | measured()  # fmt: skip
+        } | measured()
         self._wake = threading.Event()
         self._end = False
         self._thread = threading.Thread(target=self._live, name="heartbeat", daemon=True)

@@ -111,8 +111,11 @@ class Supervisor:
             logger.warning("Run %s: the lease was lost; its trainer is ended.", self.claimed.slug)
             return "lease lost"
         except Exception:
-            self._release(Run.State.FAILED, "The worker made an error of its own; its log says which. The run's "
-                          "checkpoints are kept: resume goes on from the newest.")  # fmt: skip
+            self._release(
+                Run.State.FAILED,
+                "The worker made an error of its own; its log says which. The run's "
+                "checkpoints are kept: resume goes on from the newest.",
+            )
             raise
         finally:
             if child is not None and child.ended() is None:
@@ -127,9 +130,7 @@ class Supervisor:
             self._prepare()
             run = self.claimed
             seen = hardware.environment(run.reserved) if run.worker and run.worker.gpus else {}
-            return Child(
-                self.command(self.files), self.files, self._hear, processes=_processes(run), environment=seen
-            )  # fmt: skip
+            return Child(self.command(self.files), self.files, self._hear, processes=_processes(run), environment=seen)
         except (OSError, parent_guard.LeftBehind) as error:
             raise CannotStart(
                 f"The run could not be started: {error}. What it learnt so far is kept: put that right, then resume it."
@@ -286,9 +287,10 @@ class Supervisor:
         if status == INTERRUPTED:
             return self._release(
                 {Run.Request.PAUSE: Run.State.PAUSED, Run.Request.STOP: Run.State.STOPPED}.get(
-                    self.wish, Run.State.QUEUED  # nobody asked: the worker leaves, or somebody signalled the trainer
+                    self.wish,
+                    Run.State.QUEUED,  # nobody asked: the worker leaves, or somebody signalled the trainer
                 )
-            )  # fmt: skip
+            )
         tail = child.log_tail()
         if status == BAD_CONFIGURATION:
             return self._release(Run.State.FAILED, _configuration_words(tail), tail)
@@ -358,4 +360,3 @@ def _configuration_words(tail: str) -> str:
     said = [line.removeprefix("error: ") for line in tail.splitlines() if line.startswith("error: ")]
     what = "; ".join(said) or "see the end of the log"
     return f"This configuration cannot be trained: {what}. Clone the run and change it."
-

@@ -72,9 +72,14 @@ class Child:
     """
 
     def __init__(
-        self, command: Sequence[str], files: Files, hear: Callable[[str, int, str], None], *,
-        processes: int = 1, environment: Mapping[str, str] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        command: Sequence[str],
+        files: Files,
+        hear: Callable[[str, int, str], None],
+        *,
+        processes: int = 1,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.files, self.processes = files, processes
         self._hear = hear
         self._deadline: float | None = None
@@ -92,10 +97,13 @@ class Child:
                     start_new_session=True,
                     pass_fds=(write_end,) if processes == 1 else (),
                     env={
-                        **os.environ, **(environment or {}), "PYTHONUNBUFFERED": "1", parent_guard.MARK: self._mark,
+                        **os.environ,
+                        **(environment or {}),
+                        "PYTHONUNBUFFERED": "1",
+                        parent_guard.MARK: self._mark,
                         LIVE_FD: str(write_end) if processes == 1 else str(files.thoughts),
                     },
-                )  # fmt: skip
+                )
             except OSError:
                 os.close(read_end)
                 os.close(write_end)

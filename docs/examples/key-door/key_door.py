@@ -32,11 +32,17 @@ class KeyDoor(TextEnv):
     Settings: ClassVar[type[EnvSettings]] = KeyDoorSettings
     settings: KeyDoorSettings
     world = EnvSpec(
-        name="KeyDoor", title="Key and door", vocabulary={sign: symbol.name for sign, symbol in SYMBOLS.items()},
+        name="KeyDoor",
+        title="Key and door",
+        vocabulary={sign: symbol.name for sign, symbol in SYMBOLS.items()},
         summary="Fetch the key, walk through the door to the goal, and keep off the lava.",
         instruction="Fetch the key, which opens the door, and reach the goal. Lava is deadly.",
-        actions=tuple(MOVES), max_turns=5, max_actions_per_turn=5, max_actions=20, success="The player is on the goal.",
-    )  # fmt: skip
+        actions=tuple(MOVES),
+        max_turns=5,
+        max_actions_per_turn=5,
+        max_actions=20,
+        success="The player is on the goal.",
+    )
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)

@@ -54,9 +54,15 @@ def pushed(level, state, pushes):
 
 
 @settings(deadline=None)
-@given(st.integers(1, 5).flatmap(lambda size: st.lists(
-    st.lists(st.one_of(st.integers(0, 30), st.just(FAR)), min_size=size, max_size=size), min_size=size, max_size=size
-)))  # fmt: skip
+@given(
+    st.integers(1, 5).flatmap(
+        lambda size: st.lists(
+            st.lists(st.one_of(st.integers(0, 30), st.just(FAR)), min_size=size, max_size=size),
+            min_size=size,
+            max_size=size,
+        )
+    )
+)
 def test_the_matching_is_the_cheapest_of_all(costs):
     least = min(sum(row[to] for row, to in zip(costs, way, strict=True)) for way in permutations(range(len(costs))))
     assert assignment(np.array(costs, dtype=np.int32)) == least

@@ -121,8 +121,10 @@ def test_sokoban_in_arrays_is_sokoban(name, chosen, seeds, turns):
     turns=st.lists(st.lists(st.sampled_from(WAYS), max_size=8), min_size=1, max_size=6),
 )
 def test_given_rooms_of_any_shape_stand_side_by_side(rooms, counted, turns):
-    options = [{"room": room, "boxes_on_target": counted} if number % 2 else {"room": room}
-               for number, room in enumerate(rooms)]  # fmt: skip
+    options = [
+        {"room": room, "boxes_on_target": counted} if number % 2 else {"room": room}
+        for number, room in enumerate(rooms)
+    ]
     play_both("Sokoban", {}, list(range(len(rooms))), turns, options)
 
 
@@ -193,9 +195,17 @@ class Echo(TextEnv):
     def __init__(self, settings=None, **overrides):
         super().__init__(settings, **overrides)
         self.world = EnvSpec(
-            name="Echo", title="Echo", summary="It repeats.", instruction="Say it.", vocabulary={}, actions=(),
-            max_turns=3, max_actions_per_turn=2, max_actions=6, success="Always.",
-        )  # fmt: skip
+            name="Echo",
+            title="Echo",
+            summary="It repeats.",
+            instruction="Say it.",
+            vocabulary={},
+            actions=(),
+            max_turns=3,
+            max_actions_per_turn=2,
+            max_actions=6,
+            success="Always.",
+        )
         self.said = ""
 
     def reset(self, *, seed=None, options=None):

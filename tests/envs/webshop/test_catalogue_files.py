@@ -15,8 +15,11 @@ def test_the_published_files_become_products_and_goals(tmp_path):
     catalogue = load(write(tmp_path))
     shirt, lamp = catalogue.products
     assert (shirt.asin, shirt.title, shirt.query, shirt.rating) == (
-        "B000SHIRT1", "Acme Linen Shirt", "men's shirts", "4.5",
-    )  # fmt: skip
+        "B000SHIRT1",
+        "Acme Linen Shirt",
+        "men's shirts",
+        "4.5",
+    )
     assert shirt.options == {"size": ("small", "x-large"), "color": ("light blue", "black | white")}
     assert shirt.path == ("Clothing", "Men", "Shirts")
     assert shirt.bullets == ("Made of linen.", "Machine wash cold.")
@@ -45,22 +48,29 @@ def test_a_product_file_takes_the_requests_whose_name_ends_alike(tmp_path):
 
 HUMAN = {
     "B000SHIRT1": [
-        {"instruction": "Blue one in small.", "instruction_attributes": ["loose fit"],
-         "instruction_options": ["small", "light blue"]},
+        {
+            "instruction": "Blue one in small.",
+            "instruction_attributes": ["loose fit"],
+            "instruction_options": ["small", "light blue"],
+        },
         {"instruction": "Any shirt.", "instruction_attributes": [], "instruction_options": []},
-        {"instruction": "A big one.", "instruction_attributes": ["loose fit"],
-         "instruction_options": {"size": "X-Large"}},
+        {
+            "instruction": "A big one.",
+            "instruction_attributes": ["loose fit"],
+            "instruction_options": {"size": "X-Large"},
+        },
     ],
     "B000NOTOURS": [{"instruction": "Else.", "instruction_attributes": ["x"], "instruction_options": []}],
-}  # fmt: skip
+}
 
 
 def test_peoples_own_requests_are_taken_where_they_are_there(tmp_path):
     folder = write(tmp_path, human=HUMAN)
     catalogue = load(folder)
     assert [catalogue.goal(number).options for number in range(catalogue.goals)] == [
-        ("small", "light blue"), ("x-large",),
-    ]  # fmt: skip
+        ("small", "light blue"),
+        ("x-large",),
+    ]
     assert catalogue.goal(0).text.startswith("Blue one in small")
     assert load(folder, "human").goals == 2
     assert load(folder, "synthetic").goals == 4

@@ -11,9 +11,14 @@ from tests.envs.webshop.shop import product, shelf
 
 SHELF = shelf(23)
 SHIRT = product(
-    1, "Blue Shirt", options={"color": ("red", "reviews", "m"), "size": ("m", "l")}, description="Soft.",
-    bullets=("Warm.", "Long."), reviews=("4 of 5: Fine.",), rating="4.2",
-)  # fmt: skip
+    1,
+    "Blue Shirt",
+    options={"color": ("red", "reviews", "m"), "size": ("m", "l")},
+    description="Soft.",
+    bullets=("Warm.", "Long."),
+    reviews=("4 of 5: Fine.",),
+    rating="4.2",
+)
 ONE = Catalogue("test", (SHIRT,), (Request(0, "A shirt", ()),))
 
 
@@ -96,9 +101,15 @@ def test_a_product_has_options_and_pages_of_its_own_and_ways_back():
 
 def test_a_choice_replaces_the_one_of_its_group_and_outlasts_the_products_pages():
     place = walk(
-        ONE, "search[shirt]", "click[p0001]", "click[red]", "click[l]", "click[m]",
-        "click[features]", "click[< prev]",
-    )  # fmt: skip
+        ONE,
+        "search[shirt]",
+        "click[p0001]",
+        "click[red]",
+        "click[l]",
+        "click[m]",
+        "click[features]",
+        "click[< prev]",
+    )
     assert place.chosen == {"color": "m", "size": "l"}
     assert walk(ONE, "search[shirt]", "click[p0001]", "click[red]", "click[< prev]", "click[p0001]").chosen == {}
 
@@ -112,14 +123,36 @@ def test_values_named_like_a_button_or_like_each_other_can_all_be_chosen():
 def test_what_is_read_follows_the_page_from_top_to_bottom():
     assert texts(ONE, Place(), "A shirt", 100) == ["WebShop", "Instruction:", "A shirt", "Search"]
     assert texts(ONE, walk(ONE, "search[shirt]"), "A shirt", 100) == [
-        "Instruction:", "A shirt", "Back to Search", "Page 1 (Total results: 1)", "Next >",
-        "P0001", "Blue Shirt", "$10.0",
-    ]  # fmt: skip
+        "Instruction:",
+        "A shirt",
+        "Back to Search",
+        "Page 1 (Total results: 1)",
+        "Next >",
+        "P0001",
+        "Blue Shirt",
+        "$10.0",
+    ]
     assert texts(ONE, walk(ONE, "search[shirt]", "click[p0001]", "click[red]"), "A shirt", 100) == [
-        "Instruction:", "A shirt", "Back to Search", "< Prev", "color", "red", "reviews", "m", "size", "m", "l",
-        "Selected: color red", "Blue Shirt", "Price: $10.0", "Rating: 4.2",
-        "Description", "Features", "Reviews", "Buy Now",
-    ]  # fmt: skip
+        "Instruction:",
+        "A shirt",
+        "Back to Search",
+        "< Prev",
+        "color",
+        "red",
+        "reviews",
+        "m",
+        "size",
+        "m",
+        "l",
+        "Selected: color red",
+        "Blue Shirt",
+        "Price: $10.0",
+        "Rating: 4.2",
+        "Description",
+        "Features",
+        "Reviews",
+        "Buy Now",
+    ]
 
 
 def test_a_product_that_tells_nothing_says_so_and_long_texts_are_cut():

@@ -29,8 +29,13 @@ def test_case_plurals_and_scripts_do_not_hide_a_product():
     assert index.find("SHIRTS") == index.find("shirt")
     assert index.find("ЛАМПА") == (4,)
     assert words("Berries, glasses of the bus; women's dresses") == [
-        "berry", "glasse", "bus", "women", "s", "dresse",
-    ]  # fmt: skip
+        "berry",
+        "glasse",
+        "bus",
+        "women",
+        "s",
+        "dresse",
+    ]
 
 
 def test_equal_products_keep_their_order_and_only_fifty_are_given():

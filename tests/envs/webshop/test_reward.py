@@ -19,9 +19,15 @@ SHIRT = product(
     description="Dries fast on the line.",
 )
 GOAL = Goal(
-    text="", asin="P0001", name=SHIRT.title, query="shirts", path=SHIRT.path,
-    attributes=("machine wash", "loose fit"), options=("blue", "small"), price_limit=20.0,
-)  # fmt: skip
+    text="",
+    asin="P0001",
+    name=SHIRT.title,
+    query="shirts",
+    path=SHIRT.path,
+    attributes=("machine wash", "loose fit"),
+    options=("blue", "small"),
+    price_limit=20.0,
+)
 
 
 def test_a_perfect_purchase_is_worth_exactly_one():

@@ -25,9 +25,17 @@ def tokens(*numbers: float) -> Tensor:
 
 def policy(d: Dialogues, how: Aggregation, logprobs: Tensor, rows: slice, totals: Totals | None) -> losses.PolicyLoss:
     return losses.policy_loss(
-        logprobs[rows], d.numbers(1)[rows], d.numbers(2)[rows], d.mask[rows],
-        clip_low=0.2, clip_high=0.28, dual_clip=3.0, aggregation=how, totals=totals, length=LENGTH,
-    )  # fmt: skip
+        logprobs[rows],
+        d.numbers(1)[rows],
+        d.numbers(2)[rows],
+        d.mask[rows],
+        clip_low=0.2,
+        clip_high=0.28,
+        dual_clip=3.0,
+        aggregation=how,
+        totals=totals,
+        length=LENGTH,
+    )
 
 
 def test_every_aggregation_of_the_configuration_exists() -> None:

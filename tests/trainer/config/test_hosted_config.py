@@ -23,7 +23,8 @@ def problem(**hosted: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    "url", ["api.openai.com", "ftp://x/v1", "http://", "http://x:99999/v1", "https://a b/v1", "https://x\n/v1", "http://é"]
+    "url",
+    ["api.openai.com", "ftp://x/v1", "http://", "http://x:99999/v1", "https://a b/v1", "https://x\n/v1", "http://é"],
 )
 def test_an_address_must_be_one(url: str) -> None:
     assert "must be an address such as" in problem(url=url)

@@ -81,9 +81,17 @@ def write(folder: Path, *attempts: tuple[int, list[dict[str, float]]]) -> Path:
     config = RunConfig(echo_trap={"window": 7}).model_dump(mode="json")
     for number, (begin, curves) in enumerate(attempts, start=1):
         journal.write(
-            RunStarted(attempt=number, from_iteration=begin, iterations=99, title="", config=config, device="",
-                       parameters=1, versions={})
-        )  # fmt: skip
+            RunStarted(
+                attempt=number,
+                from_iteration=begin,
+                iterations=99,
+                title="",
+                config=config,
+                device="",
+                parameters=1,
+                versions={},
+            )
+        )
         for iteration, values in enumerate(curves, start=begin + 1):
             journal.write(Metrics(iteration=iteration, tokens=1, seconds=1.0, values=values))
     journal.close()

@@ -15,9 +15,16 @@ from trainer.rollout.trajectory import Trajectory
 
 
 def turn(
-    actions: str = "Up", *, reward: float = -0.1, valid: bool = True, tokens: int = 4, entropy: float = 0.5,
-    effective: bool = True, truncated: bool = False, terms: dict[str, float] | None = None,
-) -> Turn:  # fmt: skip
+    actions: str = "Up",
+    *,
+    reward: float = -0.1,
+    valid: bool = True,
+    tokens: int = 4,
+    entropy: float = 0.5,
+    effective: bool = True,
+    truncated: bool = False,
+    terms: dict[str, float] | None = None,
+) -> Turn:
     """One turn of the words in `actions`; `?word` is an unknown one, `-word` comes after the end."""
     records = []
     for word in actions.split():
@@ -25,10 +32,21 @@ def turn(
         name = None if status == "illegal" else word.lstrip("-")
         records.append(ActionRecord(text=word, status=status, name=name, effective=effective))  # type: ignore[arg-type]
     return Turn(
-        trajectory="t", turn=0, state="", response="", thought="", answer=actions, format_valid=valid, actions=records,
-        reward=reward, terms=terms or {"environment": reward}, tokens=tokens, truncated=truncated, entropy=entropy,
+        trajectory="t",
+        turn=0,
+        state="",
+        response="",
+        thought="",
+        answer=actions,
+        format_valid=valid,
+        actions=records,
+        reward=reward,
+        terms=terms or {"environment": reward},
+        tokens=tokens,
+        truncated=truncated,
+        entropy=entropy,
         logprob=-entropy,
-    )  # fmt: skip
+    )
 
 
 def played(group: int, *turns: Turn, success: bool = False, thoughts: list[list[int]] | None = None) -> Trajectory:
@@ -44,11 +62,21 @@ def played(group: int, *turns: Turn, success: bool = False, thoughts: list[list[
 def test_the_metrics_of_a_small_rollout_by_hand() -> None:
     rollout = [
         played(0, turn("Up Down", reward=-0.2), turn("Up", reward=10.9), success=True, thoughts=[[1, 2, 3], [1, 2, 3]]),
-        played(0, turn("?jump", valid=False, effective=False, tokens=12, entropy=1.5, truncated=True,
-                       terms={"environment": 0.0, "format": -0.1})),
+        played(
+            0,
+            turn(
+                "?jump",
+                valid=False,
+                effective=False,
+                tokens=12,
+                entropy=1.5,
+                truncated=True,
+                terms={"environment": 0.0, "format": -0.1},
+            ),
+        ),
         played(1, turn("Left", effective=False)),
         played(1, turn("Left -Up")),
-    ]  # fmt: skip
+    ]
     found = compute.rollout_metrics(rollout)
     assert found == {
         "reward/mean": pytest.approx((10.7 - 0.1 - 0.1 - 0.1) / 4),
@@ -77,8 +105,14 @@ def test_a_rollout_without_trajectories_has_no_metrics() -> None:
 
 def test_what_cannot_be_computed_is_absent() -> None:
     found = compute.rollout_metrics([played(0)])
-    assert set(found) == {"reward/mean", "reward/in_group_std", "reward/zero_std_share", "success/rate", "turns/mean",
-                          "actions/mean"}  # fmt: skip
+    assert set(found) == {
+        "reward/mean",
+        "reward/in_group_std",
+        "reward/zero_std_share",
+        "success/rate",
+        "turns/mean",
+        "actions/mean",
+    }
 
 
 REWARD = st.floats(-20, 20)

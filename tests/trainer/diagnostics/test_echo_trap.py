@@ -121,8 +121,12 @@ def test_it_tells_the_numbers_it_compares_and_their_limits() -> None:
     spread = [(said["echo_trap/spread"], said["echo_trap/spread_limit"]) for _, said, _ in told[first - 3 : first]]
     assert all(value < limit for value, limit in spread), "the sign was there for a third of the window"
     calm = [said for number, said, _ in told if 25 < number < first - 20]
-    assert all(not sign.crossed(said[sign.name], said[sign.limit]) for said in calm for sign in SIGNS if sign.key in
-               ("spread", "reward", "gradient") and sign.name in said)  # fmt: skip
+    assert all(
+        not sign.crossed(said[sign.name], said[sign.limit])
+        for said in calm
+        for sign in SIGNS
+        if sign.key in ("spread", "reward", "gradient") and sign.name in said
+    )
 
 
 def test_it_knows_nothing_of_the_future() -> None:

@@ -39,7 +39,9 @@ def case(folder, name, sharding="none"):
     )
     learner = Learner(config.model_copy(update={"parallel": type(config.parallel)()}), load(folder, config.policy))
     if name == "beginnings":
-        batch = shared_prefix_batches.batch_of([Family(70, 40, [[4, 3], [6], [2]]), Family(70, 55, [[5, 5], [3]]), ALONE, ALONE])
+        batch = shared_prefix_batches.batch_of(
+            [Family(70, 40, [[4, 3], [6], [2]]), Family(70, 55, [[5, 5], [3]]), ALONE, ALONE]
+        )
         assert len(shared_prompts(batch)) == 2
         batch.sampler_logprobs = learner.score(batch).logprobs
         return config, batch

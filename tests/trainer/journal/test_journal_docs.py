@@ -76,5 +76,10 @@ def test_the_example_is_a_journal() -> None:
     assert example
     events = [parse_line(line, number) for number, line in enumerate(example.group(1).splitlines(), start=1)]
     assert [event.type for event in events] == [
-        "run_started", "phase", "group_started", "turn", "trajectory_finished", "run_finished",
-    ]  # fmt: skip
+        "run_started",
+        "phase",
+        "group_started",
+        "turn",
+        "trajectory_finished",
+        "run_finished",
+    ]

@@ -25,9 +25,14 @@ def token_arrays(draw: st.DrawFn) -> TokenArrays:
     widest = draw(st.sampled_from([640, 65_535, 65_536, 2**32 - 1]))
     unlearned = draw(st.sampled_from([None, *get_args(Unlearned)]))
     return arrays(
-        turns, column(st.integers(0, widest)), column(st.integers(0, 65_535)), column(halves),
-        column(halves) if draw(st.booleans()) else None, None if unlearned else column(halves), unlearned,
-    )  # fmt: skip
+        turns,
+        column(st.integers(0, widest)),
+        column(st.integers(0, 65_535)),
+        column(halves),
+        column(halves) if draw(st.booleans()) else None,
+        None if unlearned else column(halves),
+        unlearned,
+    )
 
 
 def same(a: TokenArrays, b: TokenArrays) -> bool:
@@ -113,7 +118,13 @@ def test_a_turn_takes_few_bytes() -> None:
     rng = np.random.default_rng(0)
     n = 200
     packed = pack(
-        arrays([40] * 5, rng.integers(0, 640, n).tolist(), rng.integers(1, 7, n).tolist(),
-               -rng.exponential(0.5, n), rng.exponential(0.4, n), rng.normal(size=n))
-    )  # fmt: skip
+        arrays(
+            [40] * 5,
+            rng.integers(0, 640, n).tolist(),
+            rng.integers(1, 7, n).tolist(),
+            -rng.exponential(0.5, n),
+            rng.exponential(0.4, n),
+            rng.normal(size=n),
+        )
+    )
     assert len(base64.b64decode(packed)) < 9 * n, "about the nine bytes a token that its numbers have"

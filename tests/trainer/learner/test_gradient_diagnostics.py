@@ -67,8 +67,10 @@ def test_measuring_changes_neither_the_weights_nor_any_other_metric(pocket_folde
     assert torch.equal(weights(measured), weights(plain))
     for one, other in zip(with_split, without, strict=True):
         assert {name: value for name, value in one.items() if name not in of_terms(one)} == other
-        assert of_terms(one) == {"gradient/" + name for name in ("task", "entropy", "kl", "cosine_task_entropy",
-                                                                 "cosine_task_kl", "cosine_entropy_kl")}  # fmt: skip
+        assert of_terms(one) == {
+            "gradient/" + name
+            for name in ("task", "entropy", "kl", "cosine_task_entropy", "cosine_task_kl", "cosine_entropy_kl")
+        }
 
 
 def test_it_is_measured_as_often_as_asked_and_not_while_only_the_critic_learns(pocket_folder) -> None:

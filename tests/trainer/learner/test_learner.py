@@ -63,9 +63,7 @@ def test_one_update_makes_rewarded_tokens_likelier_and_the_others_less_so(
     pocket_folder, llama_folder, estimator, model
 ):
     folder = {"pocket": pocket_folder, "llama": llama_folder}[model]
-    learner = learner_for(
-        folder, algorithm={"estimator": estimator}, optimizer={"update_batch": 6, "policy_lr": 1e-3}
-    )
+    learner = learner_for(folder, algorithm={"estimator": estimator}, optimizer={"update_batch": 6, "policy_lr": 1e-3})
     batch = batch_of(learner, [1, 0, 0, 0, 0, 1])
     good, bad = torch.tensor([0, 5]), torch.tensor([1, 2, 3, 4])
     before = mean_logprob(learner, batch, good), mean_logprob(learner, batch, bad)

@@ -54,9 +54,16 @@ def test_every_suite_is_played_once_and_nothing_is_learned(whole):
     assert all(event.pass_at.keys() == {1, 2} for event in found)
     assert not checkpoints.existing(folder)
     assert {event.type for event in told} == {
-        "run_started", "phase", "group_started", "turn", "trajectory_finished", "trajectory_tokens", "evaluation",
-        "metrics", "run_finished",
-    }  # fmt: skip
+        "run_started",
+        "phase",
+        "group_started",
+        "turn",
+        "trajectory_finished",
+        "trajectory_tokens",
+        "evaluation",
+        "metrics",
+        "run_finished",
+    }
     assert {event.suite for event in told if event.type == "group_started"} == {event.suite for event in found}
     for event in events(folder, Metrics):
         for name in event.values:

@@ -75,10 +75,14 @@ def test_a_hosted_model_plays_every_suite_and_the_journal_tells_it(tmp_path: Pat
             spec_of(name)
     assert len(server.bodies) == len(turns)
     assert account(tmp_path) == {
-        "requests": len(turns), "retries": 0, "prompt_tokens": 50 * len(turns), "cached_tokens": 10 * len(turns),
-        "completion_tokens": 7 * len(turns), "latency": pytest.approx(0.5, abs=0.5),
+        "requests": len(turns),
+        "retries": 0,
+        "prompt_tokens": 50 * len(turns),
+        "cached_tokens": 10 * len(turns),
+        "completion_tokens": 7 * len(turns),
+        "latency": pytest.approx(0.5, abs=0.5),
         "cost": pytest.approx(len(turns) * (50 + 14) / 1e6),
-    }  # fmt: skip
+    }
 
 
 def test_the_whole_dialogue_is_sent_each_turn_and_each_row_draws_for_itself(tmp_path: Path) -> None:
@@ -156,8 +160,9 @@ def test_troubles_are_counted_and_change_nothing_of_the_result(tmp_path: Path) -
         play(settings(server), tmp_path / "calm")
     with Server(answer).running() as server:
         play(settings(server, {"retries": 20}), tmp_path / "troubled")
-    calm, troubled = ({(t.trajectory, t.turn): t.state for t in events(tmp_path / name, Turn)} for name in
-                      ("calm", "troubled"))  # fmt: skip
+    calm, troubled = (
+        {(t.trajectory, t.turn): t.state for t in events(tmp_path / name, Turn)} for name in ("calm", "troubled")
+    )
     assert calm == troubled
     assert account(tmp_path / "troubled")["retries"] > 0
     assert account(tmp_path / "troubled")["requests"] == account(tmp_path / "calm")["requests"]
@@ -272,9 +277,22 @@ def test_prefilled_responses_are_begun_with_their_tag(tmp_path: Path) -> None:
 def test_the_command_line_evaluates_a_hosted_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Server(told).running() as server:
         status = main(
-            ["evaluate", "--hosted", server.url, "--policy", "some/model", "--preset", "sokoban-pocket",
-             "--on", "Bandit", "--out", str(tmp_path), "--set", "evaluation.prompts=2"]
-        )  # fmt: skip
+            [
+                "evaluate",
+                "--hosted",
+                server.url,
+                "--policy",
+                "some/model",
+                "--preset",
+                "sokoban-pocket",
+                "--on",
+                "Bandit",
+                "--out",
+                str(tmp_path),
+                "--set",
+                "evaluation.prompts=2",
+            ]
+        )
     assert status == COMPLETED
     assert {body["model"] for body in server.bodies} == {"some/model"}
     assert "| Bandit | 2 |" in capsys.readouterr().out

@@ -74,8 +74,10 @@ def test_a_stopped_matrix_goes_on_where_it_was(whole, base, policies, tmp_path):
 def test_policies_are_named_by_their_folder_or_as_one_likes():
     found = rows(["pocket", "best=/models/a", "Qwen/Qwen2.5-0.5B-Instruct"])
     assert [(row.name, row.source) for row in found] == [
-        ("pocket", "pocket"), ("best", "/models/a"), ("Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct"),
-    ]  # fmt: skip
+        ("pocket", "pocket"),
+        ("best", "/models/a"),
+        ("Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct"),
+    ]
     with pytest.raises(ValueError, match="two policies are called 'a': give them names"):
         rows(["/one/a", "/two/a"])
     with pytest.raises(ValueError, match="cannot name a policy"):

@@ -101,9 +101,7 @@ def whole(request, pocket_folder, tmp_path_factory):
     config, asked = tiny.config(pocket_folder, **VARIANTS[request.param]), Asked()
     folder = tmp_path_factory.mktemp("whole")
     assert play(config, folder, asked).reason == "completed"
-    learnt = [
-        e.values for e in events.read(folder / FILE_NAME) if isinstance(e, Metrics) and "policy/loss" in e.values
-    ]
+    learnt = [e.values for e in events.read(folder / FILE_NAME) if isinstance(e, Metrics) and "policy/loss" in e.values]
     assert len(learnt) == 3, "every iteration learns, or there is nothing to compare"
     assert all(values["update/steps"] >= 4 for values in learnt)
     return config, folder, asked.count

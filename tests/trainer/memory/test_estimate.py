@@ -74,14 +74,22 @@ def test_every_weight_of_a_model_is_foreseen(kind):
 def test_every_adapter_is_foreseen(kind, targets):
     model, shape = built(kind), shapes.read(KINDS[kind].to_dict())
     lora_adapters.attach(model, LoraConfig(rank=4, targets=targets), 0)
-    assert sorted(shape.adapters(4, targets)) == sorted(tuple(weight.shape) for weight in lora_adapters.trainable(model))
+    assert sorted(shape.adapters(4, targets)) == sorted(
+        tuple(weight.shape) for weight in lora_adapters.trainable(model)
+    )
 
 
 def test_the_half_billion_model_is_known_and_counted_right():
     config = Qwen2Config(
-        vocab_size=151_936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
-        num_key_value_heads=2, max_position_embeddings=32_768, tie_word_embeddings=True,
-    )  # fmt: skip
+        vocab_size=151_936,
+        hidden_size=896,
+        intermediate_size=4864,
+        num_hidden_layers=24,
+        num_attention_heads=14,
+        num_key_value_heads=2,
+        max_position_embeddings=32_768,
+        tie_word_embeddings=True,
+    )
     known = shapes.shape_of("Qwen/Qwen2.5-0.5B-Instruct")
     assert known == shapes.read(config.to_dict())
     with torch.device("meta"):
@@ -164,7 +172,9 @@ def test_a_shared_critic_costs_its_adapters_and_head(pocket_folder):
     learner = learner_for(pocket_folder, lora={"rank": 4}, algorithm={"estimator": "gae"})
     shape = shapes.shape_of(str(pocket_folder))
     assert part(learner.config, shape, "adapters of the critic") == size_of(lora_adapters.trainable(learner.critic))
-    assert part(learner.config, shape, "adapters of the policy") == size_of(lora_adapters.trainable(learner.policy.model))
+    assert part(learner.config, shape, "adapters of the policy") == size_of(
+        lora_adapters.trainable(learner.policy.model)
+    )
     assert part(learner.config, shape, "weights of the policy") == size_of(
         weight for weight in learner.policy.model.parameters() if not weight.requires_grad
     )

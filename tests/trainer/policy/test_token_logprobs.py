@@ -72,8 +72,9 @@ def test_no_tensor_of_tokens_times_vocabulary_is_ever_made() -> None:
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
             result = func(*args, **(kwargs or {}))
-            made.extend(t.numel() for t in (result if isinstance(result, tuple | list) else [result])
-                        if isinstance(t, Tensor))  # fmt: skip
+            made.extend(
+                t.numel() for t in (result if isinstance(result, tuple | list) else [result]) if isinstance(t, Tensor)
+            )
             return result
 
     hidden = torch.randn(tokens, 4, requires_grad=True)

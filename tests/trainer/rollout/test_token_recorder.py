@@ -108,9 +108,12 @@ ESTIMATORS = {
 def test_every_trajectory_is_told_with_its_numbers(name: str, model: Path, tmp_path: Path) -> None:
     rollout = {"context_turns": 1} if "window" in name else {}
     events = played(
-        tmp_path, model, algorithm=ESTIMATORS[name] | {"drop_zero_std": False, "filter": "std", "filter_keep": 0.5},
-        iterations=1, rollout=rollout,
-    )  # fmt: skip
+        tmp_path,
+        model,
+        algorithm=ESTIMATORS[name] | {"drop_zero_std": False, "filter": "std", "filter_keep": 0.5},
+        iterations=1,
+        rollout=rollout,
+    )
     ends = {event.trajectory: event for event in of(events, TrajectoryFinished)}
     told = {event.trajectory: event for event in of(events, TrajectoryTokens)}
     assert set(told) == set(ends), "journal.tokens is all"
@@ -156,8 +159,10 @@ def test_every_advantage_goes_to_the_token_it_was_computed_for() -> None:
     batch = collate(kept, pad_id=0)
     found = by_trajectory(kept, batch, batch.ids.float())
     assert {name: part.tolist() for name, part in found.items()} == {
-        "a": [1, 2, 3, 4], "b": [5, 6], "c": [7, 1, 2, 3, 4, 5, 6],
-    }  # fmt: skip
+        "a": [1, 2, 3, 4],
+        "b": [5, 6],
+        "c": [7, 1, 2, 3, 4, 5, 6],
+    }
 
 
 @pytest.mark.parametrize(("keep", "splits"), [("all", {"train", "eval"}), ("kept", {"eval"}), ("none", set())])

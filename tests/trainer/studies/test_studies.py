@@ -250,15 +250,29 @@ def test_of_iterations_played_twice_the_last_counts(tmp_path):
 
     def start(attempt, done, examined):
         return events.RunStarted(
-            attempt=attempt, from_iteration=done, evaluated_iteration=examined, iterations=3, title="", config={},
-            device="", parameters=1, versions={},
-        )  # fmt: skip
+            attempt=attempt,
+            from_iteration=done,
+            evaluated_iteration=examined,
+            iterations=3,
+            title="",
+            config={},
+            device="",
+            parameters=1,
+            versions={},
+        )
 
     def exam(iteration, success):
         return events.Evaluation(
-            iteration=iteration, suite="Bandit", prompts=2, success=success, success_low=0, success_high=1,
-            mean_reward=0, mean_turns=1, mean_actions=1,
-        )  # fmt: skip
+            iteration=iteration,
+            suite="Bandit",
+            prompts=2,
+            success=success,
+            success_low=0,
+            success_high=1,
+            mean_reward=0,
+            mean_turns=1,
+            mean_actions=1,
+        )
 
     def metrics(iteration, value):
         return events.Metrics(iteration=iteration, tokens=1, seconds=1, values={"success/rate": value})

@@ -39,9 +39,12 @@ def make_rule(people: People) -> Make:
 
     def make(**settings: Any) -> Rule:
         given = {
-            "name": "Tell us", "events": [Rule.Event.FAILED], "channel": Rule.Channel.EMAIL,
-            "addresses": ["team@example.org"], "since": timezone.now() - timedelta(hours=1),
-        } | settings  # fmt: skip
+            "name": "Tell us",
+            "events": [Rule.Event.FAILED],
+            "channel": Rule.Channel.EMAIL,
+            "addresses": ["team@example.org"],
+            "since": timezone.now() - timedelta(hours=1),
+        } | settings
         return do_create_rule(given.pop("team", people.team), given.pop("author", people.owner), **given)
 
     return make

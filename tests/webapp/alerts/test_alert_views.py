@@ -23,10 +23,19 @@ __all__ = ["who"]
 HOOK = "https://hooks.example.org/services/T000/B000/very-secret-path"
 
 ANSWERS = {
-    "name": "Collapse", "events": ["watch", "reached"], "threshold": "62.5", "suite": "", "queued_minutes": "30",
-    "stalled_minutes": "45", "scope": "environment", "environment": "Sokoban", "tag": "", "channel": "webhook",
-    "addresses": "", "url": HOOK,
-}  # fmt: skip
+    "name": "Collapse",
+    "events": ["watch", "reached"],
+    "threshold": "62.5",
+    "suite": "",
+    "queued_minutes": "30",
+    "stalled_minutes": "45",
+    "scope": "environment",
+    "environment": "Sokoban",
+    "tag": "",
+    "channel": "webhook",
+    "addresses": "",
+    "url": HOOK,
+}
 
 
 def text_of(client: Client, address: str) -> str:

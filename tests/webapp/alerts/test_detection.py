@@ -68,7 +68,9 @@ def test_only_chosen_events_are_told(run: Run, make_rule: Make) -> None:
 
 def test_an_alarm_that_a_resumed_run_raises_again_is_another_alarm(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.WATCH])
-    take_in(run, journal_builder.started(), *journal_builder.iteration(1), *journal_builder.iteration(2), alarm(2, "watch"))
+    take_in(
+        run, journal_builder.started(), *journal_builder.iteration(1), *journal_builder.iteration(2), alarm(2, "watch")
+    )
     assert told() == ["watch"]
     take_in(run, journal_builder.started(attempt=2, from_iteration=1), *journal_builder.iteration(2), alarm(2, "watch"))
     assert told() == ["watch", "watch"]
@@ -100,9 +102,11 @@ def test_a_stopped_run_neither_failed_nor_finished(run: Run, make_rule: Make) ->
 def test_an_evaluation_is_told_when_it_crosses_the_threshold_and_not_beyond_it(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.REACHED, Event.FELL], threshold=0.5)
     config = RunConfig(iterations=4)
-    take_in(run, recorded_journal.started(config), *(recorded_journal.evaluated(n, success) for n, success in enumerate(
-        [0.4, 0.6, 0.7, 0.3, 0.2, 0.5]
-    )))  # fmt: skip
+    take_in(
+        run,
+        recorded_journal.started(config),
+        *(recorded_journal.evaluated(n, success) for n, success in enumerate([0.4, 0.6, 0.7, 0.3, 0.2, 0.5])),
+    )
     assert told() == ["reached", "fell", "reached"]
     payload = Delivery.objects.filter(event="fell").get().payload
     assert payload["details"]["iteration"] == 3

@@ -17,12 +17,25 @@ from webapp.alerts.webhooks import Refused, check_url, is_public, post
 @pytest.mark.parametrize(
     "url",
     [
-        "http://127.0.0.1/", "http://127.1.2.3:8000/x", "http://10.0.0.5/", "http://192.168.1.1/", "http://172.16.0.1/",
-        "http://169.254.169.254/latest/meta-data", "http://0.0.0.0/", "http://100.64.0.1/", "http://224.0.0.1/",
-        "http://[::1]/", "http://[fe80::1]/", "http://[fc00::1]/", "http://[::ffff:127.0.0.1]/", "http://[::]/",
-        "http://[64:ff9b::7f00:1]/", "http://[2002:7f00:1::]/", "http://255.255.255.255/",
+        "http://127.0.0.1/",
+        "http://127.1.2.3:8000/x",
+        "http://10.0.0.5/",
+        "http://192.168.1.1/",
+        "http://172.16.0.1/",
+        "http://169.254.169.254/latest/meta-data",
+        "http://0.0.0.0/",
+        "http://100.64.0.1/",
+        "http://224.0.0.1/",
+        "http://[::1]/",
+        "http://[fe80::1]/",
+        "http://[fc00::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://[::]/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[2002:7f00:1::]/",
+        "http://255.255.255.255/",
     ],
-)  # fmt: skip
+)
 def test_addresses_of_private_networks_are_refused(url: str, settings: Settings) -> None:
     settings.ECHOSCOPE_ALERT_PRIVATE_HOSTS = []
     with pytest.raises(Refused, match="private network"):
@@ -35,12 +48,15 @@ def test_addresses_of_private_networks_are_refused(url: str, settings: Settings)
 @pytest.mark.parametrize(
     "url, told",
     [
-        ("ftp://example.org/", "must begin with https"), ("file:///etc/passwd", "must begin with https"),
-        ("javascript:alert(1)", "must begin with https"), ("example.org", "must begin with https"),
-        ("https://", "names no host"), ("https://ada:secret@example.org/", "name or a password"),
+        ("ftp://example.org/", "must begin with https"),
+        ("file:///etc/passwd", "must begin with https"),
+        ("javascript:alert(1)", "must begin with https"),
+        ("example.org", "must begin with https"),
+        ("https://", "names no host"),
+        ("https://ada:secret@example.org/", "name or a password"),
         ("https://example.org:99999/", "no address"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_address_of_the_web_is_refused(url: str, told: str) -> None:
     with pytest.raises(Refused, match=told):
         check_url(url)

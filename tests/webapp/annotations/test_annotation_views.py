@@ -178,9 +178,12 @@ def test_every_change_is_counted_and_none_that_changes_nothing(trajectory: Traje
 
 
 def test_the_panel_takes_as_many_queries_for_many_comments_as_for_one(
-    trajectory: Trajectory, who: Visitors, people: People, member: Member,
+    trajectory: Trajectory,
+    who: Visitors,
+    people: People,
+    member: Member,
     django_assert_max_num_queries: DjangoAssertNumQueries,
-) -> None:  # fmt: skip
+) -> None:
     for number in range(12):
         do_comment(trajectory, people.owner, f"@grace @linus look {number}", number % 2)
         do_tag(trajectory, people.owner, f"tag {number}")
@@ -233,11 +236,15 @@ def test_what_somebody_marked_stays_when_a_resumed_run_plays_its_iteration_again
     run: Run, people: People, tmp_path: Path, settings: Settings
 ) -> None:
     settings.ECHOSCOPE_VAR = tmp_path
-    journal_builder.write(run.folder, journal_builder.started(), *journal_builder.iteration(1), *journal_builder.iteration(2))
+    journal_builder.write(
+        run.folder, journal_builder.started(), *journal_builder.iteration(1), *journal_builder.iteration(2)
+    )
     Ingest(run).drain()
     marked, other = Trajectory.objects.filter(run=run, iteration=2).order_by("pk")[:2]
     do_comment(marked, people.owner, "Remember this one.", 0)
-    journal_builder.write(run.folder, journal_builder.started(attempt=2, from_iteration=1), *journal_builder.iteration(2))
+    journal_builder.write(
+        run.folder, journal_builder.started(attempt=2, from_iteration=1), *journal_builder.iteration(2)
+    )
     run.refresh_from_db()
     Ingest(run).drain()
     marked.refresh_from_db()

@@ -20,8 +20,10 @@ from webapp.teams.models import ApiToken
 def test_a_program_learns_who_it_is(callers: Callers, people: People) -> None:
     team = {"slug": people.team.slug, "name": "Agents"}
     assert callers.reader.get("/api/me").json() == {
-        "username": "ada", "scopes": ["read"], "teams": [team | {"role": "admin"}],
-    }  # fmt: skip
+        "username": "ada",
+        "scopes": ["read"],
+        "teams": [team | {"role": "admin"}],
+    }
     assert callers.viewer.get("/api/me").json()["teams"] == [team | {"role": "viewer"}]
 
 

@@ -35,7 +35,9 @@ def whole(tmp_path: Path) -> bytes:
 def begun(tmp_path: Path) -> bytes:
     """The journal of a run in the middle of its second iteration, its last line half written."""
     folder = tmp_path / "begun"
-    data = journal_builder.write(folder, journal_builder.started(), *journal_builder.iteration(1), *list(journal_builder.iteration(2))[:6]).read_bytes()
+    data = journal_builder.write(
+        folder, journal_builder.started(), *journal_builder.iteration(1), *list(journal_builder.iteration(2))[:6]
+    ).read_bytes()
     return data + b'{"type":"turn","se'
 
 
@@ -48,19 +50,25 @@ def test_a_finished_run_is_imported_whole(callers: Callers, people: People, whol
     answer = callers.owner.post("/api/runs/import?title=From+the+cluster", whole)
     run = imported(answer)
     assert (run.state, run.title, run.imported, run.author, run.team, run.failure) == (
-        "finished", "From the cluster", True, people.owner, people.team, "",
-    )  # fmt: skip
+        "finished",
+        "From the cluster",
+        True,
+        people.owner,
+        people.team,
+        "",
+    )
     told = sum(isinstance(events.parse_line(line, n), events.Turn) for n, line in enumerate(whole.splitlines(), 1))
     assert Turn.objects.filter(trajectory__run=run).count() == told == 20
     assert answer.json()["journal"] == {
-        "offset": len(whole), "seq": len(whole.splitlines()), "growing": False, "problem": "",
-    }  # fmt: skip
+        "offset": len(whole),
+        "seq": len(whole.splitlines()),
+        "growing": False,
+        "problem": "",
+    }
 
 
 @pytest.mark.parametrize("members", [1, 3])
-def test_a_packed_journal_is_unpacked_also_one_of_several_members(
-    callers: Callers, whole: bytes, members: int
-) -> None:
+def test_a_packed_journal_is_unpacked_also_one_of_several_members(callers: Callers, whole: bytes, members: int) -> None:
     size = -(-len(whole) // members)
     packed = b"".join(gzip.compress(whole[at : at + size]) for at in range(0, len(whole), size))
     run = imported(callers.owner.post("/api/runs/import", packed, Content_Type="application/gzip"))
@@ -249,6 +257,9 @@ def test_a_body_that_comes_in_small_pieces_is_read_to_its_end(whole: bytes) -> N
 
 def test_the_state_of_a_journal_is_read_by_those_who_see_the_run(callers: Callers, run: Run) -> None:
     assert callers.viewer.get(f"/api/runs/{run.slug}/journal").json() == {
-        "offset": 0, "seq": 0, "growing": False, "problem": "",
-    }  # fmt: skip
+        "offset": 0,
+        "seq": 0,
+        "growing": False,
+        "problem": "",
+    }
     assert not SentJournal.objects.exists()

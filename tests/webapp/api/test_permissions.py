@@ -31,8 +31,11 @@ BODIES: dict[str, Any] = {
     "control_run": {"action": "cancel"},
     "create_share": {"turn": 0},
 }
-QUERIES = {"get_metric_points": "?name=reward/mean", "append_journal": "?offset={offset}",
-           "delete_run": "?confirm={run}"}  # fmt: skip
+QUERIES = {
+    "get_metric_points": "?name=reward/mean",
+    "append_journal": "?offset={offset}",
+    "delete_run": "?confirm={run}",
+}
 
 
 def operations() -> Iterator[tuple[str, str, str]]:

@@ -26,8 +26,12 @@ def curve(run: Run) -> Run:
 def test_metrics_are_listed_with_their_meaning_and_newest_value(callers: Callers, curve: Run) -> None:
     (told,) = callers.viewer.get(f"/api/runs/{curve.slug}/metrics").json()
     assert (told["name"], told["title"], told["points"], told["last_iteration"], told["last"]) == (
-        "reward/mean", "Mean reward", 100, 100, 10.0,
-    )  # fmt: skip
+        "reward/mean",
+        "Mean reward",
+        100,
+        100,
+        10.0,
+    )
     assert told["meaning"]
 
 

@@ -30,11 +30,16 @@ def many(people: People, count: int, **values: Any) -> list[Run]:
     config = RunConfig().model_dump(mode="json")
     return [
         Run.objects.create(
-            team=people.team, author=people.owner, title=f"Run {number}", config=config, environment="Sokoban",
-            iterations=4, **values,
+            team=people.team,
+            author=people.owner,
+            title=f"Run {number}",
+            config=config,
+            environment="Sokoban",
+            iterations=4,
+            **values,
         )
         for number in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def test_a_preset_with_overrides_is_launched_and_waits_for_a_worker(callers: Callers, people: People) -> None:
@@ -45,8 +50,12 @@ def test_a_preset_with_overrides_is_launched_and_waits_for_a_worker(callers: Cal
     told = answer.json()
     run = Run.objects.get(slug=told["slug"])
     assert (run.state, run.team, run.author, run.preset, run.iterations) == (
-        "queued", people.team, people.owner, PRESET, 20,
-    )  # fmt: skip
+        "queued",
+        people.team,
+        people.owner,
+        PRESET,
+        20,
+    )
     assert told["config"]["rollout"]["group_size"] == run.config["rollout"]["group_size"] == 4
     assert told["url"] == f"http://testserver/runs/{run.slug}/"
 
@@ -55,8 +64,10 @@ def test_a_configuration_is_launched_with_defaults_for_what_it_leaves_out(caller
     answer = callers.owner.post("/api/runs", {"config": {"iterations": 3, "name": "Mine", "tags": ["a"]}})
     run = Run.objects.get(slug=answer.json()["slug"])
     assert (run.title, run.tags, run.config) == (
-        "Mine", ["a"], RunConfig(iterations=3, name="Mine", tags=["a"]).model_dump(mode="json"),
-    )  # fmt: skip
+        "Mine",
+        ["a"],
+        RunConfig(iterations=3, name="Mine", tags=["a"]).model_dump(mode="json"),
+    )
 
 
 @pytest.mark.parametrize(

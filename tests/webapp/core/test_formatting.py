@@ -10,26 +10,59 @@ from tests.webapp.javascript import evaluate
 from webapp.core import formatting
 
 PHASES: list[dict[str, Any]] = [
-    {"phase": "rollout", "iteration": 37, "done": 96, "total": 128, "unit": "trajectories", "tokens_per_second": 5310.4,
-     "eta_seconds": 540},
-    {"phase": "load", "iteration": 0, "done": 0, "total": 0, "unit": "", "tokens_per_second": None,
-     "eta_seconds": None},
-    {"phase": "warmup", "iteration": 0, "done": 1200, "total": 1260, "unit": "steps", "tokens_per_second": None,
-     "eta_seconds": 4000},
-    {"phase": "update", "iteration": 200, "done": 0, "total": 0, "unit": "", "tokens_per_second": 0.4,
-     "eta_seconds": 90},
-]  # fmt: skip
+    {
+        "phase": "rollout",
+        "iteration": 37,
+        "done": 96,
+        "total": 128,
+        "unit": "trajectories",
+        "tokens_per_second": 5310.4,
+        "eta_seconds": 540,
+    },
+    {
+        "phase": "load",
+        "iteration": 0,
+        "done": 0,
+        "total": 0,
+        "unit": "",
+        "tokens_per_second": None,
+        "eta_seconds": None,
+    },
+    {
+        "phase": "warmup",
+        "iteration": 0,
+        "done": 1200,
+        "total": 1260,
+        "unit": "steps",
+        "tokens_per_second": None,
+        "eta_seconds": 4000,
+    },
+    {
+        "phase": "update",
+        "iteration": 200,
+        "done": 0,
+        "total": 0,
+        "unit": "",
+        "tokens_per_second": 0.4,
+        "eta_seconds": 90,
+    },
+]
 NUMBERS = [0, -0.0, 0.004, -0.004, -0.1, 10.9, -1, 2.345, 99.999, -123.4, 1e-9]
 SECONDS = [0.2, 1, 59, 89, 90, 91, 600, 5399, 5400, 7261, 86_400, 172_799, 200_000, 10_000_000]
 LOST = {"turn": 1, "action": 2, "reason": "the box is in a corner"}
 OUTCOMES = [
     {"success": success, "end": end, "turns": turns, "actions": 6, "lost_at": lost}
     for success, end, turns, lost in [
-        (True, "terminated", 2, None), (False, "turns", 5, LOST), (False, "turns", 5, None), (None, None, 1, None),
-        (False, "actions", 3, None), (False, "truncated", 1, None), (False, "interrupted", 1, None),
+        (True, "terminated", 2, None),
+        (False, "turns", 5, LOST),
+        (False, "turns", 5, None),
+        (None, None, 1, None),
+        (False, "actions", 3, None),
+        (False, "truncated", 1, None),
+        (False, "interrupted", 1, None),
         (False, "terminated", 1, None),
     ]
-]  # fmt: skip
+]
 
 
 def test_the_phase_is_told_in_words() -> None:
@@ -37,7 +70,9 @@ def test_the_phase_is_told_in_words() -> None:
     assert formatting.phase_words(PHASES[1], 200) == "Before the first iteration · loading the policy"
     assert formatting.phase_words(PHASES[0], 0) == "Rollout 96 of 128 trajectories", "a run that only evaluates"
     assert formatting.progress(PHASES[0], 0, "running") == 0.75
-    assert formatting.pace_words(PHASES[0], "CPU, 2 threads", "running") == "5,310 tokens/s · CPU, 2 threads · 9 min left"
+    assert (
+        formatting.pace_words(PHASES[0], "CPU, 2 threads", "running") == "5,310 tokens/s · CPU, 2 threads · 9 min left"
+    )
 
 
 def test_the_outcome_is_told_in_words() -> None:
@@ -65,5 +100,7 @@ def test_browser_and_server_say_the_same() -> None:
     assert said["phases"] == [formatting.phase_words(phase, 200) for phase in PHASES]
     assert said["paces"] == [formatting.pace_words(phase, "CPU", "running") for phase in PHASES]
     assert said["progress"] == pytest.approx([formatting.progress(phase, 200, "running") for phase in PHASES])
-    assert said["exams"] == [[formatting.phase_words(phase, 0), formatting.progress(phase, 0, "running")] for phase in PHASES]
+    assert said["exams"] == [
+        [formatting.phase_words(phase, 0), formatting.progress(phase, 0, "running")] for phase in PHASES
+    ]
     assert said["states"] == formatting.STATES

@@ -19,15 +19,25 @@ def turn(key: str, number: int, mix: int) -> journal.Turn:
     thought = f"The {NAMES[mix % 6]} is at row {mix % 7}; I push_{number} once."
     answer = "Right || Down" if mix % 2 else "Left"
     return journal.Turn(
-        trajectory=key, turn=number, state=f"_ P X O _ {number}", thought=thought, answer=answer,
-        response=f"<think>{thought}</think><answer>{answer}</answer>", format_valid=valid,
-        problem=None if valid else "no answer", reward=-0.1 * (1 + mix % 2), tokens=9 + mix % 4,
+        trajectory=key,
+        turn=number,
+        state=f"_ P X O _ {number}",
+        thought=thought,
+        answer=answer,
+        response=f"<think>{thought}</think><answer>{answer}</answer>",
+        format_valid=valid,
+        problem=None if valid else "no answer",
+        reward=-0.1 * (1 + mix % 2),
+        tokens=9 + mix % 4,
         actions=[
             journal.ActionRecord(text=name, status="executed", name=name, reward=-0.1, board=BOARD)
             for name in answer.split(" || ")
         ],
-        terms={"environment": -0.1 * (1 + mix % 2)}, truncated=False, entropy=0.5, logprob=-0.4,
-    )  # fmt: skip
+        terms={"environment": -0.1 * (1 + mix % 2)},
+        truncated=False,
+        entropy=0.5,
+        logprob=-0.4,
+    )
 
 
 def end(key: str, turns: list[journal.Turn], mix: int) -> journal.TrajectoryFinished:
@@ -35,11 +45,16 @@ def end(key: str, turns: list[journal.Turn], mix: int) -> journal.TrajectoryFini
     kind = mix % 4
     stop = "terminated" if success else ("turns", "actions", "truncated", "interrupted")[kind]
     return journal.TrajectoryFinished(
-        trajectory=key, success=success, end=stop, turns=len(turns), actions=sum(len(one.actions) for one in turns),
-        tokens=sum(one.tokens for one in turns), total_reward=(10.0 if success else -1.0) - 0.25 * (mix % 6),
+        trajectory=key,
+        success=success,
+        end=stop,
+        turns=len(turns),
+        actions=sum(len(one.actions) for one in turns),
+        tokens=sum(one.tokens for one in turns),
+        total_reward=(10.0 if success else -1.0) - 0.25 * (mix % 6),
         lost_at=None if success or kind != 1 else journal.LostAt(turn=0, action=0, reason="the box is in a corner"),
         error=None if success or kind != 2 or mix % 8 != 2 else "the simulator gave up",
-    )  # fmt: skip
+    )
 
 
 def wave(
@@ -49,10 +64,17 @@ def wave(
     members = {g: [f"{suite or split}-{iteration}-{g}-{m}" for m in range(size)] for g in range(groups)}
     for g, keys in members.items():
         yield journal.GroupStarted(
-            iteration=iteration, split=split, suite=suite, group=g, environment="Sokoban" if g % 2 == 0 else "Bandit",
-            seed=g if split == "eval" or g == 1 else 100 * iteration + g, prompt="Push the box.", board=BOARD,
-            hint=Hint(actions=["Right"], distance=1), members=keys,
-        )  # fmt: skip
+            iteration=iteration,
+            split=split,
+            suite=suite,
+            group=g,
+            environment="Sokoban" if g % 2 == 0 else "Bandit",
+            seed=g if split == "eval" or g == 1 else 100 * iteration + g,
+            prompt="Push the box.",
+            board=BOARD,
+            hint=Hint(actions=["Right"], distance=1),
+            members=keys,
+        )
     told: dict[str, list[journal.Turn]] = {}
     for number in range(rounds):
         for g, keys in members.items():

@@ -27,8 +27,9 @@ def _folder(tmp_path: Path, settings: Settings) -> None:
 def another(people: People, run: Run, title: str = "Other", **changes: float) -> Run:
     config = json.loads(json.dumps(run.config))
     config["optimizer"] |= changes
-    return Run.objects.create(team=people.team, author=people.owner, title=title, config=config,
-                              environment="Sokoban", iterations=4)  # fmt: skip
+    return Run.objects.create(
+        team=people.team, author=people.owner, title=title, config=config, environment="Sokoban", iterations=4
+    )
 
 
 def examined(*runs: Run) -> None:
@@ -120,8 +121,9 @@ def test_data_of_all_runs_comes_in_one_answer(people: People, run: Run, who: Vis
     play(other, finished=1)
     data = who.viewer.get(f"/compare/curves.json?runs={run.slug},{other.slug}&names=reward/mean").json()
     assert {slug: len(curves["reward/mean"]["value"]) for slug, curves in data["runs"].items()} == {
-        run.slug: 2, other.slug: 1,
-    }  # fmt: skip
+        run.slug: 2,
+        other.slug: 1,
+    }
 
 
 @pytest.mark.parametrize("count", [2, MOST])

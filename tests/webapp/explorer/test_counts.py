@@ -24,13 +24,39 @@ from webapp.explorer.trajectory_filters import Filters
 from webapp.runs.models import Run
 
 QUERIES = [
-    "", "iteration=2", "iteration_min=2&iteration_max=4", "split=train", "split=eval", "suite=fixed", "group=1",
-    "environment=Bandit", "outcome=success", "outcome=failed", "outcome=lost", "outcome=truncated", "outcome=error",
-    "outcome=playing", "outcome=waiting", "success=no", "reward_min=-1.3", "reward_max=8.6&reward_min=-0.35",
-    "turns_min=2", "turns_max=2", "actions_min=3", "actions_max=5", "tokens_min=25", "tokens_max=30", "format=broken",
-    "format=valid", "kept=yes", "kept=no", "alarm=yes", "alarm=no", "alarm=yes&kept=yes&outcome=success",
+    "",
+    "iteration=2",
+    "iteration_min=2&iteration_max=4",
+    "split=train",
+    "split=eval",
+    "suite=fixed",
+    "group=1",
+    "environment=Bandit",
+    "outcome=success",
+    "outcome=failed",
+    "outcome=lost",
+    "outcome=truncated",
+    "outcome=error",
+    "outcome=playing",
+    "outcome=waiting",
+    "success=no",
+    "reward_min=-1.3",
+    "reward_max=8.6&reward_min=-0.35",
+    "turns_min=2",
+    "turns_max=2",
+    "actions_min=3",
+    "actions_max=5",
+    "tokens_min=25",
+    "tokens_max=30",
+    "format=broken",
+    "format=valid",
+    "kept=yes",
+    "kept=no",
+    "alarm=yes",
+    "alarm=no",
+    "alarm=yes&kept=yes&outcome=success",
     "environment=Sokoban&split=train&iteration_min=3&format=valid",
-]  # fmt: skip
+]
 CONFIG = RunConfig(iterations=4)
 CONFIG.rollout.groups, CONFIG.rollout.group_size = 2, 2
 
@@ -62,9 +88,13 @@ def parsed(query: str) -> Filters:
 
 def new_run(people: People) -> Run:
     return Run.objects.create(
-        team=people.team, author=people.owner, title="Recorded", config=CONFIG.model_dump(mode="json"),
-        environment="Sokoban", iterations=4,
-    )  # fmt: skip
+        team=people.team,
+        author=people.owner,
+        title="Recorded",
+        config=CONFIG.model_dump(mode="json"),
+        environment="Sokoban",
+        iterations=4,
+    )
 
 
 def counts(run: Run, query: str) -> dict[str, Any]:
@@ -117,9 +147,9 @@ def test_the_counts_at_one_event_plus_the_events_since_are_the_counts_of_the_pag
         assert one["by_itself"], query
         assert one["seq"] == m, query
         browser = Facts(**one["now"])
-        assert (browser.found, browser.ended, browser.success) == (
-            reloaded.found, reloaded.ended, reloaded.success
-        ), query  # fmt: skip
+        assert (browser.found, browser.ended, browser.success) == (reloaded.found, reloaded.ended, reloaded.success), (
+            query
+        )
         assert browser.reward == pytest.approx(reloaded.reward), query
 
 

@@ -37,9 +37,17 @@ def played(suite: str, *, ended: bool = True, **facts: Any) -> Iterator[events.E
         yield journal_builder.end(name, 1)
     if ended:
         yield events.Evaluation(
-            iteration=0, suite=suite, prompts=2, success=0.5, success_low=0.1, success_high=0.9, mean_reward=1.0,
-            mean_turns=1.0, mean_actions=1.0, **facts,
-        )  # fmt: skip
+            iteration=0,
+            suite=suite,
+            prompts=2,
+            success=0.5,
+            success_low=0.1,
+            success_high=0.9,
+            mean_reward=1.0,
+            mean_turns=1.0,
+            mean_actions=1.0,
+            **facts,
+        )
 
 
 def taken_up(attempt: int, *suites: str) -> events.RunStarted:

@@ -34,8 +34,18 @@ def facts(run: Run) -> dict[str, object]:
         "run": [run.seq, run.journal_offset, run.attempt, run.iteration, run.phase, run.end_reason, run.journal_error],
         "groups": list(run.groups.order_by("iteration", "split", "number").values_list("number", "mean", "kept")),
         "trajectories": list(
-            trajectories.values_list("key", "status", "turn_count", "action_count", "token_count", "format_error",
-                                     "total_reward", "last_seq", "finished_seq", "superseded")
+            trajectories.values_list(
+                "key",
+                "status",
+                "turn_count",
+                "action_count",
+                "token_count",
+                "format_error",
+                "total_reward",
+                "last_seq",
+                "finished_seq",
+                "superseded",
+            )
         ),
         "turns": list(Turn.objects.filter(trajectory__run=run).order_by("seq").values_list("seq", "number", "event")),
         "metrics": list(run.metrics.order_by("iteration", "name").values_list("iteration", "name", "value", "tokens")),
@@ -44,7 +54,7 @@ def facts(run: Run) -> dict[str, object]:
             for model in (Alarm, Checkpoint, Evaluation)
         ],
         "notices": list(run.notices.order_by("seq").values_list("message", flat=True)),
-    }  # fmt: skip
+    }
 
 
 def events_of(run: Run) -> list[dict[str, object]]:
@@ -103,7 +113,9 @@ def test_two_readers_side_by_side_share_the_work(run: Run, folder: Path, monkeyp
 
 
 def test_a_line_still_being_written_waits(run: Run, folder: Path) -> None:
-    path = journal_builder.write(folder, journal_builder.started(), journal_builder.group(1, 0, ["a"]), journal_builder.turn("a", 0))
+    path = journal_builder.write(
+        folder, journal_builder.started(), journal_builder.group(1, 0, ["a"]), journal_builder.turn("a", 0)
+    )
     data = path.read_bytes()
     path.write_bytes(data[:-5])
     ingest = Ingest(run, folder)
@@ -115,7 +127,12 @@ def test_a_line_still_being_written_waits(run: Run, folder: Path) -> None:
 
 def test_a_line_longer_than_a_batch_is_read_whole(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webapp.ingest.tailer.BATCH_BYTES", 500)
-    journal_builder.write(folder, journal_builder.started(), journal_builder.group(1, 0, ["a"]), journal_builder.turn("a", 0, thought="long " * 5000))
+    journal_builder.write(
+        folder,
+        journal_builder.started(),
+        journal_builder.group(1, 0, ["a"]),
+        journal_builder.turn("a", 0, thought="long " * 5000),
+    )
     assert Ingest(run, folder).drain() == 3
     assert len(Turn.objects.get().event["thought"]) == 25_000
 
@@ -143,15 +160,21 @@ def test_any_split_of_a_journal_gives_the_same_rows(run: Run, cuts: list[float],
 
 
 def test_a_later_attempt_replaces_what_it_plays_again(run: Run, folder: Path) -> None:
-    journal_builder.write(folder, *journal_builder.evaluation_first(), *journal_builder.iteration(1), *journal_builder.iteration(2))
-    journal_builder.write(folder, journal_builder.started(2, from_iteration=1, evaluated=0), *journal_builder.iteration(2))
+    journal_builder.write(
+        folder, *journal_builder.evaluation_first(), *journal_builder.iteration(1), *journal_builder.iteration(2)
+    )
+    journal_builder.write(
+        folder, journal_builder.started(2, from_iteration=1, evaluated=0), *journal_builder.iteration(2)
+    )
     Ingest(run, folder).drain()
     run.refresh_from_db()
     assert run.attempt == 2
     assert run.resync_seq == Turn.objects.filter(trajectory__attempt=2).order_by("seq")[0].seq - 4
     assert sorted(Trajectory.objects.values_list("iteration", "split", "attempt").distinct()) == [
-        (0, "eval", 1), (1, "train", 1), (2, "train", 2),
-    ]  # fmt: skip
+        (0, "eval", 1),
+        (1, "train", 1),
+        (2, "train", 2),
+    ]
     assert MetricPoint.objects.filter(iteration=2, name="reward/mean").count() == 1
     assert Evaluation.objects.filter(iteration=0).exists()
 
@@ -171,10 +194,20 @@ def test_a_rewind_replaces_what_came_after_the_checkpoint_it_returned_to(run: Ru
     again = [event for event in told if isinstance(event, journal.RunStarted)][1]
     assert run.resync_seq == again.seq
     counts = Trajectory.objects.values_list("iteration", "split", "attempt").distinct().order_by("iteration", "split")
-    assert list(counts) == [(0, "eval", 1), (1, "train", 1), (2, "eval", 2), (2, "train", 2), (3, "train", 2),
-                            (4, "eval", 2), (4, "train", 2)]  # fmt: skip
-    newest = {event.iteration: event for event in told if isinstance(event, journal.Metrics) and event.seq > again.seq
-              and "reward/mean" in event.values}  # fmt: skip
+    assert list(counts) == [
+        (0, "eval", 1),
+        (1, "train", 1),
+        (2, "eval", 2),
+        (2, "train", 2),
+        (3, "train", 2),
+        (4, "eval", 2),
+        (4, "train", 2),
+    ]
+    newest = {
+        event.iteration: event
+        for event in told
+        if isinstance(event, journal.Metrics) and event.seq > again.seq and "reward/mean" in event.values
+    }
     shown = MetricPoint.objects.filter(run=run, name="length/response", iteration__gt=1)
     assert dict(shown.values_list("iteration", "value")) == {
         iteration: event.values["length/response"] for iteration, event in newest.items()
@@ -187,7 +220,12 @@ def test_a_rewind_replaces_what_came_after_the_checkpoint_it_returned_to(run: Ru
 
 
 def test_an_unfinished_evaluation_is_replaced_as_well(run: Run, folder: Path) -> None:
-    journal_builder.write(folder, journal_builder.started(), journal_builder.group(0, 0, ["e0-0"], split="eval"), journal_builder.turn("e0-0", 0))
+    journal_builder.write(
+        folder,
+        journal_builder.started(),
+        journal_builder.group(0, 0, ["e0-0"], split="eval"),
+        journal_builder.turn("e0-0", 0),
+    )
     journal_builder.write(folder, journal_builder.started(2, 0, -1), *journal_builder.evaluation(0))
     Ingest(run, folder).drain()
     assert set(Trajectory.objects.values_list("attempt", flat=True)) == {2}
@@ -212,17 +250,23 @@ def test_a_shared_trajectory_outlives_the_attempt_that_played_it(run: Run, folde
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        (b"{\"type\":\"turn\", oops}\n", "line 3 is not an event"),
+        (b'{"type":"turn", oops}\n', "line 3 is not an event"),
         (b"\0\0\0\0\0\n", "line 3 is not an event"),
         (b"\xff\xfe\n", "line 3 is not an event"),
-        (b"{\"type\":\"surprise\",\"seq\":3}\n", "line 3 is not an event"),
+        (b'{"type":"surprise","seq":3}\n', "line 3 is not an event"),
         (b"\n", "line 3 is not an event"),
     ],
 )
 def test_a_corrupt_line_is_named_and_everything_before_it_is_kept(
     run: Run, folder: Path, bad: bytes, words: str
 ) -> None:
-    path = journal_builder.write(folder, journal_builder.started(), journal_builder.group(1, 0, ["a"]), journal_builder.turn("a", 0), journal_builder.turn("a", 1))
+    path = journal_builder.write(
+        folder,
+        journal_builder.started(),
+        journal_builder.group(1, 0, ["a"]),
+        journal_builder.turn("a", 0),
+        journal_builder.turn("a", 1),
+    )
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:2], bad, *lines[3:]]))
     ingest = Ingest(run, folder)
@@ -242,8 +286,15 @@ def test_a_corrupt_line_is_named_and_everything_before_it_is_kept(
 
 
 def test_a_corrupt_line_can_be_left_out_and_what_depends_on_it(run: Run, folder: Path) -> None:
-    events = [journal_builder.started(), journal_builder.group(1, 0, ["a"]), journal_builder.group(1, 1, ["b"]), journal_builder.turn("a", 0),
-              journal_builder.turn("b", 0), journal_builder.end("b", 1), *journal_builder.iteration(2)]  # fmt: skip
+    events = [
+        journal_builder.started(),
+        journal_builder.group(1, 0, ["a"]),
+        journal_builder.group(1, 1, ["b"]),
+        journal_builder.turn("a", 0),
+        journal_builder.turn("b", 0),
+        journal_builder.end("b", 1),
+        *journal_builder.iteration(2),
+    ]
     path = journal_builder.write(folder, *events)
     lines = path.read_bytes().splitlines(keepends=True)
     lines[1] = b"garbage\n"
@@ -278,8 +329,14 @@ def test_missing_lines_are_not_left_out_silently(run: Run, folder: Path) -> None
 def test_a_line_that_contradicts_earlier_ones_is_named(
     run: Run, folder: Path, event: journal.Event, words: str
 ) -> None:
-    journal_builder.write(folder, journal_builder.started(), journal_builder.group(1, 0, ["a", "done"]), journal_builder.turn("a", 0),
-                 journal_builder.turn("done", 0), journal_builder.end("done", 1))  # fmt: skip
+    journal_builder.write(
+        folder,
+        journal_builder.started(),
+        journal_builder.group(1, 0, ["a", "done"]),
+        journal_builder.turn("a", 0),
+        journal_builder.turn("done", 0),
+        journal_builder.end("done", 1),
+    )
     ingest = Ingest(run, folder)
     ingest.drain()
     journal_builder.write(folder, event.model_copy())
@@ -291,7 +348,12 @@ def test_a_line_that_contradicts_earlier_ones_is_named(
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e400", "-1e999"])
 def test_a_number_beyond_every_range_is_named_by_its_line(run: Run, folder: Path, value: str) -> None:
-    path = journal_builder.write(folder, journal_builder.started(), journal_builder.group(1, 0, ["a"]), *[journal_builder.turn("a", k) for k in range(5)])
+    path = journal_builder.write(
+        folder,
+        journal_builder.started(),
+        journal_builder.group(1, 0, ["a"]),
+        *[journal_builder.turn("a", k) for k in range(5)],
+    )
     lines = path.read_bytes().splitlines(keepends=True)
     lines[4] = lines[4].replace(b'"reward":-0.1,"terms"', f'"reward":{value},"terms"'.encode())
     path.write_bytes(b"".join(lines))
@@ -303,7 +365,12 @@ def test_a_number_beyond_every_range_is_named_by_its_line(run: Run, folder: Path
 
 
 def test_nul_characters_of_a_raving_policy_are_shown_as_a_symbol(run: Run, folder: Path) -> None:
-    path = journal_builder.write(folder, journal_builder.started(), journal_builder.group(1, 0, ["a"]), journal_builder.turn("a", 0, thought="\0 \\u0000"))
+    path = journal_builder.write(
+        folder,
+        journal_builder.started(),
+        journal_builder.group(1, 0, ["a"]),
+        journal_builder.turn("a", 0, thought="\0 \\u0000"),
+    )
     assert b"\\u0000" in path.read_bytes()
     assert Ingest(run, folder).drain() == 3
     assert Turn.objects.get().event["thought"] == "␀ \\u0000"

@@ -87,11 +87,16 @@ def test_reading_the_same_lines_again_changes_nothing(run: Run, folder: Path) ->
     ("events", "complaint"),
     [
         ([tokens("nobody")], "tells the tokens of trajectory nobody, which has not ended"),
-        ([journal_builder.turn("1-0-0", 0), tokens("1-0-0")], "tells the tokens of trajectory 1-0-0, which has not ended"),
-        ([journal_builder.turn("1-0-0", 0), journal_builder.end("1-0-0", 1), tokens("1-0-0"), tokens("1-0-0")],
-         "tells the tokens of trajectory 1-0-0, again"),
+        (
+            [journal_builder.turn("1-0-0", 0), tokens("1-0-0")],
+            "tells the tokens of trajectory 1-0-0, which has not ended",
+        ),
+        (
+            [journal_builder.turn("1-0-0", 0), journal_builder.end("1-0-0", 1), tokens("1-0-0"), tokens("1-0-0")],
+            "tells the tokens of trajectory 1-0-0, again",
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("at_once", [True, False])
 def test_tokens_out_of_place_are_named(
     run: Run, folder: Path, events: list[journal.Event], complaint: str, at_once: bool

@@ -75,9 +75,13 @@ async def test_others_are_refused_even_where_the_run_is_open_to_everybody(
 
 
 async def test_without_redis_pages_look_for_themselves(
-    trajectory: Trajectory, people: People, switch: Switch, settings: Settings, monkeypatch: pytest.MonkeyPatch,
+    trajectory: Trajectory,
+    people: People,
+    switch: Switch,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(annotation_consumer.Hub, "pulse", 0.1)
     monkeypatch.setattr(annotation_consumer, "BLIND_POLL", 0.1)
     await sync_to_async(switch.off)()

@@ -129,21 +129,34 @@ def recorded(config: RunConfig) -> list[journal.Event]:
         if number in (60, 200):
             events += recorded_journal.iteration(config, number, skill=0.5)
         told = [sum(map(ord, f"{number}{name}")) % 97 / 10 for name in ("mean", "limit", "entropy")]
-        events.append(journal.Metrics(
-            iteration=number, tokens=number * 900, seconds=number * 2.5,
-            values={"reward/mean": told[0], "entropy/mean": told[2], "policy/loss": told[1]}
-            | ({"echo_trap/spread": told[0], "echo_trap/spread_limit": told[1]} if number % 7 else {})
-            | ({"echo_trap/reward": told[2]} if number % 3 else {}),
-        ))  # fmt: skip
+        events.append(
+            journal.Metrics(
+                iteration=number,
+                tokens=number * 900,
+                seconds=number * 2.5,
+                values={"reward/mean": told[0], "entropy/mean": told[2], "policy/loss": told[1]}
+                | ({"echo_trap/spread": told[0], "echo_trap/spread_limit": told[1]} if number % 7 else {})
+                | ({"echo_trap/reward": told[2]} if number % 3 else {}),
+            )
+        )
         if number % 30 == 0:
             state = ("watch", "trapped", "healthy")[number // 30 % 3]
             events.append(journal.Alarm(iteration=number, state=state, message=f"It is {state}."))
         if number % 100 == 0:
             events.append(recorded_journal.evaluated(number, 0.3 + number / 1000))
-            events.append(journal.Evaluation(
-                iteration=number, suite="large", prompts=8, success=0.5, success_low=0.2, success_high=0.8,
-                mean_reward=1.0, mean_turns=1.0, mean_actions=1.0,
-            ))  # fmt: skip
+            events.append(
+                journal.Evaluation(
+                    iteration=number,
+                    suite="large",
+                    prompts=8,
+                    success=0.5,
+                    success_low=0.2,
+                    success_high=0.8,
+                    mean_reward=1.0,
+                    mean_turns=1.0,
+                    mean_actions=1.0,
+                )
+            )
     rewound = journal.Rewound(number=1, from_iteration=450, to_iteration=400, changes={"optimizer.policy_lr": "0.0005"})
     return [*events, rewound, journal.Notice(level="warning", message="Back to iteration 400.")]
 

@@ -43,8 +43,13 @@ class Browser:
 
     def __init__(self, application: Any, address: str, headers: list[tuple[bytes, bytes]], user: Any = None) -> None:
         path, _, query = address.partition("?")
-        scope = {"type": "websocket", "path": path, "query_string": query.encode(), "headers": headers,
-                 "subprotocols": []} | ({} if user is None else {"user": user})  # fmt: skip
+        scope = {
+            "type": "websocket",
+            "path": path,
+            "query_string": query.encode(),
+            "headers": headers,
+            "subprotocols": [],
+        } | ({} if user is None else {"user": user})
         self.socket = ApplicationCommunicator(application, scope)
 
     async def connect(self) -> bool:
@@ -125,8 +130,11 @@ async def test_everybody_of_the_team_may_listen(run: Run, people: People) -> Non
         async with browser(run, user) as page:
             hello = await page.frame()
             assert {key: hello[key] for key in ("type", "seq", "attempt", "state")} == {
-                "type": "hello", "seq": 0, "attempt": 0, "state": "queued",
-            }  # fmt: skip
+                "type": "hello",
+                "seq": 0,
+                "attempt": 0,
+                "state": "queued",
+            }
 
 
 async def test_an_outsider_learns_nothing_not_even_that_the_run_exists(run: Run, people: People) -> None:
@@ -170,9 +178,7 @@ async def test_the_whole_site_lets_a_session_in_and_refuses_a_foreign_page(run: 
     assert not await Browser(application, address, foreign).connect()
 
 
-async def test_catching_up_and_going_on_live_is_one_unbroken_sequence(
-    run: Run, people: People, tmp_path: Path
-) -> None:
+async def test_catching_up_and_going_on_live_is_one_unbroken_sequence(run: Run, people: People, tmp_path: Path) -> None:
     last = await take_in(run, tmp_path, *journal_builder.whole_run(1))
     async with browser(run, people.owner, after=5) as page:
         assert await page.events(last) == list(range(6, last + 1))
@@ -303,9 +309,7 @@ async def test_the_heartbeat_is_answered(run: Run, people: People) -> None:
         assert await page.until("pong") == {"type": "pong"}
 
 
-async def test_who_leaves_the_team_stops_hearing(
-    run: Run, people: People, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_who_leaves_the_team_stops_hearing(run: Run, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_consumer, "PING_EVERY", 0)
     monkeypatch.setattr(token_subscriptions, "REFRESH", 0.05)
     async with browser(run, people.viewer) as page:
@@ -324,9 +328,23 @@ async def test_a_silent_client_is_let_go(run: Run, people: People, monkeypatch: 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "null", "[]", "7", '"watch"', "{}", '{"type":"launch"}', '{"type":"watch"}', '{"type":["watch"]}',
-     '{"type":"watch","trajectory":7}', '{"type":"watch","trajectory":""}', "[" * 1900, "x" * 100_000],
-)  # fmt: skip
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        "7",
+        '"watch"',
+        "{}",
+        '{"type":"launch"}',
+        '{"type":"watch"}',
+        '{"type":["watch"]}',
+        '{"type":"watch","trajectory":7}',
+        '{"type":"watch","trajectory":""}',
+        "[" * 1900,
+        "x" * 100_000,
+    ],
+)
 async def test_a_malformed_frame_gets_an_answer_and_breaks_nothing(
     run: Run, people: People, tmp_path: Path, text: str
 ) -> None:

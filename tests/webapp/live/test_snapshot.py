@@ -27,17 +27,28 @@ def test_a_run_that_has_not_begun_has_an_empty_page(run: Run) -> None:
 
 @pytest.mark.django_db
 def test_in_the_middle_of_a_rollout_the_page_shows_who_plays(run: Run, tmp_path: Path) -> None:
-    journal_builder.write(tmp_path, journal_builder.started(), *journal_builder.iteration(1), journal_builder.group(2, 0, ["a", "b"]),
-                 journal_builder.group(2, 1, ["c", "d"]), journal_builder.turn("a", 0, valid=False), journal_builder.turn("c", 0),
-                 journal_builder.end("c", 1), journal_builder.turn("b", 0))  # fmt: skip
+    journal_builder.write(
+        tmp_path,
+        journal_builder.started(),
+        *journal_builder.iteration(1),
+        journal_builder.group(2, 0, ["a", "b"]),
+        journal_builder.group(2, 1, ["c", "d"]),
+        journal_builder.turn("a", 0, valid=False),
+        journal_builder.turn("c", 0),
+        journal_builder.end("c", 1),
+        journal_builder.turn("b", 0),
+    )
     Ingest(run, tmp_path).drain()
     page = snapshot(run)
     slugs = dict(Trajectory.objects.values_list("key", "slug"))
     assert (page["wall"]["iteration"], page["wall"]["split"]) == (2, "train")
     members = [member for group in page["wall"]["groups"] for member in group["members"]]
     assert [(member["id"], member["status"], member["turns"], member["format_error"]) for member in members] == [
-        ("a", "playing", 1, True), ("b", "playing", 1, False), ("c", "success", 1, False), ("d", "waiting", 0, False),
-    ]  # fmt: skip
+        ("a", "playing", 1, True),
+        ("b", "playing", 1, False),
+        ("c", "success", 1, False),
+        ("d", "waiting", 0, False),
+    ]
     assert page["wall"]["groups"][0]["members"][0]["slug"] == slugs["a"]
     assert [entry["id"] for entry in page["finished"]] == ["c", "1-1-1", "1-1-0", "1-0-1", "1-0-0"]
     assert (page["stage"]["id"], page["stage"]["success"], page["stage"]["hint"]["distance"]) == ("b", None, 1)
@@ -61,8 +72,14 @@ def test_a_finished_run_tells_its_evaluations_alarm_and_notices(run: Run, tmp_pa
 
 @pytest.mark.django_db
 def test_a_later_attempt_leaves_no_trace_of_what_it_replaced(run: Run, tmp_path: Path) -> None:
-    journal_builder.write(tmp_path, journal_builder.started(), *journal_builder.iteration(1), *journal_builder.iteration(2), journal_builder.started(2, 1),
-                 journal_builder.group(2, 0, ["2-0-0", "2-0-1"]))  # fmt: skip
+    journal_builder.write(
+        tmp_path,
+        journal_builder.started(),
+        *journal_builder.iteration(1),
+        *journal_builder.iteration(2),
+        journal_builder.started(2, 1),
+        journal_builder.group(2, 0, ["2-0-0", "2-0-1"]),
+    )
     Ingest(run, tmp_path).drain()
     page = snapshot(run)
     assert page["attempt"] == 2

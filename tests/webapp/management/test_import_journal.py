@@ -27,10 +27,16 @@ def test_a_finished_run_is_imported_whole(people: People, tmp_path: Path) -> Non
     path = journal_builder.write(tmp_path, *journal_builder.whole_run(2))
     run = imported(str(path), "--team", people.team.slug, "--user", "ada")
     assert (run.state, run.title, run.environment, run.team, run.author) == (
-        "finished", "Trial", "Sokoban", people.team, people.owner,
-    )  # fmt: skip
-    assert Turn.objects.filter(trajectory__run=run).count() == 20 == sum(
-        isinstance(event, events.Turn) for event in events.read(path)
+        "finished",
+        "Trial",
+        "Sokoban",
+        people.team,
+        people.owner,
+    )
+    assert (
+        Turn.objects.filter(trajectory__run=run).count()
+        == 20
+        == sum(isinstance(event, events.Turn) for event in events.read(path))
     )
 
 

@@ -112,8 +112,10 @@ def test_the_tab_and_its_data_take_the_same_number_of_queries_however_long_the_r
         assert who.owner.get(f"/runs/{run.slug}/curves").status_code == 200
     with django_assert_max_num_queries(6):
         assert who.owner.get(f"/runs/{run.slug}/curves.json").json()["runs"][run.slug].keys() == {
-            "reward/mean", "entropy/mean", "policy/loss",
-        }  # fmt: skip
+            "reward/mean",
+            "entropy/mean",
+            "policy/loss",
+        }
 
 
 def ask(who: Visitors, run: Run, query: str = "") -> dict[str, Any]:
@@ -174,8 +176,14 @@ def test_the_page_tells_best_and_last_values_and_what_happened(run: Run, who: Vi
 
 
 def test_intervals_and_limits_are_drawn_with_their_metric_not_beside_it() -> None:
-    names = ["eval/fixed/success", "eval/fixed/success_low", "eval/fixed/success_high", "echo_trap/spread",
-             "echo_trap/spread_limit", "reward/mean"]  # fmt: skip
+    names = [
+        "eval/fixed/success",
+        "eval/fixed/success_low",
+        "eval/fixed/success_high",
+        "echo_trap/spread",
+        "echo_trap/spread_limit",
+        "reward/mean",
+    ]
     charts = {chart.spec.name: chart.partners for section in curves.sections(names) for chart in section.charts}
     assert charts == {
         "reward/mean": {},

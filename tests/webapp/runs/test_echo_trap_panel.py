@@ -27,9 +27,11 @@ def _folder(tmp_path: Path, settings: Settings) -> None:
 
 def metrics(iteration: int, spread: float) -> events.Metrics:
     return events.Metrics(
-        iteration=iteration, tokens=iteration, seconds=iteration,
+        iteration=iteration,
+        tokens=iteration,
+        seconds=iteration,
         values={"reward/mean": 1.0, "echo_trap/spread": spread, "echo_trap/spread_limit": 0.5},
-    )  # fmt: skip
+    )
 
 
 def collapse() -> list[events.Event]:
@@ -53,8 +55,10 @@ def test_a_rewind_keeps_what_the_watch_said_of_the_iterations_it_undid(run: Run)
     Ingest(run).drain()
     page = snapshot(run)
     assert [(alarm["iteration"], alarm["state"], alarm["undone"]) for alarm in page["alarms"]] == [
-        (2, "watch", True), (3, "trapped", True), (2, "watch", False),
-    ]  # fmt: skip
+        (2, "watch", True),
+        (3, "trapped", True),
+        (2, "watch", False),
+    ]
     assert page["alarm"]["message"] == "It falls again."
     assert page["rewinds"] == [
         {"number": 1, "from_iteration": 3, "to_iteration": 1, "changes": {"optimizer.policy_lr": "0.0005"}}
@@ -91,11 +95,14 @@ def test_bands_reach_from_one_change_of_state_to_the_next() -> None:
     def said(iteration: int, state: str, undone: bool = False) -> dict[str, object]:
         return {"iteration": iteration, "state": state, "undone": undone}
 
-    found = echo_trap.bands([said(5, "watch"), said(7, "trapped", True), said(9, "trapped"), said(12, "healthy"),
-                        said(20, "watch")], 25)  # fmt: skip
+    found = echo_trap.bands(
+        [said(5, "watch"), said(7, "trapped", True), said(9, "trapped"), said(12, "healthy"), said(20, "watch")], 25
+    )
     assert [(band["state"], band["from"], band["to"], band["open"]) for band in found] == [
-        ("watch", 5, 8, False), ("trapped", 9, 11, False), ("watch", 20, 25, True),
-    ]  # fmt: skip
+        ("watch", 5, 8, False),
+        ("trapped", 9, 11, False),
+        ("watch", 20, 25, True),
+    ]
     words = "watch in iterations 5 to 8, trapped in iterations 9 to 11, watch since iteration 20"
     assert echo_trap.words_of(found) == words
     assert echo_trap.bands([], 3) == []

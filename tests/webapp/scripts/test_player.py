@@ -21,28 +21,52 @@ TRAJECTORY = {
     "board": grid("#@$.#"),
     "hint": {"distance": 3, "solvable": "yes"},
     "turns": [
-        {"turn": 0, "reward": -0.2, "actions": [
-            action("Left", board=grid("#@$.#"), hint={"distance": 3}), action("Up", "illegal"),
-        ]},
-        {"turn": 1, "reward": 10.9, "actions": [
-            action("Right", board=grid("# @*#"), hint={"distance": 0}), action("Up", "ignored"),
-        ]},
+        {
+            "turn": 0,
+            "reward": -0.2,
+            "actions": [
+                action("Left", board=grid("#@$.#"), hint={"distance": 3}),
+                action("Up", "illegal"),
+            ],
+        },
+        {
+            "turn": 1,
+            "reward": 10.9,
+            "actions": [
+                action("Right", board=grid("# @*#"), hint={"distance": 0}),
+                action("Up", "ignored"),
+            ],
+        },
     ],
-}  # fmt: skip
+}
 
 
 def test_positions_are_each_turns_start_and_each_action() -> None:
     found = evaluate("steps.js", "steps(data).map((step) => [step.turn, step.action, step.board.rows[0]])", TRAJECTORY)
     assert found == [
-        [0, -1, "#@$.#"], [0, 0, "#@$.#"], [0, 1, "#@$.#"], [1, -1, "#@$.#"], [1, 0, "# @*#"], [1, 1, "# @*#"],
-    ]  # fmt: skip
+        [0, -1, "#@$.#"],
+        [0, 0, "#@$.#"],
+        [0, 1, "#@$.#"],
+        [1, -1, "#@$.#"],
+        [1, 0, "# @*#"],
+        [1, 1, "# @*#"],
+    ]
 
 
 @pytest.mark.parametrize(
     ("query", "index"),
-    [("", 0), ("?turn=1", 0), ("?turn=1&action=2", 2), ("?turn=2", 3), ("?turn=2&action=1", 4),
-     ("?turn=2&action=99", 5), ("?turn=99&action=1", 5), ("?turn=0&action=-3", 0), ("?turn=x&action=y", 0)],
-)  # fmt: skip
+    [
+        ("", 0),
+        ("?turn=1", 0),
+        ("?turn=1&action=2", 2),
+        ("?turn=2", 3),
+        ("?turn=2&action=1", 4),
+        ("?turn=2&action=99", 5),
+        ("?turn=99&action=1", 5),
+        ("?turn=0&action=-3", 0),
+        ("?turn=x&action=y", 0),
+    ],
+)
 def test_an_address_names_a_position_and_nonsense_the_nearest(query: str, index: int) -> None:
     expression = "fromAddress(steps(data.trajectory), new URLSearchParams(data.query))"
     assert evaluate("steps.js", expression, {"trajectory": TRAJECTORY, "query": query}) == index

@@ -32,10 +32,16 @@ def far(distance: int, *best: str) -> dict[str, Any]:
 
 
 SOLVED = trajectory(
-    [action("Left", far(3, "Up")), action("Jump", None, "illegal"), action("Up", far(2, "Up", "Left")),
-     action("Up", far(1, "Up")), action("Up", far(0))],
-    far(2, "Up"), success=True,
-)  # fmt: skip
+    [
+        action("Left", far(3, "Up")),
+        action("Jump", None, "illegal"),
+        action("Up", far(2, "Up", "Left")),
+        action("Up", far(1, "Up")),
+        action("Up", far(0)),
+    ],
+    far(2, "Up"),
+    success=True,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,11 +49,14 @@ SOLVED = trajectory(
     [
         (0, "Best play: 2 actions to go, next Up. Optimal from the start: 2 actions; this trajectory used 4."),
         (1, "Best play: 3 actions to go, next Up. Optimal from here: 3 actions, and this trajectory used no more."),
-        (3, "Best play: 2 actions to go, next Up or Left. Optimal from here: 2 actions, and this trajectory used no "
-         "more."),
+        (
+            3,
+            "Best play: 2 actions to go, next Up or Left. Optimal from here: 2 actions, and this trajectory used no "
+            "more.",
+        ),
         (5, "Solved."),
     ],
-)  # fmt: skip
+)
 def test_the_best_play_is_compared_with_what_was_done(index: int, words: str) -> None:
     assert said(SOLVED, index) == words
 
@@ -61,8 +70,10 @@ def test_what_did_not_get_there_is_told_and_while_it_is_played_nothing_is_compar
 def test_after_the_losing_move_it_is_said_when_and_why() -> None:
     lost = trajectory(
         [action("Left", far(3, "Up")), action("Up", {"solvable": "no"}), action("Up", {"solvable": "no"})],
-        far(2, "Up"), success=False, lost_at={"turn": 0, "action": 1, "reason": "the box is in a corner"},
-    )  # fmt: skip
+        far(2, "Up"),
+        success=False,
+        lost_at={"turn": 0, "action": 1, "reason": "the box is in a corner"},
+    )
     assert said(lost, 2) == said(lost, 3) == "Lost since turn 1, action 2: the box is in a corner."
     assert said(lost, 1).startswith("Best play: 3 actions to go")
 
@@ -81,9 +92,11 @@ def test_where_every_text_is_an_answer_a_right_one_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("best", "after"),
-    [(True, "The best arm was pulled: Dragon, which pays 0.25 points on average."),
-     (False, "Not the best arm: that was Dragon, which pays 0.25 points on average.")],
-)  # fmt: skip
+    [
+        (True, "The best arm was pulled: Dragon, which pays 0.25 points on average."),
+        (False, "Not the best arm: that was Dragon, which pays 0.25 points on average."),
+    ],
+)
 def test_of_a_bandit_the_best_arm_and_its_worth_are_told(best: bool, after: str) -> None:
     env = envs.make("Bandit")
     env.reset(seed=3)

@@ -16,15 +16,23 @@ def token(text: str = " push", **numbers: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("measure", "numbers", "level", "sign"),
     [
-        ("p", {"p": 1.0}, 0, ""), ("p", {"p": 0.9}, 0, ""), ("p", {"p": 0.89}, 1, ""), ("p", {"p": 0.3}, 2, ""),
-        ("p", {"p": 0.1}, 3, ""), ("p", {"p": 0.0}, 4, ""),
-        ("entropy", {"entropy": 0.0}, 0, ""), ("entropy", {"entropy": 0.1}, 1, ""),
-        ("entropy", {"entropy": 2.5}, 4, ""), ("entropy", {"entropy": None}, 0, ""),
-        ("advantage", {"advantage": 2.0}, 4, "+"), ("advantage", {"advantage": -2.0}, 4, "−"),
-        ("advantage", {"advantage": 0.05}, 0, ""), ("advantage", {"advantage": -0.6}, 2, "−"),
+        ("p", {"p": 1.0}, 0, ""),
+        ("p", {"p": 0.9}, 0, ""),
+        ("p", {"p": 0.89}, 1, ""),
+        ("p", {"p": 0.3}, 2, ""),
+        ("p", {"p": 0.1}, 3, ""),
+        ("p", {"p": 0.0}, 4, ""),
+        ("entropy", {"entropy": 0.0}, 0, ""),
+        ("entropy", {"entropy": 0.1}, 1, ""),
+        ("entropy", {"entropy": 2.5}, 4, ""),
+        ("entropy", {"entropy": None}, 0, ""),
+        ("advantage", {"advantage": 2.0}, 4, "+"),
+        ("advantage", {"advantage": -2.0}, 4, "−"),
+        ("advantage", {"advantage": 0.05}, 0, ""),
+        ("advantage", {"advantage": -0.6}, 2, "−"),
         ("advantage", {"advantage": None}, 0, ""),
     ],
-)  # fmt: skip
+)
 def test_shades_follow_the_number_and_its_sign(measure: str, numbers: dict[str, Any], level: int, sign: str) -> None:
     found = evaluate("token_words.js", f"shade(data, {measure!r}, 2)", token(**numbers))
     assert found == {"level": level, "sign": sign}
@@ -44,8 +52,16 @@ def test_the_legend_has_an_entry_for_every_shade(measure: str) -> None:
 def test_the_legend_of_advantages_goes_from_the_worst_to_the_best_in_numbers() -> None:
     found = evaluate("token_words.js", "legend('advantage', data)", 2)
     assert [entry["words"] for entry in found] == [
-        "≤ −1.5", "≤ −1", "≤ −0.5", "≤ −0.1", "about 0", "≥ +0.1", "≥ +0.5", "≥ +1", "≥ +1.5",
-    ]  # fmt: skip
+        "≤ −1.5",
+        "≤ −1",
+        "≤ −0.5",
+        "≤ −0.1",
+        "about 0",
+        "≥ +0.1",
+        "≥ +0.5",
+        "≥ +1",
+        "≥ +1.5",
+    ]
     assert [entry["sign"] for entry in found] == ["−"] * 4 + [""] + ["+"] * 4
     assert [entry["words"] for entry in evaluate("token_words.js", "legend('advantage', data)", 0)] == ["0"]
 
@@ -53,20 +69,43 @@ def test_the_legend_of_advantages_goes_from_the_worst_to_the_best_in_numbers() -
 @pytest.mark.parametrize(
     ("given", "index", "words"),
     [
-        (token(entropy=None), 2, "“ push” · probability 50.0 % · log-probability −0.693 nats · token 3 of 45 in "
-         "turn 3 · id 7"),
-        (token(advantage=1.24), 11, "“ push” · probability 50.0 % · log-probability −0.693 nats · entropy 0.3 nats · "
-         "advantage +1.24 · token 12 of 45 in turn 3 · id 7"),
-        (token(p=0.000012, logprob=-11.3), 0, "“ push” · probability 0.0012 % · log-probability −11.3 nats · "
-         "entropy 0.3 nats · token 1 of 45 in turn 3 · id 7"),
-        (token("", advantage=-0.004), 44, "End of the response · probability 50.0 % · log-probability −0.693 nats · "
-         "entropy 0.3 nats · advantage −0.004 · token 45 of 45 in turn 3 · id 7"),
-        (token(""), 3, "Part of a character · probability 50.0 % · log-probability −0.693 nats · entropy 0.3 nats · "
-         "token 4 of 45 in turn 3 · id 7"),
-        (token("  "), 3, "“␣␣” · probability 50.0 % · log-probability −0.693 nats · entropy 0.3 nats · "
-         "token 4 of 45 in turn 3 · id 7"),
+        (
+            token(entropy=None),
+            2,
+            "“ push” · probability 50.0 % · log-probability −0.693 nats · token 3 of 45 in turn 3 · id 7",
+        ),
+        (
+            token(advantage=1.24),
+            11,
+            "“ push” · probability 50.0 % · log-probability −0.693 nats · entropy 0.3 nats · "
+            "advantage +1.24 · token 12 of 45 in turn 3 · id 7",
+        ),
+        (
+            token(p=0.000012, logprob=-11.3),
+            0,
+            "“ push” · probability 0.0012 % · log-probability −11.3 nats · "
+            "entropy 0.3 nats · token 1 of 45 in turn 3 · id 7",
+        ),
+        (
+            token("", advantage=-0.004),
+            44,
+            "End of the response · probability 50.0 % · log-probability −0.693 nats · "
+            "entropy 0.3 nats · advantage −0.004 · token 45 of 45 in turn 3 · id 7",
+        ),
+        (
+            token(""),
+            3,
+            "Part of a character · probability 50.0 % · log-probability −0.693 nats · entropy 0.3 nats · "
+            "token 4 of 45 in turn 3 · id 7",
+        ),
+        (
+            token("  "),
+            3,
+            "“␣␣” · probability 50.0 % · log-probability −0.693 nats · entropy 0.3 nats · "
+            "token 4 of 45 in turn 3 · id 7",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_tokens_numbers_are_told_with_their_units(given: dict[str, Any], index: int, words: str) -> None:
     place = {"index": index, "count": 45, "turn": 2}
     expression = "describeToken(data.token, data.place)"

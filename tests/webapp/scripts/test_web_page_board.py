@@ -12,11 +12,21 @@ from tests.webapp.javascript import evaluate
 def test_a_page_is_described_by_its_title_and_what_is_chosen() -> None:
     item = {"detail": "", "action": "", "chosen": False}
     board = {
-        "kind": "page", "title": "Blue shirt", "address": "shop", "last": None,
-        "sections": [{"layout": "choices", "title": "size", "items": [
-            {**item, "text": "small", "chosen": True}, {**item, "text": "large"},
-        ]}],
-    }  # fmt: skip
+        "kind": "page",
+        "title": "Blue shirt",
+        "address": "shop",
+        "last": None,
+        "sections": [
+            {
+                "layout": "choices",
+                "title": "size",
+                "items": [
+                    {**item, "text": "small", "chosen": True},
+                    {**item, "text": "large"},
+                ],
+            }
+        ],
+    }
     assert evaluate("board.js", "describe(data)", board) == "Page: Blue shirt. Chosen: size small."
     env = envs.make("WebShop")
     env.reset(seed=1)

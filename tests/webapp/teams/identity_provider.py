@@ -30,10 +30,15 @@ class _Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         issuer = self.server.issuer
         if self.path == "/.well-known/openid-configuration":
-            self._say({
-                "issuer": issuer, "authorization_endpoint": f"{issuer}/authorize", "token_endpoint": f"{issuer}/token",
-                "userinfo_endpoint": f"{issuer}/person", "jwks_uri": f"{issuer}/keys",
-            })  # fmt: skip
+            self._say(
+                {
+                    "issuer": issuer,
+                    "authorization_endpoint": f"{issuer}/authorize",
+                    "token_endpoint": f"{issuer}/token",
+                    "userinfo_endpoint": f"{issuer}/person",
+                    "jwks_uri": f"{issuer}/keys",
+                }
+            )
         elif self.path == "/person" and self.headers["Authorization"] == "Bearer opens":
             self._say(self.server.person)
         else:

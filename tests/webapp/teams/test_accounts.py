@@ -155,11 +155,26 @@ def test_pages_say_when_the_site_sends_no_mail(who: Visitors, settings: Settings
 
 @pytest.mark.parametrize(
     "path",
-    ["/login", "/logout", "/signup", "/account", "/account/email", "/account/email/sent", "/account/password",
-     "/account/password/forgotten", "/account/password/forgotten/sent", "/account/password/new/abc-def",
-     "/account/password/new/done", "/account/inactive", "/account/confirm", "/account/email/confirm/none",
-     "/account/connections", "/account/connections/cancelled", "/account/connections/error"],
-)  # fmt: skip
+    [
+        "/login",
+        "/logout",
+        "/signup",
+        "/account",
+        "/account/email",
+        "/account/email/sent",
+        "/account/password",
+        "/account/password/forgotten",
+        "/account/password/forgotten/sent",
+        "/account/password/new/abc-def",
+        "/account/password/new/done",
+        "/account/inactive",
+        "/account/confirm",
+        "/account/email/confirm/none",
+        "/account/connections",
+        "/account/connections/cancelled",
+        "/account/connections/error",
+    ],
+)
 def test_every_page_is_ours_and_carries_nothing_foreign(path: str, who: Visitors) -> None:
     for client in (who.viewer, Client()):
         response = client.get(path, follow=True)

@@ -44,10 +44,17 @@ def provider(settings: Settings) -> Iterator[Provider]:
         settings.SOCIALACCOUNT_PROVIDERS = {
             "openid_connect": {
                 "OAUTH_PKCE_ENABLED": True,
-                "APPS": [{"provider_id": "oidc", "name": "Example", "client_id": "echoscope", "secret": "hush",
-                          "settings": {"server_url": found.issuer}}],
+                "APPS": [
+                    {
+                        "provider_id": "oidc",
+                        "name": "Example",
+                        "client_id": "echoscope",
+                        "secret": "hush",
+                        "settings": {"server_url": found.issuer},
+                    }
+                ],
             }
-        }  # fmt: skip
+        }
         yield found
 
 

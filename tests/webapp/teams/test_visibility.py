@@ -38,9 +38,13 @@ def readers(run: Run, people: People) -> set[str]:
     author = add_member(people, "author")
     Run.objects.filter(pk=run.pk).update(author=author)
     everybody = {
-        "author": author, "admin": people.owner, "member": add_member(people), "viewer": people.viewer,
-        "outsider": people.outsider, "nobody": AnonymousUser(),
-    }  # fmt: skip
+        "author": author,
+        "admin": people.owner,
+        "member": add_member(people),
+        "viewer": people.viewer,
+        "outsider": people.outsider,
+        "nobody": AnonymousUser(),
+    }
     found = {name for name, user in everybody.items() if Run.objects.visible_to(user).filter(pk=run.pk).count() == 1}
     for name, user in everybody.items():
         listed = Run.objects.of_teams_of(user).filter(pk=run.pk).count()

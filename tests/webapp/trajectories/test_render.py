@@ -92,12 +92,19 @@ def test_every_environment_has_a_picture(name: str) -> None:
         {"kind": "arms", "arms": []},
         {"kind": "arms", "arms": [{"name": "Ünïcode " * 9, "pulls": 1, "total": 1.0, "last": 1.0}] * 7},
         {"kind": "page", "title": "", "address": "x" * 300, "sections": []},
-        {"kind": "page", "title": "t", "address": "a", "last": "click[" + "y" * 200, "sections": [
-            {"layout": "choices", "title": "size", "items": [{"text": "z" * 400, "chosen": True}] * 40},
-            {"layout": "text", "items": [{"text": "w"}] * 99}]},
+        {
+            "kind": "page",
+            "title": "t",
+            "address": "a",
+            "last": "click[" + "y" * 200,
+            "sections": [
+                {"layout": "choices", "title": "size", "items": [{"text": "z" * 400, "chosen": True}] * 40},
+                {"layout": "text", "items": [{"text": "w"}] * 99},
+            ],
+        },
         {},
     ],
-)  # fmt: skip
+)
 def test_odd_boards_are_drawn_too(board: dict[str, Any]) -> None:
     assert draw_board(board, SIDE).size == (SIDE, SIDE)
 
@@ -143,21 +150,29 @@ def played(turns: int, actions: int) -> dict[str, Any]:
     return {
         "board": {"kind": "text", "text": "0"},
         "turns": [
-            turn(turn=number, actions=[
-                {"text": "a", "status": "executed", "board": {"kind": "text", "text": str(next(boards))}}
-                for _ in range(actions)
-            ])
+            turn(
+                turn=number,
+                actions=[
+                    {"text": "a", "status": "executed", "board": {"kind": "text", "text": str(next(boards))}}
+                    for _ in range(actions)
+                ],
+            )
             for number in range(turns)
         ],
         "lost_at": None,
-    }  # fmt: skip
+    }
 
 
 def test_positions_are_the_players() -> None:
     line = positions(played(2, 2))
     assert [(step.turn, step.action, step.board["text"]) for step in line] == [
-        (0, -1, "0"), (0, 0, "1"), (0, 1, "2"), (1, -1, "2"), (1, 0, "3"), (1, 1, "4"),
-    ]  # fmt: skip
+        (0, -1, "0"),
+        (0, 0, "1"),
+        (0, 1, "2"),
+        (1, -1, "2"),
+        (1, 0, "3"),
+        (1, 1, "4"),
+    ]
     assert at(line, 1, 0).board["text"] == "3"
     assert at(line, 0, 99).board["text"] == "2"
     assert at(line, 99, 99).board["text"] == "4"

@@ -25,8 +25,11 @@ def test_each_side_reads_as_it_was_written(left: list[str], right: list[str]) ->
 def test_only_the_words_that_changed_are_marked() -> None:
     text = difference("I push the box up twice.", "I push the barrel up twice.")
     assert [(piece.kind, piece.text.strip()) for piece in text.pieces] == [
-        ("same", "I push the"), ("gone", "box"), ("new", "barrel"), ("same", "up twice."),
-    ]  # fmt: skip
+        ("same", "I push the"),
+        ("gone", "box"),
+        ("new", "barrel"),
+        ("same", "up twice."),
+    ]
 
 
 def test_endless_thoughts_are_set_side_by_side_without_comparing_them() -> None:

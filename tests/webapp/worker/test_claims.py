@@ -28,9 +28,12 @@ def rack(name: str, gpus: int, **fields: object) -> Worker:
 def waiting(team: Team, title: str, minutes: float = 0, **fields: object) -> Run:
     given = {"queue": "gpu", "gpus": 1, "config": {"policy": {"device": "cuda"}}} | fields
     return Run.objects.create(
-        team=team, title=title, environment="Sokoban", queued_at=timezone.now() - timedelta(minutes=minutes),
+        team=team,
+        title=title,
+        environment="Sokoban",
+        queued_at=timezone.now() - timedelta(minutes=minutes),
         **given,  # type: ignore[arg-type]
-    )  # fmt: skip
+    )
 
 
 def taken(one: Worker) -> str | None:

@@ -235,9 +235,11 @@ def outside_supervisor(run: Run, scene: str) -> subprocess.Popen[bytes]:
         f"supervise(take(Run.objects.get(pk={run.pk})), command=act({scene!r}), pace=PACE)\n"
     )
     env = os.environ | {
-        "DJANGO_SETTINGS_MODULE": "webapp.settings", "DATABASE_URL": url, "REDIS_URL": settings.REDIS_URL,
+        "DJANGO_SETTINGS_MODULE": "webapp.settings",
+        "DATABASE_URL": url,
+        "REDIS_URL": settings.REDIS_URL,
         "ECHOSCOPE_VAR": str(settings.ECHOSCOPE_VAR),
-    }  # fmt: skip
+    }
     return subprocess.Popen([sys.executable, "-c", program], env=env, start_new_session=True)
 
 
@@ -262,11 +264,19 @@ def test_a_trainer_left_behind_is_ended_before_another_one_writes(run: Run, tmp_
     run.folder.mkdir(parents=True)
     pid_file = Files(run.folder).pid
     left = subprocess.Popen(
-        [sys.executable, parent_guard.__file__, str(os.getpid()), str(pid_file), sys.executable, "-c",
-         "import pathlib, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-         "pathlib.Path(sys.argv[1]).touch(); time.sleep(600)", str(tmp_path / "deaf")],
+        [
+            sys.executable,
+            parent_guard.__file__,
+            str(os.getpid()),
+            str(pid_file),
+            sys.executable,
+            "-c",
+            "import pathlib, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+            "pathlib.Path(sys.argv[1]).touch(); time.sleep(600)",
+            str(tmp_path / "deaf"),
+        ],
         start_new_session=True,
-    )  # fmt: skip
+    )
     eventually((tmp_path / "deaf").exists)
     hurried = Pace(tick=0.01, control=0.02, renew=0.1, orphan_patience=0.2)
     assert supervise(take(run), command=act("train"), pace=hurried) == "finished"

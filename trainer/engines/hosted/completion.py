@@ -11,8 +11,16 @@ from typing import Any
 from trainer.engines.hosted.costs import Usage
 
 _LONGEST = 300
-_FULL = ("context_length_exceeded", "context length", "context window", "maximum context", "too many tokens",
-         "prompt is too long", "exceed_context_size", "exceeds the available context")  # fmt: skip
+_FULL = (
+    "context_length_exceeded",
+    "context length",
+    "context window",
+    "maximum context",
+    "too many tokens",
+    "prompt is too long",
+    "exceed_context_size",
+    "exceeds the available context",
+)
 
 
 @dataclass(frozen=True)
@@ -156,5 +164,3 @@ def is_full(status: int, data: bytes) -> bool:
     """Whether a refusal says that the dialogue does not fit into the model's context."""
     text = (code(data) + " " + said(data)).lower()
     return status in (400, 413, 422) and any(sign in text for sign in _FULL)
-
-

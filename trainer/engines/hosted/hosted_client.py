@@ -59,9 +59,7 @@ class Endpoint:
         self._slots = asyncio.Semaphore(config.concurrency)
         limits = httpx.Limits(max_connections=config.concurrency, max_keepalive_connections=config.concurrency)
         headers = {"User-Agent": "Echoscope/1"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
-        self._client = httpx.AsyncClient(
-            limits=limits, headers=headers, timeout=config.timeout, follow_redirects=False
-        )
+        self._client = httpx.AsyncClient(limits=limits, headers=headers, timeout=config.timeout, follow_redirects=False)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -150,6 +148,8 @@ class Endpoint:
             )
         if 300 <= status < 400:
             raise RefusedError(f"{where} sends elsewhere, which is not followed: give the final address as hosted.url")
-        hint = next((todo for word, todo in _HINTS if word in text), "see hosted.without, hosted.limit_name and "
-                    "hosted.extra for what is sent")  # fmt: skip
+        hint = next(
+            (todo for word, todo in _HINTS if word in text),
+            "see hosted.without, hosted.limit_name and hosted.extra for what is sent",
+        )
         raise RefusedError(f"{where} refuses the request ({status}){said}. To change that, {hint}")

@@ -54,9 +54,7 @@ class HostedSampler:
         self._thread = threading.Thread(target=self._loop.run_forever, name="hosted model", daemon=True)
         self._thread.start()
 
-    def session(
-        self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None = None
-    ) -> HostedSession:
+    def session(self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None = None) -> HostedSession:
         """Nobody is shown a thought while it is written: an answer comes whole."""
         return HostedSession(self, seeds, params)
 

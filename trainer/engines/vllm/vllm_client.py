@@ -133,9 +133,7 @@ class Server:
     def _call(self, method: str, arguments: dict[str, str]) -> list[dict[str, str]]:
         reply = self.http.post(f"{self.url}/collective_rpc", json={"method": method, "kwargs": arguments})
         if reply.status_code in (404, 405):
-            raise ServerError(
-                f"engine.urls: {self.url} takes no weights: start it with `python -m trainer serve-vllm`"
-            )
+            raise ServerError(f"engine.urls: {self.url} takes no weights: start it with `python -m trainer serve-vllm`")
         results: list[dict[str, str]] = self._json(reply)["results"]
         return results
 

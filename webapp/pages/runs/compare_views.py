@@ -104,9 +104,10 @@ def _shown(play: compared.Play) -> dict[str, Any]:
         "trajectory": play.trajectory,
         "data": data,
         "board_text": board_text(data["board"]),
-        "outcome": formatting.outcome(data["success"], data["end"], len(data["turns"]), play.trajectory.action_count,
-                                 data["lost_at"]),
-    }  # fmt: skip
+        "outcome": formatting.outcome(
+            data["success"], data["end"], len(data["turns"]), play.trajectory.action_count, data["lost_at"]
+        ),
+    }
 
 
 def _whole(text: str) -> int:

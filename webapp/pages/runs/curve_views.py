@@ -35,10 +35,18 @@ def run_curves(request: HttpRequest, slug: str) -> HttpResponse:
     kept = list(Checkpoint.objects.filter(run=run).order_by("iteration").values_list("iteration", flat=True))
     bands = echo_trap.all_bands(run)
     return run_page(
-        request, run, "run-curves", "runs/curves.html", sections=sections, bad_side=BAD_SIDE,
-        count=sum(len(section.charts) for section in sections), bands=bands, band_words=echo_trap.words_of(bands),
-        checkpoints=kept, marks={"bands": bands, "checkpoints": kept},
-    )  # fmt: skip
+        request,
+        run,
+        "run-curves",
+        "runs/curves.html",
+        sections=sections,
+        bad_side=BAD_SIDE,
+        count=sum(len(section.charts) for section in sections),
+        bands=bands,
+        band_words=echo_trap.words_of(bands),
+        checkpoints=kept,
+        marks={"bands": bands, "checkpoints": kept},
+    )
 
 
 @account_optional
@@ -74,9 +82,13 @@ def answer(query: QueryDict, runs: Sequence[Run], all_names: Any) -> JsonRespons
     except ValueError as problem:
         return _refused(str(problem))
     found = curves.cut(
-        [run.pk for run in runs], asked_names(query) or all_names(), axis=axis, low=low, high=high,
+        [run.pk for run in runs],
+        asked_names(query) or all_names(),
+        axis=axis,
+        low=low,
+        high=high,
         width=max(NARROWEST, min(WIDEST, width)),
-    )  # fmt: skip
+    )
     told = {run.slug: _columns(found.curves, run.pk, axis) for run in runs}
     return JsonResponse({"x": axis, "stride": found.stride, "runs": told})
 

@@ -94,7 +94,13 @@ def run_evaluation(request: HttpRequest, slug: str) -> HttpResponse:
     if own is not None:
         found = [own, *(exam for exam in found if exam is not own)]
     return run_page(
-        request, run, "run-evaluation", "runs/evaluation.html", exams=found, width=WIDTH,
-        ticks=[(across(share), f"{share:.0%}") for share in (0, 0.25, 0.5, 0.75, 1)], matrix=generalization.table(run),
+        request,
+        run,
+        "run-evaluation",
+        "runs/evaluation.html",
+        exams=found,
+        width=WIDTH,
+        ticks=[(across(share), f"{share:.0%}") for share in (0, 0.25, 0.5, 0.75, 1)],
+        matrix=generalization.table(run),
         sampled=any(exam.sampled for exam in found),
-    )  # fmt: skip
+    )

@@ -121,9 +121,13 @@ def launch(request: HttpRequest) -> HttpResponse:
     team = asked.team_of(request.POST.get("team", ""))
     require_may_prefer(request.user, team.pk, wanted.priority)
     run = do_create_run(
-        team, request.user, checked.config, preset=asked.chosen, asked=wanted,  # type: ignore[arg-type]
+        team,
+        request.user,
+        checked.config,
+        preset=asked.chosen,
+        asked=wanted,  # type: ignore[arg-type]
         visibility=_visibility(request.POST, asked.source),
-    )  # fmt: skip
+    )
     messages.success(request, "Launched. It starts as soon as a worker is free.")
     return redirect("run", run.slug)
 
@@ -183,7 +187,9 @@ def _form(
         "priority": wanted.priority.name.lower(),
         "may_prefer": any(role_here(request.user, team.pk) == Membership.Role.ADMIN for team in asked.teams),
         "queue": given.get("queue", before.queue),
-        "classes": device_classes.asked_classes(known.workers.keys() | ({wanted.queue} - {""})),  # perhaps served by nobody
+        "classes": device_classes.asked_classes(
+            known.workers.keys() | ({wanted.queue} - {""})
+        ),  # perhaps served by nobody
         "gpus": given.get("gpus", "" if before.gpus is None else str(before.gpus)),
     }
     facts = _facts(request, asked, config, _all(groups, settings), errors, known)
@@ -191,9 +197,13 @@ def _form(
 
 
 def _facts(
-    request: HttpRequest, asked: Asked, config: RunConfig | None, settings: list[form.Setting],
-    errors: dict[str, str], known: Capacity,
-) -> dict[str, Any]:  # fmt: skip
+    request: HttpRequest,
+    asked: Asked,
+    config: RunConfig | None,
+    settings: list[form.Setting],
+    errors: dict[str, str],
+    known: Capacity,
+) -> dict[str, Any]:
     """What the page says about the form as it stands: problems, differences, figures, warnings, other forms of it."""
     given = request.POST if request.method == "POST" else request.GET
     visibility = _visibility(given, asked.source)
@@ -203,10 +213,14 @@ def _facts(
     if config is not None:
         queue, gpus = wanted.resolved(config, known.workers.keys())
         newcomer = Run(
-            team_id=asked.team_of(given.get("team", "")).pk, queue=queue, gpus=gpus, queued_at=now,
-            priority=wanted.priority, memory=estimates.needed_memory(config, gpus),
+            team_id=asked.team_of(given.get("team", "")).pk,
+            queue=queue,
+            gpus=gpus,
+            queued_at=now,
+            priority=wanted.priority,
+            memory=estimates.needed_memory(config, gpus),
             config=config.model_dump(mode="json"),
-        )  # fmt: skip
+        )
         capacity = outlook(newcomer, known, now)
     facts: dict[str, Any] = {
         "base_word": "was" if asked.source else "preset",
@@ -235,7 +249,7 @@ def _facts(
             "as_curl": summary.as_curl(
                 address, config, asked.chosen, preset, visibility=visibility, team=team, asked=wanted
             ),
-        }  # fmt: skip
+        }
     return facts
 
 

@@ -63,7 +63,9 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "state": now["state"],
             "writer": role in Membership.WRITERS,
             "may_hide": role == Membership.Role.ADMIN or run.author_id == request.user.pk,
-            "phase_words": formatting.phase_words(phase, run.iterations) if run.state in Run.HELD else summaries.rest_words(run),
+            "phase_words": formatting.phase_words(phase, run.iterations)
+            if run.state in Run.HELD
+            else summaries.rest_words(run),
             "waiting": standings(timezone.now()).get(run.pk) if run.state == Run.State.QUEUED else None,
             "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
             "priority": Run.Priority(run.priority).name.lower(),

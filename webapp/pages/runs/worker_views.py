@@ -131,9 +131,13 @@ def _gpu(gpu: dict[str, Any], held: list[Run], visible: set[int]) -> GpuCard:
     told = bool(gpu["total"]) and gpu["free"] is not None
     shown = [run for run in users if run.pk in visible]
     return GpuCard(
-        gpu["id"], gpu["name"], _free(gpu) if told else "memory not told", used(gpu) if told else None, shown,
+        gpu["id"],
+        gpu["name"],
+        _free(gpu) if told else "memory not told",
+        used(gpu) if told else None,
+        shown,
         len(users) - len(shown),
-    )  # fmt: skip
+    )
 
 
 def _waiting(queued: list[Run], visible: set[int], crew: Sequence[order.Manned], now: datetime) -> list[Waiting]:

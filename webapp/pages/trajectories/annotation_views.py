@@ -190,9 +190,14 @@ def _panel(request: HttpRequest, trajectory: Trajectory, role: Membership.Role, 
 
 
 def _done(
-    request: HttpRequest, trajectory: Trajectory, role: Membership.Role, *, problem: str = "", saved: str = "",
+    request: HttpRequest,
+    trajectory: Trajectory,
+    role: Membership.Role,
+    *,
+    problem: str = "",
+    saved: str = "",
     to: str = "",
-) -> HttpResponse:  # fmt: skip
+) -> HttpResponse:
     """The panel as it is now, or the way back to the page."""
     if _wants_panel(request):
         response = _panel(request, trajectory, role, problem)

@@ -47,9 +47,15 @@ def explorer(request: HttpRequest, slug: str) -> HttpResponse:
         else:
             tags = list(Tag.objects.filter(team=run.team_id).values_list("name", flat=True)[:200]) if inside else []
             response = run_page(
-                request, run, "run-trajectories", "runs/trajectories.html", outcomes=OUTCOMES, formats=FORMATS,
-                team_tags=tags, **context,
-            )  # fmt: skip
+                request,
+                run,
+                "run-trajectories",
+                "runs/trajectories.html",
+                outcomes=OUTCOMES,
+                formats=FORMATS,
+                team_tags=tags,
+                **context,
+            )
     patch_vary_headers(response, ["HX-Request"])
     return response
 

@@ -47,7 +47,9 @@ def thoughts(request: HttpRequest, slug: str, other: str) -> HttpResponse:
         "page": "runs",
         "run": left.run,
         "trajectory": left,
-        "sides": [(found, outcome(found), formatting.place(found.group.number, found.member)) for found in (left, right)],
+        "sides": [
+            (found, outcome(found), formatting.place(found.group.number, found.member)) for found in (left, right)
+        ],
         "turns": turns,
         "first": next((turn.number for turn in turns if not turn.same), None),
         "same_start": left.group.board == right.group.board,

@@ -135,12 +135,13 @@ def _times(config: RunConfig, paces: list[Pace]) -> list[Figure]:
     if config.kind == "sft":
         return [Figure("Time", "not known", "Runs that imitate a solver are not reckoned.")]
     if paces:
+        trajectories = trained + examined
         return [
             Figure(
                 f"Time on {pace.device}",
-                f"about {formatting.duration((trained + examined) * pace.tokens_per_trajectory * pace.seconds_per_token)}",
-                f"Median of {formatting.plural(pace.runs, 'recorded run')}: {1 / pace.seconds_per_token:,.0f} tokens/s with "
-                "everything, updates and exams included.",
+                f"about {formatting.duration(trajectories * pace.tokens_per_trajectory * pace.seconds_per_token)}",
+                f"Median of {formatting.plural(pace.runs, 'recorded run')}: {1 / pace.seconds_per_token:,.0f} tokens/s, "
+                "updates and evaluations included.",
             )
             for pace in sorted(paces, key=lambda pace: -pace.runs)[:3]
         ]

@@ -52,9 +52,15 @@ def _yaml_of(told: str) -> str:
 
 
 def as_curl(
-    address: str, config: RunConfig, preset: str, base: RunConfig, *, visibility: str, team: str = "",
+    address: str,
+    config: RunConfig,
+    preset: str,
+    base: RunConfig,
+    *,
+    visibility: str,
+    team: str = "",
     asked: Asked | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """The call of the API that launches the same. The token stays in the environment: it is nobody else's business."""
     told: dict[str, Any] = {"preset": preset}
     if overrides := changes(config, base):

@@ -6,91 +6,107 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('runs', '0001_initial'),
-        ('teams', '0001_initial'),
+        ("runs", "0001_initial"),
+        ("teams", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='run',
-            name='author',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='runs', to=settings.AUTH_USER_MODEL),
+            model_name="run",
+            name="author",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="runs",
+                to=settings.AUTH_USER_MODEL,
+            ),
         ),
         migrations.AddField(
-            model_name='run',
-            name='team',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='runs', to='teams.team'),
+            model_name="run",
+            name="team",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="runs", to="teams.team"),
         ),
         migrations.AddField(
-            model_name='notice',
-            name='run',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='notices', to='runs.run'),
+            model_name="notice",
+            name="run",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="notices", to="runs.run"),
         ),
         migrations.AddField(
-            model_name='metricpoint',
-            name='run',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='metrics', to='runs.run'),
+            model_name="metricpoint",
+            name="run",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="metrics", to="runs.run"),
         ),
         migrations.AddField(
-            model_name='eventbatch',
-            name='run',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='batches', to='runs.run'),
+            model_name="eventbatch",
+            name="run",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="batches", to="runs.run"),
         ),
         migrations.AddField(
-            model_name='evaluation',
-            name='run',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='evaluations', to='runs.run'),
+            model_name="evaluation",
+            name="run",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="evaluations", to="runs.run"
+            ),
         ),
         migrations.AddField(
-            model_name='checkpoint',
-            name='run',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='checkpoints', to='runs.run'),
+            model_name="checkpoint",
+            name="run",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="checkpoints", to="runs.run"
+            ),
         ),
         migrations.AddField(
-            model_name='alarm',
-            name='run',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='alarms', to='runs.run'),
+            model_name="alarm",
+            name="run",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="alarms", to="runs.run"),
         ),
         migrations.AddField(
-            model_name='run',
-            name='worker',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='runs', to='runs.worker'),
+            model_name="run",
+            name="worker",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="runs",
+                to="runs.worker",
+            ),
         ),
         migrations.AddIndex(
-            model_name='notice',
-            index=models.Index(fields=['run', '-seq'], name='notice_newest'),
+            model_name="notice",
+            index=models.Index(fields=["run", "-seq"], name="notice_newest"),
         ),
         migrations.AddConstraint(
-            model_name='metricpoint',
-            constraint=models.UniqueConstraint(fields=('run', 'name', 'iteration'), name='one_value_per_iteration'),
+            model_name="metricpoint",
+            constraint=models.UniqueConstraint(fields=("run", "name", "iteration"), name="one_value_per_iteration"),
         ),
         migrations.AddConstraint(
-            model_name='eventbatch',
-            constraint=models.UniqueConstraint(fields=('run', 'last_seq'), name='batches_do_not_overlap'),
+            model_name="eventbatch",
+            constraint=models.UniqueConstraint(fields=("run", "last_seq"), name="batches_do_not_overlap"),
         ),
         migrations.AddConstraint(
-            model_name='evaluation',
-            constraint=models.UniqueConstraint(fields=('run', 'suite', 'iteration'), name='one_evaluation_per_iteration'),
+            model_name="evaluation",
+            constraint=models.UniqueConstraint(
+                fields=("run", "suite", "iteration"), name="one_evaluation_per_iteration"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='checkpoint',
-            constraint=models.UniqueConstraint(fields=('run', 'iteration'), name='one_checkpoint_per_iteration'),
+            model_name="checkpoint",
+            constraint=models.UniqueConstraint(fields=("run", "iteration"), name="one_checkpoint_per_iteration"),
         ),
         migrations.AddIndex(
-            model_name='alarm',
-            index=models.Index(fields=['run', '-seq'], name='alarm_newest'),
+            model_name="alarm",
+            index=models.Index(fields=["run", "-seq"], name="alarm_newest"),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['team', '-created_at'], name='run_list'),
+            model_name="run",
+            index=models.Index(fields=["team", "-created_at"], name="run_list"),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['state', 'lease_expires_at'], name='run_claim'),
+            model_name="run",
+            index=models.Index(fields=["state", "lease_expires_at"], name="run_claim"),
         ),
     ]

@@ -4,25 +4,24 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0002_initial'),
+        ("runs", "0002_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='evaluation',
-            name='mean_response',
-            field=models.FloatField(help_text='Sampled tokens per turn.', null=True),
+            model_name="evaluation",
+            name="mean_response",
+            field=models.FloatField(help_text="Sampled tokens per turn.", null=True),
         ),
         migrations.AddField(
-            model_name='evaluation',
-            name='pass_at',
-            field=models.JSONField(default=dict, help_text='k → pass@k.'),
+            model_name="evaluation",
+            name="pass_at",
+            field=models.JSONField(default=dict, help_text="k → pass@k."),
         ),
         migrations.AddField(
-            model_name='evaluation',
-            name='samples',
-            field=models.PositiveIntegerField(default=1, help_text='Trajectories from each prompt.'),
+            model_name="evaluation",
+            name="samples",
+            field=models.PositiveIntegerField(default=1, help_text="Trajectories from each prompt."),
         ),
     ]

@@ -4,15 +4,18 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0003_evaluation_samples'),
+        ("runs", "0003_evaluation_samples"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='run',
-            name='visibility',
-            field=models.CharField(choices=[('private', 'Only me'), ('team', 'My team'), ('link', 'Everybody who has the address')], default='team', max_length=7),
+            model_name="run",
+            name="visibility",
+            field=models.CharField(
+                choices=[("private", "Only me"), ("team", "My team"), ("link", "Everybody who has the address")],
+                default="team",
+                max_length=7,
+            ),
         ),
     ]

@@ -4,15 +4,22 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0004_run_visibility'),
+        ("runs", "0004_run_visibility"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='run',
-            name='visibility',
-            field=models.CharField(choices=[('private', "Its author and the team's admins"), ('team', 'The team'), ('link', 'Everybody who has the address')], default='team', max_length=7),
+            model_name="run",
+            name="visibility",
+            field=models.CharField(
+                choices=[
+                    ("private", "Its author and the team's admins"),
+                    ("team", "The team"),
+                    ("link", "Everybody who has the address"),
+                ],
+                default="team",
+                max_length=7,
+            ),
         ),
     ]

@@ -5,44 +5,53 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0005_visibility_words'),
+        ("runs", "0005_visibility_words"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='alarm',
-            name='undone',
-            field=models.BooleanField(default=False, help_text='Its iteration was undone by a rewind.'),
+            model_name="alarm",
+            name="undone",
+            field=models.BooleanField(default=False, help_text="Its iteration was undone by a rewind."),
         ),
         migrations.CreateModel(
-            name='GeneralizationMatrix',
+            name="GeneralizationMatrix",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('seq', models.PositiveBigIntegerField()),
-                ('policies', models.JSONField()),
-                ('suites', models.JSONField()),
-                ('cells', models.JSONField()),
-                ('time', models.DateTimeField()),
-                ('run', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='matrix', to='runs.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("seq", models.PositiveBigIntegerField()),
+                ("policies", models.JSONField()),
+                ("suites", models.JSONField()),
+                ("cells", models.JSONField()),
+                ("time", models.DateTimeField()),
+                (
+                    "run",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="matrix", to="runs.run"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Rewind',
+            name="Rewind",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('seq', models.PositiveBigIntegerField()),
-                ('number', models.PositiveIntegerField(help_text='From 1.')),
-                ('from_iteration', models.PositiveIntegerField()),
-                ('to_iteration', models.PositiveIntegerField()),
-                ('changes', models.JSONField(default=dict, help_text='Setting → its value from now on, as text.')),
-                ('time', models.DateTimeField()),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='rewinds', to='runs.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("seq", models.PositiveBigIntegerField()),
+                ("number", models.PositiveIntegerField(help_text="From 1.")),
+                ("from_iteration", models.PositiveIntegerField()),
+                ("to_iteration", models.PositiveIntegerField()),
+                ("changes", models.JSONField(default=dict, help_text="Setting → its value from now on, as text.")),
+                ("time", models.DateTimeField()),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="rewinds", to="runs.run"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['seq'],
-                'constraints': [models.UniqueConstraint(fields=('run', 'seq'), name='one_rewind_per_event')],
+                "ordering": ["seq"],
+                "constraints": [models.UniqueConstraint(fields=("run", "seq"), name="one_rewind_per_event")],
             },
         ),
     ]

@@ -35,7 +35,8 @@ class Capacity:
         free = self.free.get(queue, 0)
         if free > waiting:
             return f"{known}, {formatting.plural(free, 'place')} free: the run starts at once."
-        return f"{known}, {formatting.plural(free, 'place')} free; {formatting.plural(waiting, 'run')} waiting before this one."
+        before = formatting.plural(waiting, "run")
+        return f"{known}, {formatting.plural(free, 'place')} free; {before} waiting before this one."
 
 
 def capacity(workers: Sequence[Worker], now: datetime) -> Capacity:

@@ -39,8 +39,11 @@ def weight(gpus: int) -> float:
 def used(now: datetime) -> dict[int, float]:
     """Device-seconds by team, as the formula above has it; teams without any are left out. One query."""
     given: dict[str, Any] = {
-        "now": now, "oldest": now - KEEP, "half": HALF_LIFE.total_seconds(), "held": HELD.total_seconds(),
-    }  # fmt: skip
+        "now": now,
+        "oldest": now - KEEP,
+        "half": HALF_LIFE.total_seconds(),
+        "held": HELD.total_seconds(),
+    }
     with connection.cursor() as cursor:
         cursor.execute(_USED, given)
         return dict(cursor.fetchall())

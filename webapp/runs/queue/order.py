@@ -87,9 +87,12 @@ def waiting() -> list[Run]:
 def room_of(worker: Worker, held: Iterable[Run]) -> placement.Room:
     """What the worker has, and what of it those runs leave."""
     return placement.room_of(
-        worker.queues, worker.gpus, worker.memory, worker.runs_per_gpu,
+        worker.queues,
+        worker.gpus,
+        worker.memory,
+        worker.runs_per_gpu,
         [placement.Held(tuple(run.reserved), run.memory) for run in held],
-    )  # fmt: skip
+    )
 
 
 def manned(now: datetime) -> list[Manned]:

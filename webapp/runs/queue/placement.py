@@ -85,9 +85,12 @@ def lacks_gpus_only(needs: Needs, room: Room) -> bool:
 
 
 def room_of(
-    queues: Iterable[str], gpus: Iterable[Mapping[str, Any]], memory: Iterable[Mapping[str, Any]], runs_per_gpu: int,
+    queues: Iterable[str],
+    gpus: Iterable[Mapping[str, Any]],
+    memory: Iterable[Mapping[str, Any]],
+    runs_per_gpu: int,
     held: Iterable[Held],
-) -> Room:  # fmt: skip
+) -> Room:
     """A worker's room from what it told and the runs that it holds.
 
     Free is the lesser of what was measured and of what the runs it holds leave: one that has only begun has not

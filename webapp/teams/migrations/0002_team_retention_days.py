@@ -4,15 +4,18 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('teams', '0001_initial'),
+        ("teams", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='team',
-            name='retention_days',
-            field=models.PositiveIntegerField(blank=True, help_text='Training trajectories of ended runs are thinned after so many days; empty = never.', null=True),
+            model_name="team",
+            name="retention_days",
+            field=models.PositiveIntegerField(
+                blank=True,
+                help_text="Training trajectories of ended runs are thinned after so many days; empty = never.",
+                null=True,
+            ),
         ),
     ]

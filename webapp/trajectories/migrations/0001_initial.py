@@ -7,111 +7,171 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('runs', '0001_initial'),
+        ("runs", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Group',
+            name="Group",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('attempt', models.PositiveIntegerField()),
-                ('iteration', models.PositiveIntegerField()),
-                ('split', models.CharField(max_length=5)),
-                ('suite', models.CharField(blank=True, max_length=100)),
-                ('number', models.PositiveIntegerField(help_text='0-based within iteration, split and suite.')),
-                ('superseded', models.BooleanField(default=False, help_text='Kept for its shares; a later attempt replaced it.')),
-                ('environment', models.CharField(max_length=100)),
-                ('seed', models.BigIntegerField()),
-                ('prompt', models.TextField()),
-                ('board', models.JSONField()),
-                ('hint', models.JSONField(null=True)),
-                ('mean', models.FloatField(null=True)),
-                ('std', models.FloatField(null=True)),
-                ('kept', models.BooleanField(help_text='Whether the filter let the update learn from it.', null=True)),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='groups', to='runs.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("attempt", models.PositiveIntegerField()),
+                ("iteration", models.PositiveIntegerField()),
+                ("split", models.CharField(max_length=5)),
+                ("suite", models.CharField(blank=True, max_length=100)),
+                ("number", models.PositiveIntegerField(help_text="0-based within iteration, split and suite.")),
+                (
+                    "superseded",
+                    models.BooleanField(default=False, help_text="Kept for its shares; a later attempt replaced it."),
+                ),
+                ("environment", models.CharField(max_length=100)),
+                ("seed", models.BigIntegerField()),
+                ("prompt", models.TextField()),
+                ("board", models.JSONField()),
+                ("hint", models.JSONField(null=True)),
+                ("mean", models.FloatField(null=True)),
+                ("std", models.FloatField(null=True)),
+                ("kept", models.BooleanField(help_text="Whether the filter let the update learn from it.", null=True)),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="groups", to="runs.run"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Trajectory',
+            name="Trajectory",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.CharField(default=webapp.core.ids.slug, editable=False, max_length=24, unique=True)),
-                ('attempt', models.PositiveIntegerField()),
-                ('key', models.CharField(help_text='Its id in the journal.', max_length=100)),
-                ('member', models.PositiveIntegerField(help_text='0-based within the group.')),
-                ('iteration', models.PositiveIntegerField()),
-                ('split', models.CharField(max_length=5)),
-                ('superseded', models.BooleanField(default=False)),
-                ('status', models.CharField(choices=[('waiting', 'Waiting'), ('playing', 'Playing'), ('success', 'Success'), ('failed', 'Failed')], default='waiting', max_length=7)),
-                ('end', models.CharField(blank=True, max_length=12)),
-                ('total_reward', models.FloatField(default=0.0)),
-                ('turn_count', models.PositiveIntegerField(default=0)),
-                ('action_count', models.PositiveIntegerField(default=0)),
-                ('token_count', models.PositiveIntegerField(default=0)),
-                ('format_error', models.BooleanField(default=False, help_text='At least one turn broke the format.')),
-                ('lost_at', models.JSONField(help_text='First action after which success was out of reach.', null=True)),
-                ('error', models.TextField(blank=True)),
-                ('last_seq', models.PositiveBigIntegerField(default=0, help_text='Its newest event.')),
-                ('finished_seq', models.PositiveBigIntegerField(null=True)),
-                ('group', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='trajectories', to='trajectories.group')),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='trajectories', to='runs.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("slug", models.CharField(default=webapp.core.ids.slug, editable=False, max_length=24, unique=True)),
+                ("attempt", models.PositiveIntegerField()),
+                ("key", models.CharField(help_text="Its id in the journal.", max_length=100)),
+                ("member", models.PositiveIntegerField(help_text="0-based within the group.")),
+                ("iteration", models.PositiveIntegerField()),
+                ("split", models.CharField(max_length=5)),
+                ("superseded", models.BooleanField(default=False)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("waiting", "Waiting"),
+                            ("playing", "Playing"),
+                            ("success", "Success"),
+                            ("failed", "Failed"),
+                        ],
+                        default="waiting",
+                        max_length=7,
+                    ),
+                ),
+                ("end", models.CharField(blank=True, max_length=12)),
+                ("total_reward", models.FloatField(default=0.0)),
+                ("turn_count", models.PositiveIntegerField(default=0)),
+                ("action_count", models.PositiveIntegerField(default=0)),
+                ("token_count", models.PositiveIntegerField(default=0)),
+                ("format_error", models.BooleanField(default=False, help_text="At least one turn broke the format.")),
+                (
+                    "lost_at",
+                    models.JSONField(help_text="First action after which success was out of reach.", null=True),
+                ),
+                ("error", models.TextField(blank=True)),
+                ("last_seq", models.PositiveBigIntegerField(default=0, help_text="Its newest event.")),
+                ("finished_seq", models.PositiveBigIntegerField(null=True)),
+                (
+                    "group",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="trajectories",
+                        to="trajectories.group",
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="trajectories", to="runs.run"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='ShareLink',
+            name="ShareLink",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('token', models.CharField(default=webapp.core.ids.token, editable=False, max_length=32, unique=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('revoked_at', models.DateTimeField(blank=True, null=True)),
-                ('author', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='shares', to=settings.AUTH_USER_MODEL)),
-                ('trajectory', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='shares', to='trajectories.trajectory')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("token", models.CharField(default=webapp.core.ids.token, editable=False, max_length=32, unique=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "author",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="shares",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "trajectory",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="shares", to="trajectories.trajectory"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Turn',
+            name="Turn",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveIntegerField(help_text='0-based.')),
-                ('seq', models.PositiveBigIntegerField()),
-                ('reward', models.FloatField()),
-                ('format_valid', models.BooleanField()),
-                ('event', models.JSONField(help_text="The journal's turn event.")),
-                ('trajectory', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='turns', to='trajectories.trajectory')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveIntegerField(help_text="0-based.")),
+                ("seq", models.PositiveBigIntegerField()),
+                ("reward", models.FloatField()),
+                ("format_valid", models.BooleanField()),
+                ("event", models.JSONField(help_text="The journal's turn event.")),
+                (
+                    "trajectory",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="turns", to="trajectories.trajectory"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['number'],
+                "ordering": ["number"],
             },
         ),
         migrations.AddConstraint(
-            model_name='group',
-            constraint=models.UniqueConstraint(fields=('run', 'iteration', 'split', 'suite', 'number', 'attempt'), name='one_group_per_number'),
+            model_name="group",
+            constraint=models.UniqueConstraint(
+                fields=("run", "iteration", "split", "suite", "number", "attempt"), name="one_group_per_number"
+            ),
         ),
         migrations.AddIndex(
-            model_name='trajectory',
-            index=models.Index(fields=['run', 'iteration', 'split'], name='trajectory_iteration'),
+            model_name="trajectory",
+            index=models.Index(fields=["run", "iteration", "split"], name="trajectory_iteration"),
         ),
         migrations.AddIndex(
-            model_name='trajectory',
-            index=models.Index(condition=models.Q(('finished_seq__isnull', False)), fields=['run', '-finished_seq'], name='trajectory_finished'),
+            model_name="trajectory",
+            index=models.Index(
+                condition=models.Q(("finished_seq__isnull", False)),
+                fields=["run", "-finished_seq"],
+                name="trajectory_finished",
+            ),
         ),
         migrations.AddIndex(
-            model_name='trajectory',
-            index=models.Index(condition=models.Q(('status', 'playing')), fields=['run', '-last_seq'], name='trajectory_playing'),
+            model_name="trajectory",
+            index=models.Index(
+                condition=models.Q(("status", "playing")), fields=["run", "-last_seq"], name="trajectory_playing"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='trajectory',
-            constraint=models.UniqueConstraint(fields=('run', 'attempt', 'key'), name='one_trajectory_per_key'),
+            model_name="trajectory",
+            constraint=models.UniqueConstraint(fields=("run", "attempt", "key"), name="one_trajectory_per_key"),
         ),
         migrations.AddConstraint(
-            model_name='turn',
-            constraint=models.UniqueConstraint(fields=('trajectory', 'number'), name='one_turn_per_number'),
+            model_name="turn",
+            constraint=models.UniqueConstraint(fields=("trajectory", "number"), name="one_turn_per_number"),
         ),
     ]

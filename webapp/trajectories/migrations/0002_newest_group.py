@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0002_initial'),
-        ('trajectories', '0001_initial'),
+        ("runs", "0002_initial"),
+        ("trajectories", "0001_initial"),
     ]
 
     operations = [
         migrations.AddIndex(
-            model_name='group',
-            index=models.Index(fields=['run', '-id'], name='group_newest'),
+            model_name="group",
+            index=models.Index(fields=["run", "-id"], name="group_newest"),
         ),
     ]

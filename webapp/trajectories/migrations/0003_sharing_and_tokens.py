@@ -5,48 +5,54 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('trajectories', '0002_newest_group'),
+        ("trajectories", "0002_newest_group"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='sharelink',
-            name='action',
-            field=models.PositiveIntegerField(blank=True, help_text='0-based, within the turn.', null=True),
+            model_name="sharelink",
+            name="action",
+            field=models.PositiveIntegerField(blank=True, help_text="0-based, within the turn.", null=True),
         ),
         migrations.AddField(
-            model_name='sharelink',
-            name='indexable',
-            field=models.BooleanField(default=False, help_text='Search engines may list it.'),
+            model_name="sharelink",
+            name="indexable",
+            field=models.BooleanField(default=False, help_text="Search engines may list it."),
         ),
         migrations.AddField(
-            model_name='sharelink',
-            name='last_viewed_at',
+            model_name="sharelink",
+            name="last_viewed_at",
             field=models.DateTimeField(blank=True, null=True),
         ),
         migrations.AddField(
-            model_name='sharelink',
-            name='turn',
-            field=models.PositiveIntegerField(blank=True, help_text='0-based: where the player opens.', null=True),
+            model_name="sharelink",
+            name="turn",
+            field=models.PositiveIntegerField(blank=True, help_text="0-based: where the player opens.", null=True),
         ),
         migrations.AddField(
-            model_name='sharelink',
-            name='views',
+            model_name="sharelink",
+            name="views",
             field=models.PositiveIntegerField(default=0),
         ),
         migrations.AddField(
-            model_name='trajectory',
-            name='pinned',
-            field=models.BooleanField(default=False, help_text='Kept whatever the retention says.'),
+            model_name="trajectory",
+            name="pinned",
+            field=models.BooleanField(default=False, help_text="Kept whatever the retention says."),
         ),
         migrations.CreateModel(
-            name='TokenArrays',
+            name="TokenArrays",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('data', models.BinaryField(help_text='As the journal packs it.')),
-                ('trajectory', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='token_arrays', to='trajectories.trajectory')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("data", models.BinaryField(help_text="As the journal packs it.")),
+                (
+                    "trajectory",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="token_arrays",
+                        to="trajectories.trajectory",
+                    ),
+                ),
             ],
         ),
     ]

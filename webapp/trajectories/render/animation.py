@@ -40,9 +40,7 @@ def animate(played: Mapping[str, Any], caption: Caption, kind: str) -> bytes:
     durations[-1] = LAST_MS
     file = BytesIO()
     options: dict[str, Any] = {"lossless": True, "quality": 40, "method": 2} if kind == "webp" else {"optimize": False}
-    frames[0].save(
-        file, kind.upper(), save_all=True, append_images=frames[1:], duration=durations, loop=0, **options
-    )  # fmt: skip
+    frames[0].save(file, kind.upper(), save_all=True, append_images=frames[1:], duration=durations, loop=0, **options)
     return file.getvalue()
 
 

@@ -1,6 +1,6 @@
 """Boards as pictures: a grid by its theme or its legend, a bandit's arms, a page, plain text. Pure functions.
 
-It looks as static/js/board/board.js draws it in the light theme. What stands beside a board is pictures_card.py's business.
+They match what static/js/board/board.js draws in the light theme.
 """
 
 from __future__ import annotations
@@ -22,14 +22,23 @@ FINE = 3
 
 THEMES: dict[str, dict[str, tuple[str, str]]] = {
     "sokoban": {
-        "#": ("wall", ""), " ": ("floor", ""), ".": ("target", ""), "$": ("floor", "box"), "*": ("target", "box"),
-        "@": ("floor", "player"), "+": ("target", "player"),
+        "#": ("wall", ""),
+        " ": ("floor", ""),
+        ".": ("target", ""),
+        "$": ("floor", "box"),
+        "*": ("target", "box"),
+        "@": ("floor", "player"),
+        "+": ("target", "player"),
     },
     "frozen_lake": {
-        " ": ("ice", ""), "O": ("hole", ""), "G": ("goal", ""), "@": ("ice", "player"), "X": ("hole", "player"),
+        " ": ("ice", ""),
+        "O": ("hole", ""),
+        "G": ("goal", ""),
+        "@": ("ice", "player"),
+        "X": ("hole", "player"),
         "+": ("goal", "player"),
     },
-}  # fmt: skip
+}
 """What each character of a known theme means: ground below, piece above."""
 
 
@@ -169,9 +178,11 @@ def _player(canvas: Canvas, x: int, y: int) -> None:
 
 
 TONES = {
-    "goal": ("good_wash", "good"), "good": ("good_wash", "good"), "danger": ("bad_wash", "bad"),
+    "goal": ("good_wash", "good"),
+    "good": ("good_wash", "good"),
+    "danger": ("bad_wash", "bad"),
     "bad": ("warn_wash", "warn"),
-}  # fmt: skip
+}
 
 
 def _signed(canvas: Canvas, rows: list[str], legend: Mapping[str, Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""A page of a site as a picture, as static/js/board/web_page_board.js draws it: where it lies, its buttons, links and choices."""
+"""Raster image of a web page state: address, buttons, links and choices, as static/js/board/web_page_board.js draws it."""
 
 from __future__ import annotations
 

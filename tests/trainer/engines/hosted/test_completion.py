@@ -63,7 +63,12 @@ def test_a_model_that_declines_has_said_so() -> None:
 
 
 def test_half_a_surrogate_does_no_harm() -> None:
-    assert answers.read(b'{"choices":[{"message":{"content":"a\\ud800"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}').text == "a?"  # noqa: E501
+    assert (
+        answers.read(
+            b'{"choices":[{"message":{"content":"a\\ud800"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}'
+        ).text
+        == "a?"
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,13 +92,18 @@ def test_what_is_no_completion_is_told(data: bytes, told: str) -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(["choices", "message", "content", "logprobs", "usage", "token", "bytes", "logprob", "error"]),
-        inner, max_size=4,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["choices", "message", "content", "logprobs", "usage", "token", "bytes", "logprob", "error"]
+            ),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @given(json_values, json_values)

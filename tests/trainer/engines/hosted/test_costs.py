@@ -27,9 +27,14 @@ def test_tokens_and_money_are_summed() -> None:
     account.answered(Usage(1_000, 100, 600), retries=2, seconds=1.0)
     account.answered(Usage(500, 50), retries=0, seconds=3.0)
     assert finite(account.values()) == {
-        "hosted/requests": 2, "hosted/retries": 2, "hosted/prompt_tokens": 1500, "hosted/cached_tokens": 600,
-        "hosted/completion_tokens": 150, "hosted/latency": 2.0, "hosted/cost": pytest.approx(0.0045),
-    }  # fmt: skip
+        "hosted/requests": 2,
+        "hosted/retries": 2,
+        "hosted/prompt_tokens": 1500,
+        "hosted/cached_tokens": 600,
+        "hosted/completion_tokens": 150,
+        "hosted/latency": 2.0,
+        "hosted/cost": pytest.approx(0.0045),
+    }
 
 
 def test_an_unknown_price_is_no_cost_of_zero() -> None:
@@ -96,8 +101,16 @@ def test_what_was_paid_for_is_found_again_once(tmp_path: Path) -> None:
 
 
 def test_keys_tell_requests_dialogues_and_turns_apart() -> None:
-    keys = {key_of(*given) for given in [("u", {"a": 1}, 3, 0), ("v", {"a": 1}, 3, 0), ("u", {"a": 2}, 3, 0),
-                                         ("u", {"a": 1}, 4, 0), ("u", {"a": 1}, 3, 1)]}  # fmt: skip
+    keys = {
+        key_of(*given)
+        for given in [
+            ("u", {"a": 1}, 3, 0),
+            ("v", {"a": 1}, 3, 0),
+            ("u", {"a": 2}, 3, 0),
+            ("u", {"a": 1}, 4, 0),
+            ("u", {"a": 1}, 3, 1),
+        ]
+    }
     assert len(keys) == 5
 
 

@@ -42,10 +42,17 @@ def test_a_good_answer_needs_no_second_try() -> None:
 @pytest.mark.parametrize(
     "trouble",
     [
-        refusal(408), refusal(409), refusal(429), refusal(500), refusal(503), Reply(502, b"<html>Bad Gateway</html>"),
-        Reply(drop=True), Reply(200, b'{"choices": [{"mess'), Reply(200, {"error": {"code": 502, "message": "x"}}),
+        refusal(408),
+        refusal(409),
+        refusal(429),
+        refusal(500),
+        refusal(503),
+        Reply(502, b"<html>Bad Gateway</html>"),
+        Reply(drop=True),
+        Reply(200, b'{"choices": [{"mess'),
+        Reply(200, {"error": {"code": 502, "message": "x"}}),
     ],
-)  # fmt: skip
+)
 def test_trouble_that_passes_is_waited_for(trouble: Reply) -> None:
     with Server(in_turn(trouble, trouble, GOOD)).running() as server:
         (asked,), waits = ask(server)

@@ -193,9 +193,10 @@ def test_a_shop_is_walked_by_its_own_buttons(who: Visitors) -> None:
     page = text_of(
         who.owner.post(
             "/environments/WebShop/play",
-            {"action": "search[keywords]", "words": " red  shoes", "prompt": "1"}, headers=HTMX,
+            {"action": "search[keywords]", "words": " red  shoes", "prompt": "1"},
+            headers=HTMX,
         )
-    )  # fmt: skip
+    )
     assert "search[red shoes]" in page
     products = re.findall(r'name="action" value="(click\[[^"]+\])"', page)
     assert len(products) > 3

@@ -25,32 +25,54 @@ def _folder(tmp_path: Path, settings: Settings) -> None:
 
 def large(number: int, success: float) -> events.Evaluation:
     return events.Evaluation(
-        iteration=number, suite="large rooms", prompts=64, samples=4, success=success, success_low=success - 0.1,
-        success_high=success + 0.1, pass_at={1: success, 4: success + 0.2}, mean_reward=1, mean_turns=2, mean_actions=3,
-    )  # fmt: skip
+        iteration=number,
+        suite="large rooms",
+        prompts=64,
+        samples=4,
+        success=success,
+        success_low=success - 0.1,
+        success_high=success + 0.1,
+        pass_at={1: success, 4: success + 0.2},
+        mean_reward=1,
+        mean_turns=2,
+        mean_actions=3,
+    )
 
 
 def matrix(success: float = 0.625) -> events.Generalization:
     def cell(policy: str, suite: str, share: float) -> events.GeneralizationCell:
         return events.GeneralizationCell(
-            policy=policy, suite=suite, prompts=64, success=share, success_low=share - 0.05, success_high=share + 0.05,
+            policy=policy,
+            suite=suite,
+            prompts=64,
+            success=share,
+            success_low=share - 0.05,
+            success_high=share + 0.05,
             mean_reward=1.0,
-        )  # fmt: skip
+        )
 
     return events.Generalization(
-        policies=[events.ExaminedPolicy(name="pocket", source="pocket"),
-                  events.ExaminedPolicy(name="mover", source="var/runs/x", trained_on="Sokoban")],
+        policies=[
+            events.ExaminedPolicy(name="pocket", source="pocket"),
+            events.ExaminedPolicy(name="mover", source="var/runs/x", trained_on="Sokoban"),
+        ],
         suites=["Sokoban", "Bandit"],
         cells=[cell("pocket", "Sokoban", 0.25), cell("pocket", "Bandit", 0.5), cell("mover", "Sokoban", success)],
-    )  # fmt: skip
+    )
 
 
 def test_every_suite_is_shown_with_its_interval_its_pass_at_k_and_a_way_to_its_trajectories(
     run: Run, who: Visitors
 ) -> None:
     config = RunConfig.model_validate(run.config)
-    journal_builder.write(run.folder, recorded_journal.started(config), large(0, 0.3), recorded_journal.evaluated(0, 0.35), large(4, 0.6),
-                 recorded_journal.evaluated(4, 0.6, final=True))  # fmt: skip
+    journal_builder.write(
+        run.folder,
+        recorded_journal.started(config),
+        large(0, 0.3),
+        recorded_journal.evaluated(0, 0.35),
+        large(4, 0.6),
+        recorded_journal.evaluated(4, 0.6, final=True),
+    )
     Ingest(run).drain()
     page = who.viewer.get(f"/runs/{run.slug}/evaluation").content.decode()
     assert page.index('id="exam-1">Sokoban') < page.index('id="exam-2">large rooms'), "the run's own suite comes first"

@@ -36,10 +36,18 @@ def make(people: People, title: str, **fields: Any) -> Run:
 
 def examined(run: Run, iteration: int, success: float, suite: str = "") -> Evaluation:
     return Evaluation.objects.create(
-        run=run, iteration=iteration, suite=suite or run.environment, prompts=256, success=success,
-        success_low=success - 0.05, success_high=success + 0.05, mean_reward=1, mean_turns=1, mean_actions=1,
+        run=run,
+        iteration=iteration,
+        suite=suite or run.environment,
+        prompts=256,
+        success=success,
+        success_low=success - 0.05,
+        success_high=success + 0.05,
+        mean_reward=1,
+        mean_turns=1,
+        mean_actions=1,
         time=timezone.now(),
-    )  # fmt: skip
+    )
 
 
 def titles(client: Client, query: str = "") -> list[str]:
@@ -80,12 +88,30 @@ def test_an_empty_list_says_how_to_fill_it(who: Visitors) -> None:
 
 @pytest.mark.parametrize(
     ("query", "found"),
-    [("text=tri", True), ("text=ada", True), ("text=nothing", False), ("state=queued", True), ("state=failed", False),
-     ("state=active", True), ("environment=Sokoban", True), ("environment=Bandit", False), ("page=99", True),
-     ("page=x", True), ("author=ada", True), ("author=grace", False), ("algorithm=starpo", True),
-     ("algorithm=starpo_s", False), ("algorithm=gae", True), ("algorithm=grpo", False), ("algorithm=sft", False),
-     ("algorithm=nonsense", True), ("mine=1", True), ("tag=none", False), ("sort=nonsense", True)],
-)  # fmt: skip
+    [
+        ("text=tri", True),
+        ("text=ada", True),
+        ("text=nothing", False),
+        ("state=queued", True),
+        ("state=failed", False),
+        ("state=active", True),
+        ("environment=Sokoban", True),
+        ("environment=Bandit", False),
+        ("page=99", True),
+        ("page=x", True),
+        ("author=ada", True),
+        ("author=grace", False),
+        ("algorithm=starpo", True),
+        ("algorithm=starpo_s", False),
+        ("algorithm=gae", True),
+        ("algorithm=grpo", False),
+        ("algorithm=sft", False),
+        ("algorithm=nonsense", True),
+        ("mine=1", True),
+        ("tag=none", False),
+        ("sort=nonsense", True),
+    ],
+)
 def test_the_list_is_filtered(query: str, found: bool, run: Run, who: Visitors) -> None:
     assert titles(who.owner, query) == (["Trial"] if found else [])
 
@@ -179,9 +205,14 @@ def test_an_open_list_shows_what_a_reload_would_show(
     monkeypatch.setattr(summaries, "age", lambda moment: "a while")
     config = RunConfig.model_validate(run.config)
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
-    events = [recorded_journal.started(config), recorded_journal.evaluated(0, 0.35), *recorded_journal.iteration(config, 1, 0.5),
-              recorded_journal.evaluated(1, 0.4), *recorded_journal.iteration(config, 2, 0.7), *recorded_journal.iteration(config, 3, 0.7),
-              ]  # fmt: skip
+    events = [
+        recorded_journal.started(config),
+        recorded_journal.evaluated(0, 0.35),
+        *recorded_journal.iteration(config, 1, 0.5),
+        recorded_journal.evaluated(1, 0.4),
+        *recorded_journal.iteration(config, 2, 0.7),
+        *recorded_journal.iteration(config, 3, 0.7),
+    ]
     log = Journal(run.folder)
     shown = loaded(who.viewer, query)
     swaps = 0

@@ -117,9 +117,14 @@ def test_the_live_page_takes_the_same_number_of_queries_however_much_was_played(
 
 @pytest.mark.parametrize(
     ("before", "wish", "after"),
-    [("queued", "pause", "paused"), ("queued", "cancel", "cancelled"), ("paused", "resume", "queued"),
-     ("failed", "resume", "queued"), ("paused", "stop", "stopped")],
-)  # fmt: skip
+    [
+        ("queued", "pause", "paused"),
+        ("queued", "cancel", "cancelled"),
+        ("paused", "resume", "queued"),
+        ("failed", "resume", "queued"),
+        ("paused", "stop", "stopped"),
+    ],
+)
 def test_members_steer_a_run(before: str, wish: str, after: str, run: Run, who: Visitors) -> None:
     Run.objects.filter(pk=run.pk).update(state=before)
     response = who.owner.post(f"/runs/{run.slug}/{wish}", follow=True)

@@ -24,8 +24,11 @@ def worker(name: str, *, silent: float = 0, **fields: object) -> Worker:
     now = timezone.now()
     given = {"device": "CPU, 2 threads", "queues": ["training"], "slots": 1} | fields
     return Worker.objects.create(
-        name=name, started_at=now, last_seen_at=now - timedelta(seconds=silent), **given  # type: ignore[arg-type]
-    )  # fmt: skip
+        name=name,
+        started_at=now,
+        last_seen_at=now - timedelta(seconds=silent),
+        **given,  # type: ignore[arg-type]
+    )
 
 
 def page(client: object) -> str:
@@ -35,9 +38,15 @@ def page(client: object) -> str:
 def test_workers_show_what_they_play_but_not_to_strangers(run: Run, who: Visitors) -> None:
     one = worker("worker@here")
     Run.objects.filter(pk=run.pk).update(
-        state=Run.State.RUNNING, worker=one, phase="rollout", phase_iteration=2, phase_done=3, phase_total=8,
-        phase_unit="trajectories", eta_seconds=600,
-    )  # fmt: skip
+        state=Run.State.RUNNING,
+        worker=one,
+        phase="rollout",
+        phase_iteration=2,
+        phase_done=3,
+        phase_total=8,
+        phase_unit="trajectories",
+        eta_seconds=600,
+    )
     mine = page(who.viewer)
     assert "Trial" in mine
     assert "Iteration 2 of 4 · rollout 3 of 8 trajectories · 10 min left" in mine
@@ -124,9 +133,12 @@ def test_the_machine_tells_its_memory() -> None:
 
 @pytest.mark.parametrize(
     ("line", "told"),
-    [("1, GPU-7f, NVIDIA A100, 40G, 81920, 80000", ("GPU-7f", "1", "NVIDIA A100, 40G", 81920, 80000)),
-     ("0, GPU-1, NVIDIA GB10, [N/A], [N/A]", ("GPU-1", "0", "NVIDIA GB10", None, None)), ("", None)],
-)  # fmt: skip
+    [
+        ("1, GPU-7f, NVIDIA A100, 40G, 81920, 80000", ("GPU-7f", "1", "NVIDIA A100, 40G", 81920, 80000)),
+        ("0, GPU-1, NVIDIA GB10, [N/A], [N/A]", ("GPU-1", "0", "NVIDIA GB10", None, None)),
+        ("", None),
+    ],
+)
 def test_gpus_tell_their_memory_where_they_can(line: str, told: tuple[object, ...] | None) -> None:
     found = hardware._gpu(line)
     if found is None:

@@ -80,14 +80,17 @@ def test_strangers_learn_nothing_of_the_teams_stars_and_tags(played: Run, who: V
 def test_every_page_together_is_every_trajectory_once_in_order(sort: str, played: Run, who: Visitors) -> None:
     everything = {item.slug: item for item in Trajectory.objects.select_related("group")}
     values = {
-        "iteration": lambda item: item.iteration, "place": lambda item: (item.group.number, item.member),
+        "iteration": lambda item: item.iteration,
+        "place": lambda item: (item.group.number, item.member),
         "outcome": lambda item: (item.status != "success", item.status != "failed", item.lost_at is not None),
-        "reward": lambda item: item.total_reward, "turns": lambda item: item.turn_count,
-        "actions": lambda item: item.action_count, "tokens": lambda item: item.token_count,
+        "reward": lambda item: item.total_reward,
+        "turns": lambda item: item.turn_count,
+        "actions": lambda item: item.action_count,
+        "tokens": lambda item: item.token_count,
         "format": lambda item: item.format_error,
         "kept": lambda item: {True: 0, False: 1, None: 2}[item.group.kept],
         "environment": lambda item: item.group.environment,
-    }  # fmt: skip
+    }
     value = values[sort]
     rising = walk(who.viewer, played, f"sort={sort}")
     assert rising == sorted(everything, key=lambda slug: (value(everything[slug]), everything[slug].pk))

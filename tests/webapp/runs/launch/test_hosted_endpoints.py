@@ -49,9 +49,16 @@ def test_what_is_listed_may_be_asked_with_its_own_key(url: str, variable: str) -
 
 @pytest.mark.parametrize(
     "url",
-    ["https://evil.example/v1", "http://api.openai.com/v1", f"{OPENAI}/../v1", "https://api.openai.com/v1.evil.example",
-     "https://api.openai.com:444/v1", "http://169.254.169.254/latest", "http://models:8000"],
-)  # fmt: skip
+    [
+        "https://evil.example/v1",
+        "http://api.openai.com/v1",
+        f"{OPENAI}/../v1",
+        "https://api.openai.com/v1.evil.example",
+        "https://api.openai.com:444/v1",
+        "http://169.254.169.254/latest",
+        "http://models:8000",
+    ],
+)
 def test_no_other_address_may_be_asked(url: str) -> None:
     found = hosted_endpoints.problem(section(url))
     assert found is not None

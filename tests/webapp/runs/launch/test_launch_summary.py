@@ -108,10 +108,15 @@ def test_yaml_fills_the_form_and_launches_nothing(way: str, who: Visitors) -> No
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("iterations: many", "iterations: must be a whole number, not 'many'"), ("colour: blue", "no setting of"),
-     ("- 1", "must hold a mapping"), ("a: [", "not valid YAML"), ("", "must hold a mapping"),
-     ("environment:\n  name: Chess", "unknown environment 'Chess'")],
-)  # fmt: skip
+    [
+        ("iterations: many", "iterations: must be a whole number, not 'many'"),
+        ("colour: blue", "no setting of"),
+        ("- 1", "must hold a mapping"),
+        ("a: [", "not valid YAML"),
+        ("", "must hold a mapping"),
+        ("environment:\n  name: Chess", "unknown environment 'Chess'"),
+    ],
+)
 def test_yaml_that_makes_no_configuration_is_told_of_and_kept(text: str, told: str, who: Visitors) -> None:
     answer = who.owner.post("/runs/new/yaml", {"yaml": text})
     page = html.unescape(answer.content.decode())
@@ -210,10 +215,12 @@ def test_the_queue_asks_for_what_a_run_cannot_do_without_on_each_of_its_gpus() -
         ({"evaluation": {"prompts": 0}}, "no evaluation"),
         ({"checkpoint": {"every": 999}}, "No checkpoint is written before the end"),
         ({"policy": {"device": "cuda"}}, "no worker that is running now has a GPU"),
-        ({"rollout": {"groups": 4, "group_size": 4}, "algorithm": {"filter": "std", "filter_keep": 0.25}},
-         "fewer than one"),
+        (
+            {"rollout": {"groups": 4, "group_size": 4}, "algorithm": {"filter": "std", "filter_keep": 0.25}},
+            "fewer than one",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_may_surprise_is_told_before_the_launch(changes: dict[str, object], told: str) -> None:
     assert summary.warnings(RunConfig(), SERVED, "training") == []
     (text,) = summary.warnings(RunConfig.model_validate(changes), SERVED, "training")

@@ -53,11 +53,9 @@ def test_teams_take_turns_however_many_runs_one_of_them_queues() -> None:
 
 
 @given(
-    runs=st.lists(
-        st.tuples(st.integers(1, 3), st.floats(0, 1000), st.integers(0, 2), st.integers(0, 8)), max_size=12
-    ),
+    runs=st.lists(st.tuples(st.integers(1, 3), st.floats(0, 1000), st.integers(0, 2), st.integers(0, 8)), max_size=12),
     used=st.dictionaries(st.integers(1, 3), st.floats(0, 1e6)),
-)  # fmt: skip
+)
 def test_the_line_holds_everybody_once_and_begins_with_the_best(
     runs: list[tuple[int, float, int, int]], used: dict[int, float]
 ) -> None:
@@ -108,14 +106,18 @@ def crew() -> list[line.Manned]:
         (Needs("h100", 1), "a worker of class h100; none is running"),
         (Needs("gpu", 4), "a worker of class gpu with 4 GPUs; the largest that is running has 2"),
         (Needs("cpu", 2), "a worker of class cpu with 2 GPUs; none is running"),
-        (Needs("gpu", 1, 30 * GIB),
-         "a worker of class gpu with a GPU of 30.0 GiB (by estimate); the largest that is running has 24.0 GiB"),
-        (Needs("cpu", 0, 20 * GIB),
-         "a worker of class cpu with memory of 20.0 GiB (by estimate); the largest that is running has 16.0 GiB"),
+        (
+            Needs("gpu", 1, 30 * GIB),
+            "a worker of class gpu with a GPU of 30.0 GiB (by estimate); the largest that is running has 24.0 GiB",
+        ),
+        (
+            Needs("cpu", 0, 20 * GIB),
+            "a worker of class cpu with memory of 20.0 GiB (by estimate); the largest that is running has 16.0 GiB",
+        ),
         (Needs("gpu", 2, 30 * GIB), ""),
         (Needs("training", 1, optional=True), ""),
     ],
-)  # fmt: skip
+)
 def test_what_no_living_worker_has_is_named(needs: Needs, lack: str) -> None:
     gpus = [{"id": str(number), "name": "A", "total": 24 * GIB, "free": 24 * GIB} for number in range(2)]
     machine = [{"name": "Machine", "total": 16 * GIB, "free": 9 * GIB}]
@@ -144,10 +146,18 @@ def test_a_configuration_asks_for_the_device_it_can_use() -> None:
     pocket, cuda, cpu = (RunConfig.model_validate({"policy": {"device": device}}) for device in ("auto", "cuda", "cpu"))
     large = RunConfig.model_validate({"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}})
     everything = {"training", "cpu", "gpu"}
-    assert [device_classes.wanted_class(one, everything) for one in (pocket, cuda, cpu, large)] == ["cpu", "gpu", "cpu", "gpu"]
+    assert [device_classes.wanted_class(one, everything) for one in (pocket, cuda, cpu, large)] == [
+        "cpu",
+        "gpu",
+        "cpu",
+        "gpu",
+    ]
     assert [device_classes.wanted_class(one, set()) for one in (pocket, cuda, cpu, large)] == [
-        "training", "gpu", "training", "training"
-    ]  # fmt: skip
+        "training",
+        "gpu",
+        "training",
+        "training",
+    ]
     assert device_classes.wanted_gpus(cpu, "training") == 0
     assert device_classes.wanted_gpus(pocket, "cpu") == 0
     assert device_classes.wanted_gpus(pocket, "training") == 1

@@ -69,9 +69,11 @@ def test_a_run_that_has_only_begun_counts_with_what_it_will_take() -> None:
 
 
 @given(
-    counts=st.lists(st.integers(0, 3), max_size=6), share=st.integers(1, 3), wanted=st.integers(0, 6),
+    counts=st.lists(st.integers(0, 3), max_size=6),
+    share=st.integers(1, 3),
+    wanted=st.integers(0, 6),
     optional=st.booleans(),
-)  # fmt: skip
+)
 def test_a_reservation_never_gives_a_gpu_to_more_runs_than_may_share_it(
     counts: list[int], share: int, wanted: int, optional: bool
 ) -> None:
