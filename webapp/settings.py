@@ -61,6 +61,8 @@ INSTALLED_APPS = [
     "webapp.alerts",
     "webapp.annotations",
     "webapp.api",
+    "webapp.worker",
+    "webapp.operations",
 ]
 MIDDLEWARE = [
     "webapp.operations.requests.observe",

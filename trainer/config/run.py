@@ -29,9 +29,9 @@ from trainer.config.hosted import HostedConfig as HostedConfig
 from trainer.config.memory import MemoryConfig as MemoryConfig
 from trainer.config.optimizer import OptimizerConfig as OptimizerConfig
 from trainer.config.parallel import ParallelConfig as ParallelConfig
-from trainer.loops.trackers import SinkName
 
 POCKET = "pocket"
+SinkName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 
 
 class PolicyConfig(Section):

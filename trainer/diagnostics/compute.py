@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
-from statistics import fmean, stdev
+from statistics import stdev
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from trainer.algorithms.group_filter import Filtered, group_stats
 from trainer.algorithms.losses import LARGEST_LOG_RATIO
 from trainer.journal.events import Turn
 from trainer.metrics.registry import TERM_PREFIX, finite
+from trainer.metrics.statistics import mean
 from trainer.metrics.text import ngrams
 from trainer.rollout.trajectory import Trajectory
 
@@ -111,12 +112,6 @@ def first_answer(trajectory: Trajectory) -> tuple[str, ...]:
     if not trajectory.turns:
         return ()
     return tuple(action.name or action.text.lower() for action in trajectory.turns[0].actions)
-
-
-def mean(values: Iterable[float]) -> float | None:
-    """Arithmetic mean; None of nothing."""
-    known = list(values)
-    return fmean(known) if known else None
 
 
 def distinct(thoughts: Iterable[Sequence[int]], n: int) -> float | None:

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from trainer.config.run import RunConfig
-    from trainer.rollout.runner import Player
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,9 +59,6 @@ class Team(Protocol):
     def prepare(self, recipe: Recipe) -> None:
         """Have the others make the same policy and learner as this process now does."""
 
-    def player(self, player: Player) -> Player:
-        """The same player, with its groups dealt out to all processes, where each can play by itself."""
-
     def guard(self, says: Callable[[str], None]) -> None:
         """From now on another process's end ends this one too, even if it hangs: first `says` hears the reason."""
 
@@ -90,9 +86,6 @@ class Alone:
 
     def prepare(self, recipe: Recipe) -> None:
         """There is nobody to prepare."""
-
-    def player(self, player: Player) -> Player:
-        return player
 
     def guard(self, says: Callable[[str], None]) -> None:
         """There is nobody to lose."""

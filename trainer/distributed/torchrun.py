@@ -25,7 +25,6 @@ from trainer.distributed import control_channel
 from trainer.distributed.control_channel import LostError, Wire
 from trainer.distributed.group import Alone, Recipe, Team
 from trainer.policy.load import ModelError, pick_device
-from trainer.rollout.runner import Player
 
 _BUCKET = 2**24  # numbers of gradients that travel at once: 64 MiB in float32
 _LAST_WORDS = 20.0  # seconds the main process is given to end by itself after another one is gone
@@ -181,13 +180,6 @@ class Processes:
     def follow(self, recipe: Recipe) -> None:
         """What this process must know before it makes them."""
         self.sharded = recipe.config.parallel.sharding == "full"
-
-    def player(self, player: Player) -> Player:
-        """The same player, with its groups dealt out to all processes, where each can play by itself."""
-        from trainer.rollout.distributed import SharedPlayer
-
-        elsewhere = player.config.engine.name != "transformers" or player.config.hosted.url
-        return player if elsewhere else SharedPlayer.over(player, self)
 
     def guard(self, says: Callable[[str], None]) -> None:
         """From now on another process's end ends this one too, even if it hangs: first `says` hears the reason."""

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean, variance
 
 from trainer.config.run import RunConfig
-from trainer.diagnostics.compute import evaluation_metrics, mean, pass_at_k, wilson
+from trainer.diagnostics.compute import evaluation_metrics, pass_at_k, wilson
 from trainer.evaluation.suites import Suite
 from trainer.journal.events import Evaluation
+from trainer.metrics.statistics import mean
 from trainer.rollout.runner import GroupPlan
 from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive

@@ -12,10 +12,10 @@ import torch
 import transformers
 
 from trainer.config.run import RunConfig
-from trainer.diagnostics.compute import mean
 from trainer.engines.base import Actor
 from trainer.journal.events import Journal, Metrics, Phase, RunFinished, RunStarted
 from trainer.loops.checkpoints import Progress
+from trainer.metrics.statistics import mean
 
 _TELL_EVERY = 1.0  # seconds between two progress lines of one phase
 _RECENT = 5  # iterations that the time to the end is estimated from

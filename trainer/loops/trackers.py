@@ -17,11 +17,11 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from trainer.config.run import SinkName
 from trainer.journal.events import Event, Journal, Metrics, Notice, RunFinished, RunStarted
 
-SinkName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 PROJECT = "echoscope"
 RECORD = "sinks.json"
 """In the run's folder: under which id each sink knows the run, so that a resumed run goes on there."""

@@ -20,7 +20,7 @@ from trainer.distributed.control_channel import LostError
 from trainer.distributed.group import Alone, Recipe, Team
 from trainer.engines.base import Actor, DivergedError
 from trainer.engines.hosted.errors import HostedError, RefusedError
-from trainer.engines.sampler_factory import make_sampler
+from trainer.engines.sampler_factory import in_waves, make_sampler
 from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import Suite, suites_of
 from trainer.imitation import warmup
@@ -45,6 +45,7 @@ from trainer.memory import oom, preflight
 from trainer.memory.estimate import SMALL
 from trainer.policy.chat_format import ChatFormat, TemplateError
 from trainer.policy.load import ModelError, Policy, describe_device, load, pick_device
+from trainer.rollout import distributed
 from trainer.rollout.environment_mix import success_by_environment, tasks_of, train_plans
 from trainer.rollout.episode import ContextError
 from trainer.rollout.runner import Interrupted, Player, WorldsFailedError
@@ -143,7 +144,7 @@ class Run:
             tell=self.journal.write,
             stop=self.stop,
         )
-        self.player = self.team.player(player)
+        self.player = distributed.shard(player, self.team)
         self.journal.write(
             self.reporter.started(
                 attempt,
@@ -170,7 +171,7 @@ class Run:
     def _actor(self) -> Actor:
         """Who plays, once policy and learner are there."""
         return Actor(
-            sampler=preflight.in_waves(
+            sampler=in_waves(
                 make_sampler(self.config, self.policy, self.chat.eos_id, self.folder), self.plan.rows, self._warn
             ),
             context=self.policy.context,

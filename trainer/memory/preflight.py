@@ -6,7 +6,6 @@ What a run takes is reckoned in memory.py; this is where that meets the memory t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +13,6 @@ import torch
 from transformers import AutoConfig
 
 from trainer.config.run import RunConfig
-from trainer.engines.base import Sampler
-from trainer.engines.transformers.chunks import InWaves
-from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.memory import available
 from trainer.memory.advice import advice, gigabytes, in_words, savings
 from trainer.memory.estimate import NEAR, budget, played_at_once, rows_that_fit
@@ -91,11 +87,6 @@ def with_rows(config: RunConfig, plan: Plan) -> RunConfig:
     if plan.rows is None:
         return config
     return config.model_copy(update={"memory": config.memory.model_copy(update={"rows": plan.rows})})
-
-
-def in_waves(sampler: Sampler, rows: int | None, tell: Callable[[str], None]) -> Sampler:
-    """The sampler, with no more rows at once than fit, where it plays in this process; others see to it themselves."""
-    return InWaves(sampler, rows, tell) if isinstance(sampler, TransformersSampler) else sampler
 
 
 def _shape(source: str) -> ModelShape | None:

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from trainer.distributed.control_channel import Wire
+from trainer.distributed.group import Team
+from trainer.distributed.torchrun import Processes
 from trainer.engines.base import Listener
 from trainer.rollout.runner import GroupPlan, Interrupted, Player, WorldsFailedError
 from trainer.rollout.trajectory import Trajectory
 
-if TYPE_CHECKING:
-    from trainer.distributed.torchrun import Processes
-
 _WAIT = 0.05  # seconds for each of the others, once the main process has played its own share
+
+
+def shard(player: Player, team: Team) -> Player:
+    """The player, with its groups dealt out to all processes of the run where each can play by itself."""
+    elsewhere = player.config.engine.name != "transformers" or player.config.hosted.url
+    return SharedPlayer.over(player, team) if isinstance(team, Processes) and not elsewhere else player
 
 
 @dataclass

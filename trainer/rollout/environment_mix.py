@@ -13,8 +13,8 @@ from typing import Any
 import envs
 from trainer.config.environment import BUDGETS, by_environment
 from trainer.config.run import RunConfig
-from trainer.diagnostics.compute import mean
 from trainer.metrics.registry import SUCCESS_PREFIX, finite
+from trainer.metrics.statistics import mean
 from trainer.rollout.runner import GroupPlan
 from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from envs.base import Board, TextEnv
+from envs.pool import failure_message
 from envs.sandbox.client import EnvironmentFailure
 from trainer.algorithms.rewards import format_is_valid
 from trainer.algorithms.thought_rewards import TermError, TurnFacts, score
@@ -18,7 +19,6 @@ from trainer.config.run import RunConfig
 from trainer.engines.base import Sampled
 from trainer.journal.events import ActionRecord, LostAt, TrajectoryFinished, Turn
 from trainer.policy.chat_format import THINK_END, ChatFormat, Parsed, opening_message, parse_response, state_message
-from trainer.rollout.environments import why
 from trainer.rollout.trajectory import Trajectory
 
 
@@ -43,7 +43,7 @@ class Episode:
         try:
             self.board, self.hint, self.state = env.board(), env.hint(), self._state()
         except Exception as error:
-            raise EnvironmentFailure(why(error)) from error
+            raise EnvironmentFailure(failure_message(error)) from error
         self.names = {name.lower(): name for name in env.world.actions}
         self._task = opening_message(env.world, self.rollout, self.instruction)
         self._upcoming = chat.opening(self._task + self.state)
@@ -193,7 +193,7 @@ class Episode:
 
     def _fail(self, error: Exception) -> None:
         self.ended = True
-        self.trajectory.fail(why(error))
+        self.trajectory.fail(failure_message(error))
 
     def _close_if_over(self, response: Sampled) -> None:
         trajectory = self.trajectory

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from envs.base import TextBoard, TextEnv
+from envs.pool import EnvironmentPool, Start, failure_message
 from envs.sandbox.client import EnvironmentFailure
 from trainer.config.run import RunConfig
 from trainer.engines.base import Listener, Sampler, SamplingParams
 from trainer.journal.events import Event, GroupStarted
 from trainer.policy.chat_format import ChatFormat, opening_message
-from trainer.rollout.environments import Start, Worlds, why
 from trainer.rollout.episode import Episode
 from trainer.rollout.trajectory import Trajectory
 
@@ -67,12 +67,12 @@ class Player:
     progress: Callable[[int, int], None] = lambda done, tokens: None
 
     def __post_init__(self) -> None:
-        self._worlds: dict[str, Worlds] = {}
+        self._pools: dict[str, EnvironmentPool] = {}
 
     def close(self) -> None:
         """End the processes of guarded environments and what the sampler started; nothing can be played afterwards."""
-        for worlds in self._worlds.values():
-            worlds.close()
+        for pool in self._pools.values():
+            pool.close()
         self.sampler.close()
 
     def play(
@@ -122,7 +122,7 @@ class Player:
         starts: dict[str, list[Start]] = {}
         for plan in plans:
             starts.setdefault(self._kind(plan), []).extend((plan.seed, dynamics) for dynamics in plan.dynamics_seeds)
-        coming = {kind: self._worlds[kind].start(of_kind) for kind, of_kind in starts.items()}
+        coming = {kind: self._pools[kind].start(of_kind) for kind, of_kind in starts.items()}
         for plan in plans:
             yield plan, coming[self._kind(plan)]
 
@@ -130,8 +130,13 @@ class Player:
         """What the plan's environments are kept under, ready to be opened."""
         environment = (plan.config or self.config).environment
         kind = environment.model_dump_json(include={"name", "settings", "step_timeout", "start_timeout"})
-        if kind not in self._worlds:
-            self._worlds[kind] = Worlds(environment)
+        if kind not in self._pools:
+            self._pools[kind] = EnvironmentPool(
+                environment.name,
+                environment.settings,
+                step_timeout=environment.step_timeout,
+                start_timeout=environment.start_timeout,
+            )
         return kind
 
     def _turns(
@@ -192,7 +197,7 @@ class Player:
             world = next(worlds)
             try:
                 if isinstance(world, Exception):
-                    raise EnvironmentFailure(why(world)) from world
+                    raise EnvironmentFailure(failure_message(world)) from world
                 episodes.append(Episode(world, config, self.chat, trajectory, self.context))
             except EnvironmentFailure as error:
                 trajectory.fail(str(error))

@@ -13,6 +13,7 @@ from trainer.config.run import JournalConfig
 from trainer.journal import token_arrays
 from trainer.journal.events import TrajectoryTokens
 from trainer.journal.token_arrays import Unlearned
+from trainer.policy.byte_alphabet import BYTE_OF
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.trajectory import Batch, Trajectory
 
@@ -157,14 +158,3 @@ def _characters(pieces: Sequence[bytes]) -> tuple[list[int], str]:
     reader = codecs.getincrementaldecoder("utf-8")("replace")
     parts = [reader.decode(piece, index == len(pieces) - 1) for index, piece in enumerate(pieces)]
     return [len(part) for part in parts], "".join(parts)
-
-
-def _bytes_by_character() -> dict[str, int]:
-    """The alphabet of byte-level BPE: printable bytes stand for themselves, the others for characters from 256 on."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    table = {chr(byte): byte for byte in printable}
-    others = [byte for byte in range(256) if byte not in set(printable)]
-    return table | {chr(256 + index): byte for index, byte in enumerate(others)}
-
-
-BYTE_OF = _bytes_by_character()

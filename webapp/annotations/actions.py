@@ -20,7 +20,7 @@ from webapp.annotations.models import (
     Tagging,
     Wish,
 )
-from webapp.live.annotation_consumer import poke
+from webapp.core.publisher import notify_annotations
 from webapp.teams.models import User
 from webapp.trajectories.models import Trajectory
 
@@ -175,4 +175,4 @@ def _changed(trajectory: Trajectory) -> None:
     change, made = Change.objects.get_or_create(trajectory=trajectory, defaults={"version": 1})
     if not made:
         Change.objects.filter(pk=change.pk).update(version=F("version") + 1)
-    transaction.on_commit(lambda: poke(trajectory.slug))
+    transaction.on_commit(lambda: notify_annotations(trajectory.slug))

@@ -15,7 +15,7 @@ from webapp.api.auth import caller
 from webapp.api.curves import buckets
 from webapp.api.errors import invalid, refused
 from webapp.api.runs import RunSlug
-from webapp.runs.log_tail import log_tail
+from webapp.runs.run_files import log_tail
 
 router = Router(tags=["results"])
 

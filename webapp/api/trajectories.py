@@ -14,8 +14,8 @@ from webapp.api.errors import invalid, refused
 from webapp.api.runs import Cursor, Limit, RunSlug
 from webapp.api.serializers import trajectory_out
 from webapp.explorer import trajectory_filters
-from webapp.live.snapshot import played
 from webapp.trajectories import pagination
+from webapp.trajectories.serialize import played
 
 router = Router(tags=["trajectories"])
 TrajectorySlug = Annotated[schemas.Slug, Path(description="The trajectory's public id, as in its address.")]

@@ -17,6 +17,7 @@ from channels.layers import get_channel_layer
 logger = logging.getLogger(__name__)
 
 POKE = "run.poke"
+ANNOTATIONS_CHANGED = "annotations.poke"
 TOKENS = "run.tokens"
 MOST_PENDING = 64
 QUIET = 30.0
@@ -26,6 +27,11 @@ FAREWELL = 1.0
 def group_name(slug: str) -> str:
     """The channel-layer group of everybody who watches the run."""
     return f"run.{slug}"
+
+
+def annotations_group(slug: str) -> str:
+    """The channel-layer group of the pages that show the trajectory's annotations."""
+    return f"annotations.{slug}"
 
 
 class Bus:
@@ -111,6 +117,11 @@ _buses: dict[int, Bus] = {}
 def bus() -> Bus:
     """This process's bus. A forked worker gets its own: threads do not survive a fork."""
     return _buses.setdefault(os.getpid(), Bus())
+
+
+def notify_annotations(slug: str) -> None:
+    """Have open pages of the trajectory fetch its annotations again. Never waits; without Redis they poll."""
+    bus().send(annotations_group(slug), {"type": ANNOTATIONS_CHANGED, "slug": slug})
 
 
 @atexit.register

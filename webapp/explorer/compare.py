@@ -13,11 +13,11 @@ from typing import Any
 from django.db.models import Max
 
 from trainer.config.run import RunConfig
-from webapp.live.snapshot import played
 from webapp.runs import curves, summaries
 from webapp.runs.launch import form
 from webapp.runs.models import Evaluation, Run
 from webapp.trajectories.models import Group, Trajectory, Turn
+from webapp.trajectories.serialize import played
 
 MOST = 8
 LETTERS = "ABCDEFGH"

@@ -25,28 +25,17 @@ from django.http import Http404
 
 from webapp.annotations.models import Change
 from webapp.core.broadcast import Switchboard, of_this_loop
-from webapp.core.publisher import bus
+from webapp.core.publisher import annotations_group
 from webapp.live.frame_reader import DATABASE_GONE
 
 logger = logging.getLogger(__name__)
 
-POKE = "annotations.poke"
 LOG_IN, NOT_FOUND, TRY_LATER = 4403, 4404, 1013
 PING_EVERY = 20.0
 SILENCE = 65.0
 SAFETY_POLL = 20.0
 BLIND_POLL = 3.0
 LONGEST_MESSAGE = 200
-
-
-def group_name(slug: str) -> str:
-    """The channel-layer group of everybody who looks at the trajectory's annotations."""
-    return f"annotations.{slug}"
-
-
-def poke(slug: str) -> None:
-    """Tell open pages to look. Never waits; without Redis they look by themselves."""
-    bus().send(group_name(slug), {"type": POKE, "slug": slug})
 
 
 @database_sync_to_async
@@ -89,7 +78,7 @@ class Hub(Switchboard):
         self.changed()
 
     def group(self, slug: str) -> str:
-        return group_name(slug)
+        return annotations_group(slug)
 
     def watched(self) -> Collection[str]:
         return self._sockets.keys()

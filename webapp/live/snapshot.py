@@ -23,7 +23,7 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,11 +32,11 @@ from django.db import connection, transaction
 from webapp.runs import curves, echo_trap
 from webapp.runs.models import Run
 from webapp.trajectories.models import Group, Trajectory
+from webapp.trajectories.serialize import outcome, played
 
 CURVES = ("reward/mean", "reward/in_group_std", "success/rate", "entropy/mean", "policy/grad_norm")
 FINISHED = 8
 NOTICES = 20
-_OF_THE_JOURNAL = ("type", "seq", "time", "trajectory")
 
 
 @contextmanager
@@ -159,38 +159,8 @@ def _finished(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def outcome(trajectory: Trajectory) -> dict[str, Any]:
-    """How it ended; all null while it is played."""
-    over = trajectory.finished_seq is not None
-    return {
-        "success": trajectory.status == Trajectory.Status.SUCCESS if over else None,
-        "end": trajectory.end if over else None,
-        "total_reward": trajectory.total_reward if over else None,
-        "lost_at": trajectory.lost_at,
-    }
-
-
 def _stage(run: Run, finished: Sequence[Trajectory]) -> dict[str, Any] | None:
     """What is played now, or else what ended last; `finished` are the newest that ended."""
     current = run.trajectories.filter(superseded=False, status=Trajectory.Status.PLAYING).select_related("group")
     newest = current.order_by("-last_seq").first() or next(iter(finished), None)
     return None if newest is None else played(newest)
-
-
-def played(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """A trajectory as the stage and the player read it: its start, its turns, how it ended.
-
-    `turns` are its turn events in order, for those who fetched them for many at once.
-    """
-    if turns is None:
-        turns = trajectory.turns.order_by("number").values_list("event", flat=True)
-    return {
-        "id": trajectory.key,
-        "slug": trajectory.slug,
-        "group": trajectory.group.number,
-        "member": trajectory.member,
-        "board": trajectory.group.board,
-        "hint": trajectory.group.hint,
-        "turns": [{name: value for name, value in event.items() if name not in _OF_THE_JOURNAL} for event in turns],
-        **outcome(trajectory),
-    }

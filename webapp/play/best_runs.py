@@ -59,9 +59,9 @@ def rivals(user: Any, start: Start, board: dict[str, Any]) -> list[Rival]:
             newest[group.run_id] = Rival(
                 group.run,
                 group.iteration,
-                group.played,
-                group.solved,
-                group.fewest,
+                group.played,  # type: ignore[attr-defined]
+                group.solved,  # type: ignore[attr-defined]
+                group.fewest,  # type: ignore[attr-defined]
                 group.best,  # type: ignore[attr-defined]
             )
     return sorted(newest.values(), key=lambda rival: (-rival.share, rival.fewest or 0))[:SHOWN]

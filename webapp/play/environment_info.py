@@ -8,8 +8,7 @@ from typing import Any
 
 import envs
 from envs.base import EnvSpec, TextEnv
-from trainer.config.run import EnvironmentConfig
-from trainer.rollout.environments import Worlds, why
+from envs.pool import EnvironmentPool, failure_message
 
 SAMPLE_SEED = 7
 BOXOBAN = """
@@ -50,16 +49,16 @@ def sample(name: str) -> Sample:
         env = envs.make(name)
         env.reset(seed=SAMPLE_SEED, options=STARTS[name])
         return _sample(name, env)
-    worlds = Worlds(EnvironmentConfig(name=name, step_timeout=PATIENCE, start_timeout=PATIENCE))
+    pool = EnvironmentPool(name, {}, step_timeout=PATIENCE, start_timeout=PATIENCE)
     try:
-        (started,) = worlds.start([(SAMPLE_SEED, SAMPLE_SEED)])
+        (started,) = pool.start([(SAMPLE_SEED, SAMPLE_SEED)])
         if isinstance(started, Exception):
-            return Sample(name, problem=why(started))
+            return Sample(name, problem=failure_message(started))
         return _sample(name, started)
     except Exception as error:  # noqa: BLE001 an environment is anybody's code, and what it raises is shown
-        return Sample(name, problem=why(error))
+        return Sample(name, problem=failure_message(error))
     finally:
-        worlds.close()
+        pool.close()
 
 
 def _sample(name: str, env: TextEnv) -> Sample:

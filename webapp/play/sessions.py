@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 import envs
 from envs.base import Hint, TextEnv
+from envs.pool import failure_message
 from envs.registry import environment_class
 from envs.sandbox.client import EnvironmentFailure, Guard
 from envs.sokoban.sokoban_env import Sokoban, SokobanSettings
 from envs.sokoban.solver import MAX_STATES
-from trainer.rollout.environments import why
 from webapp.play.starts import Start
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class Table:
         except Refused:
             raise
         except Exception as error:  # an environment is anybody's code, and what it raises is told
-            raise EnvironmentFailure(why(error)) from error
+            raise EnvironmentFailure(failure_message(error)) from error
         self.moves.append(move)
         return move
 
@@ -179,7 +179,7 @@ class Tables:
         except EnvironmentFailure:
             raise
         except Exception as error:  # an environment is anybody's code, and what it raises is told
-            raise EnvironmentFailure(why(error)) from error
+            raise EnvironmentFailure(failure_message(error)) from error
 
     def _guarded(self, start: Start, identity: str) -> TextEnv:
         patience = COMPILE_SECONDS if environment_class(start.environment).trusted else STEP_SECONDS

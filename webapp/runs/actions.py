@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import kombu.exceptions
+from celery import current_app
 from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
@@ -27,6 +28,8 @@ from webapp.teams.models import Team, User
 logger = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=20)
+TRAIN_TASK = "webapp.worker.train"
+"""Name of the Celery task that starts a queued run; sent by name, so that the site does not import the worker."""
 WAKE_AGAIN = timedelta(seconds=15)
 MOST_CRASHES = 3
 FORGET_WORKERS = timedelta(days=1)
@@ -337,12 +340,10 @@ def wake(run_id: int) -> None:
 
     Without Redis nothing is lost: the reaper tells them again.
     """
-    from webapp.worker.tasks import run_training
-
     now = timezone.now()
     queue = Run.objects.values_list("queue", flat=True).get(pk=run_id)
     Run.objects.filter(pk=run_id).update(woken_at=now)
     try:
-        run_training.apply_async((run_id,), queue=queue, expires=WAKE_AGAIN.total_seconds())
+        current_app.send_task(TRAIN_TASK, (run_id,), queue=queue, expires=WAKE_AGAIN.total_seconds())
     except kombu.exceptions.OperationalError as error:
         logger.warning("Redis does not answer (%s): run %d waits in the database and starts later.", error, run_id)

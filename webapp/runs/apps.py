@@ -11,10 +11,7 @@ class RunsConfig(AppConfig):
     name = "webapp.runs"
 
     def ready(self) -> None:
-        import webapp.worker.heartbeat  # noqa: F401  connects Celery's signals
-        from webapp.operations.retention import do_thin
         from webapp.runs import actions
 
         every(REAP_EVERY, "reaper", lambda: actions.do_reap(timezone.now()))
         every(PRUNE_EVERY, "pruning", lambda: actions.do_prune(timezone.now()))
-        every(PRUNE_EVERY, "retention", lambda: do_thin(timezone.now()))

@@ -5,8 +5,10 @@ Copies are made by keeper.py. Reads only.
 
 from __future__ import annotations
 
+import os
 import tarfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +17,31 @@ from webapp.runs import object_storage
 from webapp.runs.models import Run
 
 BLOCK = object_storage.BLOCK
+LOG_TAIL_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Files:
+    """What lies in a run's folder, besides the journal and the checkpoints."""
+
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config.yaml"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log.txt"
+
+    @property
+    def pid(self) -> Path:
+        return self.folder / "trainer.pid"
+
+    @property
+    def thoughts(self) -> Path:
+        """A named pipe, where several processes train together."""
+        return self.folder / "thoughts.pipe"
 
 
 def open_file(run: Run, path: str) -> IO[bytes]:
@@ -25,6 +52,19 @@ def open_file(run: Run, path: str) -> IO[bytes]:
     if found is None:
         raise FileNotFoundError(f"{path} of run {run.slug} is neither on this machine nor in storage")
     return found
+
+
+def log_tail(run: Run) -> str:
+    """The last lines; empty where nothing was written, or the folder lies on another machine and has no copy."""
+    try:
+        with open_file(run, Files(run.folder).log.name) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - LOG_TAIL_BYTES))
+            data = file.read()
+    except FileNotFoundError:
+        return run.log_tail
+    text = data.decode(errors="replace")
+    return text if size <= LOG_TAIL_BYTES else text.partition("\n")[2]
 
 
 def journal(run: Run) -> Iterator[bytes] | None:

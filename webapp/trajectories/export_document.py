@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from webapp.core import formatting
-from webapp.live.snapshot import outcome
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.public import outcome_of, when_of
+from webapp.trajectories.serialize import outcome
 
 FORMAT = "echoscope.trajectory"
 VERSION = 1

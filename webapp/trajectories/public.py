@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from webapp.core import formatting
-from webapp.live.snapshot import played
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.serialize import played
 
 
 def outcome_of(trajectory: Trajectory) -> str:

@@ -26,9 +26,10 @@ from webapp.ingest.tailer import Ingest
 from webapp.runs import actions, object_storage, token_subscriptions
 from webapp.runs.launch import hosted_endpoints
 from webapp.runs.models import Run, Worker
+from webapp.runs.run_files import Files
 from webapp.worker import claims, hardware, heartbeat, parent_guard
 from webapp.worker.checkpoint_sync import Keeper, Outcome
-from webapp.worker.trainer_process import BAD_CONFIGURATION, INTERRUPTED, Child, Files, trainer_command
+from webapp.worker.trainer_process import BAD_CONFIGURATION, INTERRUPTED, Child, trainer_command
 
 logger = logging.getLogger(__name__)
 

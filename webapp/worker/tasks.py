@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from celery import Task, shared_task
 
-TRAIN = "webapp.worker.train"
+from webapp.runs.actions import TRAIN_TASK
 
 
-@shared_task(name=TRAIN, bind=True)
+@shared_task(name=TRAIN_TASK, bind=True)
 def train(self: Task, run_id: int) -> str:
     """Supervise the best waiting run that fits this worker: the given one, or one that is before it in the queue."""
     from webapp.worker.supervisor import serve

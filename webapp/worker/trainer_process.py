@@ -15,9 +15,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
+from webapp.runs.run_files import Files
 from webapp.worker import parent_guard
 
 LIVE_FD = "ECHOSCOPE_LIVE_FD"
@@ -31,30 +30,6 @@ TAIL_BYTES = 16 * 1024
 
 INTERRUPTED = 75
 BAD_CONFIGURATION = 2
-
-
-@dataclass(frozen=True)
-class Files:
-    """What lies in a run's folder, besides the journal and the checkpoints."""
-
-    folder: Path
-
-    @property
-    def config(self) -> Path:
-        return self.folder / "config.yaml"
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "log.txt"
-
-    @property
-    def pid(self) -> Path:
-        return self.folder / "trainer.pid"
-
-    @property
-    def thoughts(self) -> Path:
-        """A named pipe, where several processes train together."""
-        return self.folder / "thoughts.pipe"
 
 
 def trainer_command(files: Files, processes: int = 1) -> list[str]:

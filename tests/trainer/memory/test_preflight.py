@@ -9,6 +9,7 @@ from tests.trainer import tiny
 from trainer.cli.main import main
 from trainer.config.files import load_preset, with_overrides
 from trainer.config.run import RunConfig
+from trainer.engines.sampler_factory import in_waves
 from trainer.engines.scripted import ScriptedSampler
 from trainer.journal.events import Notice, RunFinished, RunStarted, read
 from trainer.loops.train import Run
@@ -106,7 +107,7 @@ def test_other_processes_of_a_run_play_as_many_rows_at_once():
 
 def test_only_the_engine_in_this_process_is_led_in_waves():
     sampler = ScriptedSampler([])
-    assert preflight.in_waves(sampler, 3, print) is sampler
+    assert in_waves(sampler, 3, print) is sampler
 
 
 def run_on(free, config, tmp_path, monkeypatch):

@@ -8,8 +8,8 @@ from django.test import Client
 from tests.webapp.api.api_clients import Callers, problem
 from tests.webapp.page_requests import play
 from webapp.runs.models import MetricPoint, Run
+from webapp.runs.run_files import Files
 from webapp.teams.models import User
-from webapp.worker.trainer_process import Files
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from trainer.journal import events as journal
 from trainer.journal.events import Journal
 from webapp.ingest.tailer import Ingest
 from webapp.live.snapshot import heading, snapshot
-from webapp.live.snapshot import played as played_data
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.serialize import played as played_data
 
 
 def everything(config: RunConfig) -> list[journal.Event]:

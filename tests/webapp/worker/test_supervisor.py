@@ -25,11 +25,12 @@ from webapp.core.publisher import group_name
 from webapp.runs import actions, token_subscriptions
 from webapp.runs.actions import do_request
 from webapp.runs.models import EventBatch, Run, Worker
+from webapp.runs.run_files import Files
 from webapp.trajectories.models import Turn
 from webapp.worker import parent_guard
 from webapp.worker.claims import do_claim_run
 from webapp.worker.supervisor import Command, Pace, supervise
-from webapp.worker.trainer_process import Files, trainer_command
+from webapp.worker.trainer_process import trainer_command
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

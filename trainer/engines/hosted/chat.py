@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from trainer.policy.byte_alphabet import BYTE_OF
 from trainer.policy.chat_format import ANSWER, SYSTEM, THINK, ChatFormat
-from trainer.rollout.token_recorder import BYTE_OF
 
 SYSTEM_MARK, USER_MARK, ASSISTANT_MARK, END = 256, 257, 258, 259
 _ROLES = {SYSTEM_MARK: "system", USER_MARK: "user", ASSISTANT_MARK: "assistant"}

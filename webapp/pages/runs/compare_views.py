@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 
 from webapp.core import formatting
 from webapp.explorer import compare as compared
-from webapp.pages.runs import curve_views
+from webapp.pages.curve_data import curves_response
 from webapp.runs import curves
 from webapp.runs.models import Run
 from webapp.teams.decorators import account_optional
@@ -89,7 +89,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 def compare_curves_data(request: HttpRequest) -> JsonResponse:
     """Buckets of the runs' curves, as curves.json of a single run has them."""
     runs, _ = _found(request)
-    return curve_views.answer(
+    return curves_response(
         request.GET, runs, lambda: sorted({name for _, name in curves.summaries([run.pk for run in runs])})
     )
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from webapp.core import formatting
-from webapp.pages.runs.run_views import run_page
+from webapp.pages.run_page import run_page
 from webapp.runs import generalization
 from webapp.runs.access import get_run
 from webapp.runs.models import Evaluation

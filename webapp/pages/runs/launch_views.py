@@ -122,10 +122,10 @@ def launch(request: HttpRequest) -> HttpResponse:
     require_may_prefer(request.user, team.pk, wanted.priority)
     run = do_create_run(
         team,
-        request.user,
+        request.user,  # type: ignore[arg-type]
         checked.config,
         preset=asked.chosen,
-        asked=wanted,  # type: ignore[arg-type]
+        asked=wanted,
         visibility=_visibility(request.POST, asked.source),
     )
     messages.success(request, "Launched. It starts as soon as a worker is free.")

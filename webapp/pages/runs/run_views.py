@@ -2,80 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import yaml
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
-from django.utils import timezone
+from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from trainer.config.files import in_order
-from webapp.core import formatting
-from webapp.live.snapshot import heading, snapshot
-from webapp.runs import summaries
+from webapp.live.snapshot import snapshot
+from webapp.pages.run_page import run_page
 from webapp.runs.access import get_run, get_run_of_team
 from webapp.runs.actions import RequestRefused, do_request
-from webapp.runs.log_tail import log_tail
-from webapp.runs.models import Alarm, Run
-from webapp.runs.queue.order import standings
-from webapp.teams.access import require_writer, role_here
+from webapp.runs.models import Alarm
+from webapp.runs.run_files import log_tail
+from webapp.teams.access import require_writer
 from webapp.teams.decorators import account_optional
-from webapp.teams.models import Membership
 from webapp.trajectories.models import Trajectory
 
-TABS = (
-    ("run", "Live"),
-    ("run-trajectories", "Trajectories"),
-    ("run-curves", "Curves"),
-    ("run-evaluation", "Evaluation"),
-    ("run-configuration", "Configuration"),
-    ("run-log", "Log"),
-)
-INSIDE = {"run-log"}
-"""Tabs for the team alone: a log knows the machine it was written on."""
 WISHES = {
     "pause": "The run pauses after the turn being played and keeps a checkpoint.",
     "stop": "The run stops after the turn being played and keeps a checkpoint.",
     "cancel": "The run is cancelled. What it has shown so far stays here.",
     "resume": "The run is in the queue again and goes on from its last checkpoint.",
 }
-
-
-def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context: Any) -> HttpResponse:
-    """A page of one run: the header with its state, the tabs, and what is the tab's own."""
-    now = snapshot(run) if tab == "run" else heading(run)
-    phase = now["phase"]
-    role = role_here(request.user, run.team_id)
-    return render(
-        request,
-        template,
-        {
-            "page": "runs",
-            "run": run,
-            "tab": tab,
-            "tabs": [tab for tab in TABS if role is not None or tab[0] not in INSIDE],
-            "inside": role is not None,
-            "snapshot": now,
-            "state": now["state"],
-            "writer": role in Membership.WRITERS,
-            "may_hide": role == Membership.Role.ADMIN or run.author_id == request.user.pk,
-            "phase_words": formatting.phase_words(phase, run.iterations)
-            if run.state in Run.HELD
-            else summaries.rest_words(run),
-            "waiting": standings(timezone.now()).get(run.pk) if run.state == Run.State.QUEUED else None,
-            "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
-            "priority": Run.Priority(run.priority).name.lower(),
-            "may_prefer": role == Membership.Role.ADMIN,
-            "pace_words": formatting.pace_words(phase, run.device, run.state),
-            "progress": formatting.progress(phase, run.iterations, run.state),
-            "rollout": run.config["rollout"],
-        }
-        | context,
-    )
 
 
 @account_optional

@@ -7,6 +7,7 @@ from webapp.pages.runs import (
     compare_views,
     curve_views,
     evaluation_views,
+    explorer_views,
     launch_views,
     list_views,
     priority_views,
@@ -14,7 +15,6 @@ from webapp.pages.runs import (
     visibility_views,
     worker_views,
 )
-from webapp.pages.trajectories import explorer_views
 
 urlpatterns = [
     path("", list_views.run_list, name="runs"),

@@ -10,7 +10,7 @@ from django.views.decorators.clickjacking import xframe_options_exempt
 from django.views.decorators.http import require_safe
 
 from webapp.core.csp import FRAMED_POLICY
-from webapp.pages.trajectories.player_views import player_context
+from webapp.pages.trajectory_page import player_context
 from webapp.trajectories.embeds import link_of, rich
 from webapp.trajectories.public import shared_data
 from webapp.trajectories.share_links import find_link, link_address, start_of, start_query

@@ -16,8 +16,7 @@ from django.views.decorators.http import require_safe
 
 from trainer.journal.events import FILE_NAME
 from webapp.core.streaming import streamed
-from webapp.pages.trajectories.image_views import STYLE, caption
-from webapp.pages.trajectories.share_views import gone, private
+from webapp.pages.trajectory_page import STYLE, caption, gone, private
 from webapp.runs import run_files
 from webapp.runs.access import get_run, get_run_of_team
 from webapp.runs.models import Run

@@ -10,18 +10,15 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
-from webapp.live.snapshot import played
-from webapp.pages.trajectories.share_views import gone, private
+from webapp.pages.trajectory_page import STYLE, caption, gone, private
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.positions import asked, at, positions, telling
-from webapp.trajectories.public import outcome_of, when_of
-from webapp.trajectories.render.card import Caption, draw_preview
+from webapp.trajectories.render.card import draw_preview
+from webapp.trajectories.serialize import played
 from webapp.trajectories.share_links import find_link, start_of
 
-STYLE = 1
-"""Counted up when pictures look different, so that old ones are asked for again."""
 FRESH = 300
 """Seconds a cache may show a picture without asking: a revoked link's lives on for no longer."""
 
@@ -44,18 +41,6 @@ def trajectory_picture(request: HttpRequest, slug: str) -> HttpResponseBase:
     response = _picture(request, get_trajectory(request.user, slug), asked(request.GET))
     response["Cache-Control"] = f"private, max-age={FRESH}"
     return response
-
-
-def caption(trajectory: Trajectory, turns: int) -> Caption:
-    """What stands above the thought."""
-    ended = trajectory.status in Trajectory.ENDED
-    return Caption(
-        title=trajectory.group.environment,
-        outcome=outcome_of(trajectory),
-        success=trajectory.status == Trajectory.Status.SUCCESS if ended else None,
-        facts=when_of(trajectory),
-        turns=turns,
-    )
 
 
 def _picture(request: HttpRequest, trajectory: Trajectory, position: tuple[int, int] | None) -> HttpResponse:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -11,33 +9,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from webapp.annotations.panel import panel
-from webapp.core import formatting
 from webapp.explorer.related import same_prompt
-from webapp.live.snapshot import played
+from webapp.pages.trajectory_page import player_context
 from webapp.teams.access import role_here
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
 from webapp.trajectories.access import get_trajectory
-from webapp.trajectories.board_text import board_text
-from webapp.trajectories.models import Trajectory
+from webapp.trajectories.serialize import played
 from webapp.trajectories.share_links import share_panel
-
-
-def player_context(found: Trajectory, data: dict[str, Any]) -> dict[str, Any]:
-    """What templates/trajectories/_player.html needs, and what stands around it. `data` is what the player reads."""
-    lost = found.lost_at or {}
-    for turn in data["turns"]:
-        turn["lost"] = lost.get("action", -1) if lost.get("turn") == turn["turn"] else -1
-    return {
-        "trajectory": found,
-        "group": found.group,
-        "run": found.run,
-        "data": data,
-        "turns": data["turns"],
-        "board_text": board_text(data["board"]),
-        "over": found.status in Trajectory.ENDED,
-        "place": formatting.place(found.group.number, found.member),
-    }
 
 
 @account_optional

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from webapp.pages.trajectories.player_views import player_context
+from webapp.pages.trajectory_page import NO_FORMS, gone, player_context, private
 from webapp.teams.access import require_writer
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.actions import do_revoke_share, do_share_trajectory
@@ -27,8 +27,6 @@ from webapp.trajectories.view_count import count_look
 
 DESCRIPTION = 200
 """Characters of a thought that a preview tells."""
-NO_FORMS = {"csrf_token": ""}
-"""A page without forms needs no secret against forged ones, nor the cookie that goes with it."""
 
 
 @login_required
@@ -117,18 +115,3 @@ def meta(request: HttpRequest, link: ShareLink, data: dict[str, Any], start: tup
         "alt": f"The board at turn {position.turn + 1} beside the thought of that turn. Outcome: {outcome}.",
         "oembed": f"{request.build_absolute_uri(reverse('oembed'))}?{oembed}",
     }
-
-
-def private(response: HttpResponse, link: ShareLink) -> HttpResponse:
-    """The link is a secret: no other site is told of it, and search engines only where its author wishes."""
-    response["Referrer-Policy"] = "no-referrer"
-    if not link.indexable:
-        response["X-Robots-Tag"] = "noindex, nofollow"
-    return response
-
-
-def gone(request: HttpRequest) -> HttpResponse:
-    """The same for links that never were, have expired or were revoked: which of them is not told."""
-    response = render(request, "trajectories/gone.html", NO_FORMS, status=404)
-    response["X-Robots-Tag"] = "noindex, nofollow"
-    return response

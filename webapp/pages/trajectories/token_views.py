@@ -6,7 +6,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from webapp.pages.trajectories.share_views import private
+from webapp.pages.trajectory_page import private
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.models import Trajectory

@@ -140,8 +140,8 @@ def _times(config: RunConfig, paces: list[Pace]) -> list[Figure]:
             Figure(
                 f"Time on {pace.device}",
                 f"about {formatting.duration(trajectories * pace.tokens_per_trajectory * pace.seconds_per_token)}",
-                f"Median of {formatting.plural(pace.runs, 'recorded run')}: {1 / pace.seconds_per_token:,.0f} tokens/s, "
-                "updates and evaluations included.",
+                f"Median of {formatting.plural(pace.runs, 'recorded run')}: {1 / pace.seconds_per_token:,.0f} tokens/s "
+                "with updates and evaluations.",
             )
             for pace in sorted(paces, key=lambda pace: -pace.runs)[:3]
         ]

@@ -1,4 +1,4 @@
-"""Raster image of a web page state: address, buttons, links and choices, as static/js/board/web_page_board.js draws it."""
+"""Raster image of a web page: address, buttons, links and choices, as static/js/board/web_page_board.js draws them."""
 
 from __future__ import annotations
 

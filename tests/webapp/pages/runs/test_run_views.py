@@ -12,8 +12,8 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from tests.webapp.page_requests import Visitors, assert_private, play, who
 from webapp.live.snapshot import snapshot
 from webapp.runs.models import Run
+from webapp.runs.run_files import Files
 from webapp.trajectories.models import Trajectory
-from webapp.worker.trainer_process import Files
 
 __all__ = ["who"]
 

@@ -1,19 +1,15 @@
-"""Opens the environments of a rollout: trusted ones in this process, all others guarded, many of them at a time.
-
-What a failure means for a trajectory is rollout.py's business; how an environment is guarded, envs/sandbox/client.py's.
-"""
+"""Environment pool: opens many environments of one kind, trusted ones in this process, the others in sandboxes."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
-import envs
 from envs import registry
 from envs.base import TextEnv
 from envs.sandbox.client import EnvironmentFailure, Guard, GuardedEnv
-from trainer.config.run import EnvironmentConfig
 
 _AT_ONCE = 16  # resets under way: few enough that they do not delay each other past a time-out
 
@@ -21,24 +17,31 @@ Start = tuple[int, int]
 """Seed of the initial state, seed of the dynamics."""
 
 
-def why(error: Exception) -> str:
-    """What is recorded of a trajectory whose environment failed."""
-    said = str(error) if isinstance(error, EnvironmentFailure) else f"{type(error).__name__}: {error}"
-    return f"the environment failed: {said}"
+def failure_message(error: Exception) -> str:
+    """The sentence recorded for a trajectory whose environment failed."""
+    reason = str(error) if isinstance(error, EnvironmentFailure) else f"{type(error).__name__}: {error}"
+    return f"the environment failed: {reason}"
 
 
-class Worlds:
-    """The environments of one configuration. `close` ends what was started beside this process."""
+class EnvironmentPool:
+    """Environments of one name and settings. `close` ends the sandbox processes that `start` began.
 
-    def __init__(self, config: EnvironmentConfig) -> None:
-        self.config = config
+    Args:
+        name: a registered environment.
+        settings: its settings, as the registry's settings model reads them.
+        step_timeout, start_timeout: seconds that a sandboxed environment may take for a step and for a reset.
+    """
+
+    def __init__(self, name: str, settings: Mapping[str, Any], *, step_timeout: float, start_timeout: float) -> None:
+        self.name, self.settings = name, dict(settings)
+        self.step_timeout, self.start_timeout = step_timeout, start_timeout
         self._guard: Guard | None = None
 
     def start(self, starts: Sequence[Start]) -> Iterator[TextEnv | Exception]:
         """For each start an environment that was reset, or what went wrong instead; in order."""
-        if registry.environment_class(self.config.name).trusted:
-            return map(self._here, starts)
-        return self._apart(starts)
+        if registry.environment_class(self.name).trusted:
+            return map(self._in_process, starts)
+        return self._in_sandbox(starts)
 
     def close(self) -> None:
         """End the processes of guarded environments, if there are any. `start` may be called again."""
@@ -46,19 +49,18 @@ class Worlds:
             self._guard.close()
             self._guard = None
 
-    def _here(self, start: Start) -> TextEnv | Exception:
+    def _in_process(self, start: Start) -> TextEnv | Exception:
         try:
-            env = envs.make(self.config.name, self.config.settings)
+            env = registry.make(self.name, self.settings)
             env.reset(seed=start[0], options={"dynamics_seed": start[1]})
         except Exception as error:  # noqa: BLE001 what an environment raises ends its trajectory, and is told there
             return error
         return env
 
-    def _apart(self, starts: Sequence[Start]) -> Iterator[TextEnv | Exception]:
+    def _in_sandbox(self, starts: Sequence[Start]) -> Iterator[TextEnv | Exception]:
         if self._guard is None:
-            config = self.config
             self._guard = Guard(
-                config.name, config.settings, step_timeout=config.step_timeout, start_timeout=config.start_timeout
+                self.name, self.settings, step_timeout=self.step_timeout, start_timeout=self.start_timeout
             )
         coming = map(self._begin, [self._guard] * len(starts), starts)
         under_way = deque(islice(coming, _AT_ONCE))

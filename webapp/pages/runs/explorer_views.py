@@ -16,7 +16,7 @@ from webapp.explorer import rows
 from webapp.explorer.counts import Facts, facts, live_counts
 from webapp.explorer.trajectory_filters import FORMATS, OUTCOMES, BadCursor, Filters, Page, found, page
 from webapp.live.snapshot import one_moment
-from webapp.pages.runs.run_views import run_page
+from webapp.pages.run_page import run_page
 from webapp.runs.access import get_run
 from webapp.runs.models import Run
 from webapp.teams.access import role_here

@@ -1,0 +1,60 @@
+"""Rooms of the source tree: no circle between them, none overfull, no name twice. docs/development/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.setup.rooms import ROOT, circles, imports, modules, room_graph
+
+LAYERS = ("envs", "trainer", "webapp")
+MAX_MODULES = 15
+DJANGO_STEMS = {"__init__", "access", "actions", "admin", "apps", "forms", "models", "urls", "views"}
+"""Stems that every Django app has: the app's name says whose they are."""
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_rooms_form_no_circle(package: str) -> None:
+    """Lazy and type-only imports count: import-linter does not see all of them."""
+    assert circles(room_graph(package)) == []
+
+
+def test_no_view_imports_another_view() -> None:
+    wrong = [
+        str(one)
+        for one in imports("webapp")
+        if one.source.endswith("_views") and one.target.endswith("_views") and one.source != one.target
+    ]
+    assert wrong == [], "what two pages share stands in a module beside the views (webapp/pages/run_page.py)"
+
+
+@pytest.mark.parametrize("folder", ["envs", "trainer", "webapp", "bench", "static/js", "echoscope", "bootstrap"])
+def test_no_folder_holds_too_many_modules(folder: str) -> None:
+    count: dict[Path, int] = defaultdict(int)
+    for path in (ROOT / folder).rglob("*.js" if folder.startswith("static") else "*.py"):
+        if "migrations" not in path.parts and path.name != "__init__.py":
+            count[path.parent.relative_to(ROOT)] += 1
+    full = {str(path): number for path, number in count.items() if number > MAX_MODULES}
+    assert full == {}, f"more than {MAX_MODULES} modules: split the folder by subject"
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_no_module_name_twice_within_a_layer(package: str) -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for module, path in modules(package).items():
+        if path.stem not in DJANGO_STEMS:
+            places[path.stem].append(module)
+    assert {stem: found for stem, found in places.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_no_class_name_twice_within_a_layer(package: str) -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for module, path in modules(package).items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(module)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

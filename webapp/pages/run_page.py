@@ -1,0 +1,61 @@
+"""The frame of every page of one run: header, tabs and what they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from webapp.core import formatting
+from webapp.live.snapshot import heading, snapshot
+from webapp.runs import summaries
+from webapp.runs.models import Run
+from webapp.runs.queue.order import standings
+from webapp.teams.access import role_here
+from webapp.teams.models import Membership
+
+TABS = (
+    ("run", "Live"),
+    ("run-trajectories", "Trajectories"),
+    ("run-curves", "Curves"),
+    ("run-evaluation", "Evaluation"),
+    ("run-configuration", "Configuration"),
+    ("run-log", "Log"),
+)
+INSIDE = {"run-log"}
+"""Tabs for the team alone: a log knows the machine it was written on."""
+
+
+def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context: Any) -> HttpResponse:
+    """A page of one run: the header with its state, the tabs, and what is the tab's own."""
+    now = snapshot(run) if tab == "run" else heading(run)
+    phase = now["phase"]
+    role = role_here(request.user, run.team_id)
+    return render(
+        request,
+        template,
+        {
+            "page": "runs",
+            "run": run,
+            "tab": tab,
+            "tabs": [tab for tab in TABS if role is not None or tab[0] not in INSIDE],
+            "inside": role is not None,
+            "snapshot": now,
+            "state": now["state"],
+            "writer": role in Membership.WRITERS,
+            "may_hide": role == Membership.Role.ADMIN or run.author_id == request.user.pk,
+            "phase_words": formatting.phase_words(phase, run.iterations)
+            if run.state in Run.HELD
+            else summaries.rest_words(run),
+            "waiting": standings(timezone.now()).get(run.pk) if run.state == Run.State.QUEUED else None,
+            "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
+            "priority": Run.Priority(run.priority).name.lower(),
+            "may_prefer": role == Membership.Role.ADMIN,
+            "pace_words": formatting.pace_words(phase, run.device, run.state),
+            "progress": formatting.progress(phase, run.iterations, run.state),
+            "rollout": run.config["rollout"],
+        }
+        | context,
+    )

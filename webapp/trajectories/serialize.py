@@ -1,0 +1,40 @@
+"""Trajectories as plain data: what the stage, the player, exports and shared pages read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from webapp.trajectories.models import Trajectory
+
+_OF_THE_JOURNAL = ("type", "seq", "time", "trajectory")
+
+
+def outcome(trajectory: Trajectory) -> dict[str, Any]:
+    """How it ended; all null while it is played."""
+    over = trajectory.finished_seq is not None
+    return {
+        "success": trajectory.status == Trajectory.Status.SUCCESS if over else None,
+        "end": trajectory.end if over else None,
+        "total_reward": trajectory.total_reward if over else None,
+        "lost_at": trajectory.lost_at,
+    }
+
+
+def played(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """A trajectory as the stage and the player read it: its start, its turns, how it ended.
+
+    `turns` are its turn events in order, for those who fetched them for many at once.
+    """
+    if turns is None:
+        turns = trajectory.turns.order_by("number").values_list("event", flat=True)
+    return {
+        "id": trajectory.key,
+        "slug": trajectory.slug,
+        "group": trajectory.group.number,
+        "member": trajectory.member,
+        "board": trajectory.group.board,
+        "hint": trajectory.group.hint,
+        "turns": [{name: value for name, value in event.items() if name not in _OF_THE_JOURNAL} for event in turns],
+        **outcome(trajectory),
+    }
