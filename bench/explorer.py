@@ -74,10 +74,10 @@ def timed(*asks: Callable[[], Any], rounds: int = ROUNDS) -> list[Timed]:
 
 def sorts(run: Run) -> list[dict[str, Any]]:
     """Every order both ways: the first page, one deep in the list, and that one by OFFSET."""
-    from webapp.explorer.trajectory_filters import SORTS, Filters, found, page
+    from webapp.explorer.trajectory_filters import SORTS, Filters, filter_trajectories, page
 
     result = []
-    everything = found(run, Filters()).select_related("group")
+    everything = filter_trajectories(run, Filters()).select_related("group")
     deep = int(DEEP * everything.count())
     for name in SORTS:
         for sort in (name, f"-{name}"):
@@ -98,7 +98,7 @@ def filtered(run: Run) -> list[dict[str, Any]]:
     from django.http import QueryDict
 
     from webapp.explorer.counts import facts
-    from webapp.explorer.trajectory_filters import Filters, found, page
+    from webapp.explorer.trajectory_filters import Filters, filter_trajectories, page
 
     result = []
     rare = rare_word(run)
@@ -107,7 +107,7 @@ def filtered(run: Run) -> list[dict[str, Any]]:
         filters, errors = Filters.parse(QueryDict(query))
         if errors:
             raise SystemExit(f"{query}: {errors}")
-        wanted = found(run, filters).select_related("group")
+        wanted = filter_trajectories(run, filters).select_related("group")
         usual, by_reward, counted = timed(
             lambda wanted=wanted: page(wanted, "-iteration", None, SIZE),
             lambda wanted=wanted: page(wanted, "-reward", None, SIZE),
@@ -133,7 +133,7 @@ def rare_word(run: Run) -> str:
 
 def explain(run: Run) -> None:
     """The plans behind the figures."""
-    from webapp.explorer.trajectory_filters import Filters, found
+    from webapp.explorer.trajectory_filters import Filters, filter_trajectories
 
     for title, filters, order in (
         ("the usual order", Filters(), "-iteration"),
@@ -143,7 +143,7 @@ def explain(run: Run) -> None:
         ("a rare word", Filters(text=rare_word(run)), "-iteration"),
     ):
         print(f"\n{title}\n")
-        print(found(run, filters).order_by(order, "pk")[: SIZE + 1].explain(analyze=True, buffers=True))
+        print(filter_trajectories(run, filters).order_by(order, "pk")[: SIZE + 1].explain(analyze=True, buffers=True))
 
 
 def main() -> None:

@@ -50,14 +50,14 @@ def execute(*statements: str) -> None:
 
 def take_in(team: Team, lines: list[str]) -> float:
     """Seconds for the whole journal, through the real ingest, in a run of its own."""
-    from webapp.ingest.tailer import Ingest
+    from webapp.ingest.tailer import JournalTailer
     from webapp.runs.models import Run
 
     run = Run.objects.create(team=team, title="Taken in", config={}, environment="Sokoban", state=Run.State.STARTING)
     run.folder.mkdir(parents=True)
     (run.folder / "journal.jsonl").write_text("".join(lines))
     began = time.perf_counter()
-    events = Ingest(run).drain()
+    events = JournalTailer(run).drain()
     seconds = time.perf_counter() - began
     if events != len(lines):
         raise SystemExit(f"only {events} of {len(lines)} events were taken in")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from trainer.journal import events
 from trainer.studies import drawing
-from trainer.studies.drawing import Panel, Series
+from trainer.studies.drawing import Panel, PlotSeries
 
 
 @dataclass
@@ -53,7 +53,7 @@ def read(seed: int, folder: Path) -> Learned:
 def picture(runs: list[Learned], title: str) -> str:
     """An SVG of success over iterations: evaluations as points with their 95 % intervals, rollouts as faint lines."""
     series = [
-        Series(
+        PlotSeries(
             label=f"seed {run.seed}: {run.points[0][1]:.1%} → {run.points[-1][1]:.1%}",
             points=[(iteration, success) for iteration, success, _, _ in run.points],
             colour=number,

@@ -167,7 +167,7 @@ def fill(title: str, iterations: int) -> tuple[Run, float]:
     """A running run with that many finished iterations in the database, and how long the ingest took."""
     from trainer.config.run import RunConfig
     from trainer.journal.events import FILE_NAME
-    from webapp.ingest.tailer import Ingest
+    from webapp.ingest.tailer import JournalTailer
     from webapp.runs.models import Run
     from webapp.teams.models import Team
 
@@ -184,7 +184,7 @@ def fill(title: str, iterations: int) -> tuple[Run, float]:
     with (run.folder / FILE_NAME).open("w", encoding="utf-8") as file:
         file.writelines(played_lines(iterations))
     started = time.perf_counter()
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     seconds = time.perf_counter() - started
     run.refresh_from_db()
     if run.journal_error or run.iteration != iterations:

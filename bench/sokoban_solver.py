@@ -16,15 +16,15 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from envs.sokoban.astar_advisor import BUDGET, Planner, Searcher
+from envs.sokoban.astar_advisor import BUDGET, AStarAdvisor, AStarSearch
 from envs.sokoban.boxoban import Boxoban
 from envs.sokoban.exhaustive import TableSolver
-from envs.sokoban.grid import Room
+from envs.sokoban.grid import Grid
 from envs.sokoban.level_files import read_levels
 from envs.sokoban.levels import Level
 from envs.sokoban.rooms import make_room
 from envs.sokoban.solver import MAX_TABLE, State
-from envs.support.rng import Draws, Stream
+from envs.support.rng import SeededRng, Stream
 from trainer.studies import machine
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "boxoban"
@@ -64,7 +64,7 @@ class Row:
 
 def by_table(level: Level, state: State) -> Attempt | None:
     """A whole room in a table: the fewest actions. None where the room is too large for one."""
-    room = Room(level.width, level.floor, level.targets)
+    room = Grid(level.width, level.floor, level.targets)
     if room.positions(len(level.boxes)) > MAX_TABLE:
         return None
     started = time.perf_counter()
@@ -75,9 +75,9 @@ def by_table(level: Level, state: State) -> Attempt | None:
 def by_search(level: Level, state: State) -> Attempt:
     """A*: the fewest pushes unless most of its budget was gone."""
     started = time.perf_counter()
-    searcher = Searcher(Room(level.width, level.floor, level.targets))
+    searcher = AStarSearch(Grid(level.width, level.floor, level.targets))
     found = searcher.find(state)
-    actions = Planner(searcher).plan(state) if found.solvable == "yes" else []
+    actions = AStarAdvisor(searcher).plan(state) if found.solvable == "yes" else []
     return Attempt(actions, time.perf_counter() - started, found.expanded, found.fewest)
 
 
@@ -136,7 +136,9 @@ def sets(path: Path, wanted: int | None, quick: bool) -> dict[str, list[Level]]:
         print(f"no folder of levels at {path}: generated rooms only (--path names another)", file=sys.stderr)
     for name, (size, boxes, shortest, longest, count) in GENERATED.items():
         number = min(count, wanted or (8 if quick else count))
-        found[name] = [make_room(Draws(seed, Stream.START), size, boxes, shortest, longest) for seed in range(number)]
+        found[name] = [
+            make_room(SeededRng(seed, Stream.START), size, boxes, shortest, longest) for seed in range(number)
+        ]
     return found
 
 
@@ -148,7 +150,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
     options = parser.parse_args()
     words = machine.describe()
-    warm = make_room(Draws(0, Stream.START), 10, 4, 12, 14)
+    warm = make_room(SeededRng(0, Stream.START), 10, 4, 12, 14)
     for solve in SOLVERS.values():  # compiling is no part of solving
         solve(warm, (warm.player, tuple(sorted(warm.boxes))))
     print(f"{words}\nA* with a budget of {BUDGET} expanded states; every solution is played to success\n")

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from envs.base import Arm, ArmsBoard, EnvSettings, EnvSpec, Hint, TextEnv
 from envs.spaces import ActionNames, text_space
-from envs.support.rng import Draws, Stream, dynamics_of
+from envs.support.rng import SeededRng, Stream, dynamics_of
 
 HIGH_REWARD = 1.0
 
@@ -74,7 +74,7 @@ class Bandit(TextEnv):
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         arms = [self.settings.low_name, self.settings.high_name]
-        self._arms = Draws(seed, Stream.START).sample(arms, 2)
+        self._arms = SeededRng(seed, Stream.START).sample(arms, 2)
         self.world = self.world.model_copy(update={"actions": tuple(self._arms)})
         self._dynamics = dynamics_of(seed, options)
         self._pulled: str | None = None

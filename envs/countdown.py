@@ -21,7 +21,7 @@ from envs.base import EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv
 from envs.spaces import AnyText, text_space
 from envs.support.arithmetic import ExpressionError, Operators, evaluate, find_expression, signs_reach
 from envs.support.json_records import RecordsError, read_records, stamp
-from envs.support.rng import Draws, Stream
+from envs.support.rng import SeededRng, Stream
 
 RIGHT, WELL_FORMED, WRONG = 1.0, 0.1, 0.0
 """What an answer pays."""
@@ -105,7 +105,7 @@ def _solution(numbers: tuple[int, ...], target: int, operators: Operators) -> st
     return find_expression(numbers, target, operators)
 
 
-def make_problem(draws: Draws, settings: CountdownSettings) -> Problem:
+def make_problem(draws: SeededRng, settings: CountdownSettings) -> Problem:
     """A problem whose target was made from its numbers by whole, positive steps. Raises ValueError after many tries."""
     for _ in range(TRIES):
         count = settings.min_numbers + draws.below(settings.max_numbers - settings.min_numbers + 1)
@@ -120,7 +120,7 @@ def make_problem(draws: Draws, settings: CountdownSettings) -> Problem:
     )
 
 
-def _combine(draws: Draws, numbers: tuple[int, ...], operators: Operators) -> int:
+def _combine(draws: SeededRng, numbers: tuple[int, ...], operators: Operators) -> int:
     """The value of a random expression of the numbers in which every step is whole and not negative."""
     pool = list(numbers)
     while len(pool) > 1:
@@ -199,7 +199,7 @@ class Countdown(TextEnv):
             problem = Problem(tuple(map(int, options["nums"])), int(options["target"]))
             self._solution = problem.solution("+-*/")
         else:
-            problem, self._solution = self._draw(Draws(seed, Stream.START))
+            problem, self._solution = self._draw(SeededRng(seed, Stream.START))
         self._problem = problem
         self._answer: str | None = None
         self._paid = WRONG
@@ -250,7 +250,7 @@ class Countdown(TextEnv):
             raise ResetNeeded("call reset() first")
         return self._problem
 
-    def _draw(self, draws: Draws) -> tuple[Problem, str]:
+    def _draw(self, draws: SeededRng) -> tuple[Problem, str]:
         """A problem and its solution: a generated one, or one of the file's that can be solved."""
         kind = self.settings
         if kind.path is None:

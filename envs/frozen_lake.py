@@ -17,7 +17,7 @@ from pydantic import Field
 
 from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, TextEnv
 from envs.spaces import ActionNames, text_space
-from envs.support.rng import Draws, Stream, dynamics_of
+from envs.support.rng import SeededRng, Stream, dynamics_of
 
 ACTIONS = ("Left", "Down", "Right", "Up")
 """In the order of a turn: the neighbours of a direction in this circle are what a slip does instead."""
@@ -134,7 +134,7 @@ def parse(text: str) -> Lake:
     return Lake(len(rows[0]), len(rows), holes, cells.index("G"), cells.index("P"))
 
 
-def make_lake(draws: Draws, size: int, frozen: float) -> Lake:
+def make_lake(draws: SeededRng, size: int, frozen: float) -> Lake:
     """A lake with a random start and goal; drawn again until a way leads from one to the other."""
     while True:
         holes = {cell for cell in range(size * size) if draws.uniform() >= frozen}
@@ -198,7 +198,7 @@ class FrozenLake(TextEnv):
         if "map" in options:
             self._lake = parse(options["map"])
         else:
-            self._lake = make_lake(Draws(seed, Stream.START), self.settings.size, self.settings.frozen)
+            self._lake = make_lake(SeededRng(seed, Stream.START), self.settings.size, self.settings.frozen)
         self._dynamics = dynamics_of(seed, options)
         self._values: NDArray[np.float64] | None = None
         self._cell = self._lake.start

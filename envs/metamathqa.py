@@ -19,7 +19,7 @@ from pydantic import Field
 from envs.base import EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv
 from envs.spaces import AnyText
 from envs.support.json_records import RecordsError, read_records, stamp
-from envs.support.rng import Draws, Stream
+from envs.support.rng import SeededRng, Stream
 from envs.support.word_problems import Question, make_question
 
 VARIABLE = "ECHOSCOPE_METAMATH_DATA"
@@ -135,7 +135,7 @@ class MetaMathQA(TextEnv):
         if "question" in options:
             self._question = Question(str(options["question"]), str(options["answer"] or ""))
         else:
-            self._question = self._draw(Draws(seed, Stream.START))
+            self._question = self._draw(SeededRng(seed, Stream.START))
         self._answers: list[str] = []
         self._solved = False
         return self.render(), self._info(valid=True)
@@ -190,7 +190,7 @@ class MetaMathQA(TextEnv):
         """What a right answer earns now."""
         return 0.5 ** len(self._answers)
 
-    def _draw(self, draws: Draws) -> Question:
+    def _draw(self, draws: SeededRng) -> Question:
         """A question of the file, where there is one, else a generated one."""
         path = self.settings.path or os.environ.get(VARIABLE)
         return draws.choice(read_questions(Path(path)).questions) if path else make_question(draws)

@@ -9,7 +9,7 @@ from typing import Any
 
 from envs import registry
 from envs.base import TextEnv
-from envs.sandbox.client import EnvironmentFailure, Guard, GuardedEnv
+from envs.sandbox.client import EnvironmentFailure, Sandbox, SandboxedEnv
 
 _AT_ONCE = 16  # resets under way: few enough that they do not delay each other past a time-out
 
@@ -35,7 +35,7 @@ class EnvironmentPool:
     def __init__(self, name: str, settings: Mapping[str, Any], *, step_timeout: float, start_timeout: float) -> None:
         self.name, self.settings = name, dict(settings)
         self.step_timeout, self.start_timeout = step_timeout, start_timeout
-        self._guard: Guard | None = None
+        self._guard: Sandbox | None = None
 
     def start(self, starts: Sequence[Start]) -> Iterator[TextEnv | Exception]:
         """For each start an environment that was reset, or what went wrong instead; in order."""
@@ -59,7 +59,7 @@ class EnvironmentPool:
 
     def _in_sandbox(self, starts: Sequence[Start]) -> Iterator[TextEnv | Exception]:
         if self._guard is None:
-            self._guard = Guard(
+            self._guard = Sandbox(
                 self.name, self.settings, step_timeout=self.step_timeout, start_timeout=self.start_timeout
             )
         coming = map(self._begin, [self._guard] * len(starts), starts)
@@ -70,7 +70,7 @@ class EnvironmentPool:
             under_way.extend(islice(coming, 1))
 
     @staticmethod
-    def _begin(guard: Guard, start: Start) -> GuardedEnv | Exception:
+    def _begin(guard: Sandbox, start: Start) -> SandboxedEnv | Exception:
         try:
             env = guard.make()
         except EnvironmentFailure as error:
@@ -79,7 +79,7 @@ class EnvironmentPool:
         return env
 
 
-def _end(env: GuardedEnv | Exception) -> TextEnv | Exception:
+def _end(env: SandboxedEnv | Exception) -> TextEnv | Exception:
     if isinstance(env, Exception):
         return env
     try:

@@ -93,10 +93,10 @@ def ingest(slug: str) -> None:
     import django
 
     django.setup()
-    from webapp.core.publisher import bus
-    from webapp.ingest.tailer import Ingest
+    from webapp.core.publisher import publisher
+    from webapp.ingest.tailer import JournalTailer
     from webapp.runs.models import Run
-    from webapp.worker.supervisor import Pace
+    from webapp.worker.supervisor import Intervals
 
     going = True
 
@@ -105,8 +105,8 @@ def ingest(slug: str) -> None:
         going = False
 
     signal.signal(signal.SIGTERM, stop)
-    reader = Ingest(Run.objects.get(slug=slug))
-    pace = Pace()
+    reader = JournalTailer(Run.objects.get(slug=slug))
+    pace = Intervals()
     reader.step()
     gc.collect()
     gc.freeze()
@@ -116,7 +116,7 @@ def ingest(slug: str) -> None:
         reader.step()
         pace.rest(began)
     reader.drain()
-    bus().flush()
+    publisher().flush()
 
 
 class Watcher:

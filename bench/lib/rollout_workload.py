@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria, StoppingCriteriaList
 
-from trainer.engines.base import Listener, SamplingParams
+from trainer.engines.base import SamplingParams, TokenListener
 from trainer.engines.transformers.transformers_sampler import TransformersSampler, TransformersSession
 
 # Sokoban as the pocket policy plays it: tokens that all first prompts begin with, a first prompt, an observation.
@@ -85,7 +85,7 @@ class OurSampler(TransformersSampler):
         self.lengths: list[list[int]] = []
 
     def lane(
-        self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None, turns: Sequence[int]
+        self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None, turns: Sequence[int]
     ) -> _Session:
         return _Session(self, seeds, params, turns)  # a row's seed is its number
 

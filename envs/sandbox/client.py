@@ -34,7 +34,7 @@ class EnvironmentFailure(Exception):
     """An environment raised, hung or ended. The message says what happened, in one line."""
 
 
-class Guard:
+class Sandbox:
     """Makes guarded environments of one name and one choice of settings.
 
     Args:
@@ -57,9 +57,9 @@ class Guard:
         self._host: _HostProcess | None = None
         self._unmakeable: str | None = None
         self._made = 0
-        self._open: weakref.WeakSet[GuardedEnv] = weakref.WeakSet()
+        self._open: weakref.WeakSet[SandboxedEnv] = weakref.WeakSet()
 
-    def make(self) -> GuardedEnv:
+    def make(self) -> SandboxedEnv:
         """A new environment in a process of its own. Raises EnvironmentFailure where none can be made at all."""
         if self._unmakeable is not None:
             raise EnvironmentFailure(self._unmakeable)
@@ -76,7 +76,7 @@ class Guard:
                 if attempt:
                     raise
                 continue
-            env = GuardedEnv(self, host, number, ours)
+            env = SandboxedEnv(self, host, number, ours)
             self._open.add(env)
             return env
         raise AssertionError("unreachable")
@@ -102,7 +102,7 @@ class Guard:
 class _HostProcess:
     """The host as its owner sees it: a process and the control socket."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Sandbox) -> None:
         self.control, theirs = socket.socketpair()
         job = {
             "name": guard.name,
@@ -178,14 +178,14 @@ def _ending(status: int | None) -> str:
     return f"its process ended with exit status {status}"
 
 
-class GuardedEnv(TextEnv):
+class SandboxedEnv(TextEnv):
     """An environment in another process, seen through the usual interface. Every call may raise EnvironmentFailure.
 
     Text, board and hint come with the answer to the action before them: looking at them costs nothing and cannot fail.
     After a failure the environment is gone.
     """
 
-    def __init__(self, guard: Guard, host: _HostProcess, number: int, connection: socket.socket) -> None:
+    def __init__(self, guard: Sandbox, host: _HostProcess, number: int, connection: socket.socket) -> None:
         self._guard, self._host, self._number = guard, host, number
         self._connection: socket.socket | None = connection
         self._made_at: float | None = None

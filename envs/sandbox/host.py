@@ -129,7 +129,7 @@ def serve(connection: socket.socket, job: dict[str, Any]) -> None:
         env.close()
 
 
-class Host:
+class SandboxHost:
     """The host's own life: it answers commands and keeps account of its children."""
 
     def __init__(self, control: socket.socket, job: dict[str, Any]) -> None:
@@ -242,7 +242,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page that children share
     send(control, {"made": time.monotonic()})
-    Host(control, job).run()
+    SandboxHost(control, job).run()
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ from envs.base import Hint
 from envs.sokoban import push_search
 from envs.sokoban.deadlocks import Deadlocks
 from envs.sokoban.exhaustive import FAR as LOST
-from envs.sokoban.exhaustive import RoomTable, binomials
-from envs.sokoban.grid import Room
+from envs.sokoban.exhaustive import ExhaustiveTable, binomials
+from envs.sokoban.grid import Grid
 from envs.sokoban.lower_bounds import FAR, bound, push_distances, sides_of
-from envs.sokoban.solver import ACTIONS, State, move, no_way, steps, walks
+from envs.sokoban.solver import ACTIONS, State, move, steps, unreachable_reason, walks
 
 BUDGET = 300_000
 """States that the search for a first plan expands before it says "unknown"."""
@@ -40,7 +40,7 @@ Push = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search came to. `fewest` tells whether no solution has fewer pushes; `expanded` is what it cost."""
 
     solvable: Literal["yes", "no", "unknown"]
@@ -49,10 +49,10 @@ class Found:
     expanded: int
 
 
-class Searcher:
+class AStarSearch:
     """A* in one room. What was found for a position is remembered, so a group of trajectories shares it."""
 
-    def __init__(self, room: Room, pattern_states: int = PATTERN_STATES) -> None:
+    def __init__(self, room: Grid, pattern_states: int = PATTERN_STATES) -> None:
         self.room, self._pattern_states = room, pattern_states
         boxes = len(room.targets)
         targets = np.array([room.index[target] for target in sorted(room.targets)], dtype=np.int32)
@@ -72,13 +72,13 @@ class Searcher:
             triples=self._pattern(3, boxes),
             keys=keys.astype(np.int64).reshape(2, -1),
         )
-        self._remembered: dict[tuple[int, tuple[int, ...], int], Found] = {}
+        self._remembered: dict[tuple[int, tuple[int, ...], int], SearchResult] = {}
 
     def _pattern(self, size: int, boxes: int) -> NDArray[np.uint8]:
         """By rank and player, whether that many boxes alone could be brought to targets; empty where not made."""
         if size > boxes or self.room.positions(size) > self._pattern_states:
             return np.zeros(0, dtype=np.uint8)
-        reached: NDArray[np.uint8] = (RoomTable(self.room, size).distances != LOST).astype(np.uint8)
+        reached: NDArray[np.uint8] = (ExhaustiveTable(self.room, size).distances != LOST).astype(np.uint8)
         return reached
 
     def lower_bound(self, state: State) -> int | None:
@@ -92,7 +92,7 @@ class Searcher:
         """The lowest cell the player can walk to: it names the part of the room the player is in."""
         return min(walks(self.room.width, self.room.floor, state))
 
-    def find(self, state: State, budget: int = BUDGET, seconds: float | None = None) -> Found:
+    def find(self, state: State, budget: int = BUDGET, seconds: float | None = None) -> SearchResult:
         """A solution from the state, the proof that there is none, or neither within the budget.
 
         Args:
@@ -100,7 +100,7 @@ class Searcher:
             seconds: time after which the search ends too. Results then depend on the machine and are not remembered.
         """
         if set(state[1]) == self.room.targets:
-            return Found("yes", (), True, 0)
+            return SearchResult("yes", (), True, 0)
         name = (self.part(state), state[1], budget)
         if name in self._remembered:
             return self._remembered[name]
@@ -111,10 +111,10 @@ class Searcher:
             self._remembered[name] = found
         return found
 
-    def _search(self, player: int, boxes: tuple[int, ...], budget: int, seconds: float | None) -> Found:
+    def _search(self, player: int, boxes: tuple[int, ...], budget: int, seconds: float | None) -> SearchResult:
         index = self.room.index
         if any(self.facts.live_index[index[box]] < 0 for box in boxes):
-            return Found("no", (), False, 0)
+            return SearchResult("no", (), False, 0)
         end = time.perf_counter() + seconds if seconds is not None else None
         begin = time.perf_counter()
         pool = new_pool(len(boxes))
@@ -127,13 +127,13 @@ class Searcher:
                 weight = WEIGHT
                 push_search.reorder(pool, weight)
             if expanded >= budget or (end is not None and time.perf_counter() > end):
-                return Found("unknown", (), False, expanded)
+                return SearchResult("unknown", (), False, expanded)
             limit = min(budget, max(limit, expanded + _SLICE))
             outcome = push_search.expand(pool, self.facts, limit, weight)
             if outcome == push_search.SOLVED:
-                return Found("yes", self._pushes(pool), weight == 1, int(pool.counters[push_search.EXPANDED]))
+                return SearchResult("yes", self._pushes(pool), weight == 1, int(pool.counters[push_search.EXPANDED]))
             if outcome == push_search.EXHAUSTED:
-                return Found("no", (), False, int(pool.counters[push_search.EXPANDED]))
+                return SearchResult("no", (), False, int(pool.counters[push_search.EXPANDED]))
             if outcome == push_search.FULL:
                 pool = grown(pool)
 
@@ -148,18 +148,18 @@ class Searcher:
         return tuple(reversed(pushes))
 
 
-class Planner:
+class AStarAdvisor:
     """Advice during one episode: follows the plan it made, and makes another where an action leaves it."""
 
-    def __init__(self, searcher: Searcher, budget: int = BUDGET) -> None:
+    def __init__(self, searcher: AStarSearch, budget: int = BUDGET) -> None:
         self.room, self.searcher, self.budget = searcher.room, searcher, budget
         self._deadlocks = Deadlocks(self.room.width, self.room.floor, self.room.targets)
         self._next: dict[tuple[int, tuple[int, ...]], Push] = {}
         self._searched = False
 
-    def fresh(self) -> Planner:
+    def fresh(self) -> AStarAdvisor:
         """A planner of the same room for another episode: advice follows from the episode alone."""
-        return Planner(self.searcher, self.budget)
+        return AStarAdvisor(self.searcher, self.budget)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """A planner that goes on from the same plans; the searcher is shared, it only remembers."""
@@ -176,7 +176,7 @@ class Planner:
             return Hint(solvable="no", reason=reason)
         solvable, push = self._next_push(state)
         if push is None:
-            return Hint(solvable=solvable, reason=no_way(state[1]) if solvable == "no" else None)
+            return Hint(solvable=solvable, reason=unreachable_reason(state[1]) if solvable == "no" else None)
         return Hint(actions=self._towards(state, push))
 
     def plan(self, state: State) -> list[str]:

@@ -16,7 +16,7 @@ from envs.base import EnvSettings
 from envs.sokoban.level_files import find_levels, fingerprint
 from envs.sokoban.levels import Level
 from envs.sokoban.sokoban_env import Sokoban, SokobanSettings
-from envs.support.rng import Draws, Stream
+from envs.support.rng import SeededRng, Stream
 
 VARIABLE = "ECHOSCOPE_BOXOBAN_LEVELS"
 """Environment variable naming the file or folder of levels where the setting `path` is empty."""
@@ -66,7 +66,7 @@ class Boxoban(Sokoban):
             if not path:
                 return super()._draw(seed)
             self._choices = _choices(path)
-        return Draws(seed, Stream.START).choice(self._choices.levels)
+        return SeededRng(seed, Stream.START).choice(self._choices.levels)
 
 
 @dataclass(frozen=True)

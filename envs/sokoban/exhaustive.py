@@ -11,7 +11,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.sokoban.grid import Cells, Room
+from envs.sokoban.grid import Cells, Grid
 from envs.sokoban.jit import compiled
 from envs.sokoban.solver import ExactSolver, State
 
@@ -120,10 +120,10 @@ def play_back(
     return distances, queue[begin:end].copy(), layer
 
 
-class RoomTable:
+class ExhaustiveTable:
     """Distances of all states of a room with that many boxes, and how its states are numbered."""
 
-    def __init__(self, room: Room, boxes: int, stop: int = -1) -> None:
+    def __init__(self, room: Grid, boxes: int, stop: int = -1) -> None:
         self.room, self.boxes = room, boxes
         live = np.array(room.live, dtype=np.int32)
         self._live = {room.cells[number]: place for place, number in enumerate(room.live)}
@@ -165,9 +165,9 @@ class TableSolver(ExactSolver):
 
     complete = True
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Grid) -> None:
         super().__init__(room.width, room.floor, room.targets)
-        self._table = RoomTable(room, len(room.targets))
+        self._table = ExhaustiveTable(room, len(room.targets))
 
     def distance(self, state: State) -> int | None:
         return self._table.distance(state)

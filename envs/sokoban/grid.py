@@ -18,7 +18,7 @@ Cells = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Room:
+class Grid:
     """Walls and targets of a room, without boxes and player. `width` cells make a row, as in a Level."""
 
     width: int

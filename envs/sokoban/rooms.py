@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 
-from envs.sokoban.grid import Room
+from envs.sokoban.grid import Grid
 from envs.sokoban.levels import Level
 from envs.sokoban.solver import ACTIONS, MAX_TABLE, State, layers, move, steps, walks
-from envs.support.rng import Draws
+from envs.support.rng import SeededRng
 
 _ATTEMPTS = 2000
 _TRIES_PER_LENGTH = 20
@@ -34,7 +34,7 @@ class NoRoomError(ValueError):
     """No room of this kind was found. The message says what to change."""
 
 
-def make_room(draws: Draws, size: int, boxes: int, shortest: int, longest: int) -> Level:
+def make_room(draws: SeededRng, size: int, boxes: int, shortest: int, longest: int) -> Level:
     """A room whose solution takes between `shortest` and `longest` actions; no box is on a target yet.
 
     What is counted is told at the top of this module. Raises NoRoomError where no such room was found.
@@ -62,7 +62,7 @@ def make_room(draws: Draws, size: int, boxes: int, shortest: int, longest: int) 
     )
 
 
-def _dig(draws: Draws, size: int, boxes: int) -> frozenset[int]:
+def _dig(draws: SeededRng, size: int, boxes: int) -> frozenset[int]:
     """Floor cells: a walk that mostly goes straight and now and then widens, until a drawn share is dug."""
     inner = size - 2
     fewest = max(4, boxes * 3 + 1)
@@ -87,7 +87,9 @@ def _dig(draws: Draws, size: int, boxes: int) -> frozenset[int]:
     return frozenset(floor)
 
 
-def _play_back(draws: Draws, size: int, floor: frozenset[int], targets: frozenset[int], wanted: int) -> State | None:
+def _play_back(
+    draws: SeededRng, size: int, floor: frozenset[int], targets: frozenset[int], wanted: int
+) -> State | None:
     """A position `wanted` actions from success with every box off its target; None where there is none."""
     if _states(len(floor), len(targets)) <= _STATES:
         starts = _layer(size, floor, targets, wanted)
@@ -117,16 +119,16 @@ def _layer(size: int, floor: frozenset[int], targets: frozenset[int], wanted: in
 
 def _layer_of_table(size: int, floor: frozenset[int], targets: frozenset[int], wanted: int) -> list[State]:
     """The same for rooms of more states; none where they are too many, so that another room is dug."""
-    from envs.sokoban.exhaustive import RoomTable
+    from envs.sokoban.exhaustive import ExhaustiveTable
 
-    room = Room(size, floor, targets)
+    room = Grid(size, floor, targets)
     if room.positions(len(targets)) > MAX_TABLE:
         return []
-    table = RoomTable(room, len(targets), stop=wanted)
+    table = ExhaustiveTable(room, len(targets), stop=wanted)
     return table.last_layer() if table.depth == wanted else []
 
 
-def _together(draws: Draws, size: int, floor: frozenset[int], boxes: int) -> frozenset[int]:
+def _together(draws: SeededRng, size: int, floor: frozenset[int], boxes: int) -> frozenset[int]:
     """Targets near each other: those of a large room drawn anywhere would be too far apart for all but long plans."""
     first = draws.choice(sorted(floor))
     near = sorted(walks(size, floor, (first, ())).items(), key=lambda item: (item[1], item[0]))
@@ -134,19 +136,25 @@ def _together(draws: Draws, size: int, floor: frozenset[int], boxes: int) -> fro
 
 
 def _pull(
-    draws: Draws, size: int, floor: frozenset[int], targets: frozenset[int], shortest: int, longest: int, wanted: int
+    draws: SeededRng,
+    size: int,
+    floor: frozenset[int],
+    targets: frozenset[int],
+    shortest: int,
+    longest: int,
+    wanted: int,
 ) -> State | None:
     """A position on A*'s plan for boxes pulled about at random: the one whose rest is nearest to `wanted` actions."""
-    from envs.sokoban.astar_advisor import Planner, Searcher
+    from envs.sokoban.astar_advisor import AStarAdvisor, AStarSearch
 
-    room = Room(size, floor, targets)
+    room = Grid(size, floor, targets)
     state = _pulled(draws, room, longest)
     if state is None:
         return None
-    searcher = Searcher(room, pattern_states=0)
+    searcher = AStarSearch(room, pattern_states=0)
     if not searcher.find(state, _SEARCH_BUDGET).fewest:
         return None
-    plan = Planner(searcher, _SEARCH_BUDGET).plan(state)
+    plan = AStarAdvisor(searcher, _SEARCH_BUDGET).plan(state)
     starts = {}
     for done, action in enumerate(plan):
         if shortest <= len(plan) - done <= longest and targets.isdisjoint(state[1]):
@@ -154,12 +162,12 @@ def _pull(
         state = move(floor, state, steps(size)[ACTIONS.index(action)])
     for length in sorted(starts, key=lambda length: abs(length - wanted)):
         again = searcher.find(starts[length], _SEARCH_BUDGET)
-        if again.fewest and shortest <= len(Planner(searcher, _SEARCH_BUDGET).plan(starts[length])) <= longest:
+        if again.fewest and shortest <= len(AStarAdvisor(searcher, _SEARCH_BUDGET).plan(starts[length])) <= longest:
             return starts[length]
     return None
 
 
-def _pulled(draws: Draws, room: Room, longest: int) -> State | None:
+def _pulled(draws: SeededRng, room: Grid, longest: int) -> State | None:
     """A solved position played backwards, one box after the other pulled a few cells; None where one stays on target.
 
     The longer a plan may be, the more rounds may be played.
@@ -183,7 +191,7 @@ def _pulled(draws: Draws, room: Room, longest: int) -> State | None:
     return player, tuple(sorted(boxes))
 
 
-def _can_pull(room: Room, state: State, box: int, step: int) -> bool:
+def _can_pull(room: Grid, state: State, box: int, step: int) -> bool:
     """Whether the player can walk to the box's side and step back with it."""
     to, beyond = box + step, box + 2 * step
     return (

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, TextEnv
 from envs.sokoban import levels, rooms, solver
 from envs.spaces import ActionNames, text_space
-from envs.support.rng import Draws, Stream
+from envs.support.rng import SeededRng, Stream
 
 STEP_COST = -0.1
 BOX_REWARD = 1.0
@@ -178,7 +178,7 @@ class Sokoban(TextEnv):
     def _draw(self, seed: int) -> levels.Level:
         """The room of that seed."""
         kind = self.settings
-        return rooms.make_room(Draws(seed, Stream.START), kind.size, kind.boxes, kind.min_length, kind.max_length)
+        return rooms.make_room(SeededRng(seed, Stream.START), kind.size, kind.boxes, kind.min_length, kind.max_length)
 
     def _solver(self) -> solver.Advisor:
         """The solver of this room, kept until the next: asking for a hint after every action costs a look-up."""

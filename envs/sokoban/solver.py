@@ -18,8 +18,8 @@ from envs.sokoban.deadlocks import Deadlocks
 from envs.sokoban.levels import Level
 
 if TYPE_CHECKING:
-    from envs.sokoban.astar_advisor import Searcher
-    from envs.sokoban.grid import Room
+    from envs.sokoban.astar_advisor import AStarSearch
+    from envs.sokoban.grid import Grid
 
 State = tuple[int, tuple[int, ...]]
 
@@ -138,7 +138,7 @@ class ExactSolver(ABC):
             reason = self.reason(state[1])
             if reason is None and not self.complete:
                 return Hint(solvable="unknown")
-            return Hint(solvable="no", reason=reason or no_way(state[1]))
+            return Hint(solvable="no", reason=reason or unreachable_reason(state[1]))
         return Hint(actions=self.best(state), distance=distance)
 
     def best(self, state: State) -> list[str]:
@@ -180,7 +180,7 @@ class Solver(ExactSolver):
         return self.distances.get(state)
 
 
-def no_way(boxes: tuple[int, ...]) -> str:
+def unreachable_reason(boxes: tuple[int, ...]) -> str:
     """The reason of a position that was played out in vain."""
     return "no sequence of pushes reaches the target" + ("s" if len(boxes) > 1 else "")
 
@@ -191,17 +191,17 @@ def _solver(width: int, floor: frozenset[int], targets: frozenset[int], max_stat
 
 
 @lru_cache(maxsize=16)
-def _table(room: Room) -> Advisor:
+def _table(room: Grid) -> Advisor:
     from envs.sokoban.exhaustive import TableSolver
 
     return TableSolver(room)
 
 
 @lru_cache(maxsize=16)
-def _searcher(room: Room) -> Searcher:
-    from envs.sokoban.astar_advisor import Searcher
+def _searcher(room: Grid) -> AStarSearch:
+    from envs.sokoban.astar_advisor import AStarSearch
 
-    return Searcher(room)
+    return AStarSearch(room)
 
 
 def solver_of(level: Level, max_states: int = MAX_STATES, max_table: int = MAX_TABLE) -> Advisor:
@@ -213,8 +213,8 @@ def solver_of(level: Level, max_states: int = MAX_STATES, max_table: int = MAX_T
     """
     if len(level.floor) * comb(len(level.floor), len(level.boxes)) <= max_states:
         return _solver(level.width, level.floor, level.targets, max_states)
-    from envs.sokoban.astar_advisor import Planner
-    from envs.sokoban.grid import Room
+    from envs.sokoban.astar_advisor import AStarAdvisor
+    from envs.sokoban.grid import Grid
 
-    room = Room(level.width, level.floor, level.targets)
-    return _table(room) if room.positions(len(level.boxes)) <= max_table else Planner(_searcher(room))
+    room = Grid(level.width, level.floor, level.targets)
+    return _table(room) if room.positions(len(level.boxes)) <= max_table else AStarAdvisor(_searcher(room))

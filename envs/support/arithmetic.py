@@ -190,7 +190,7 @@ def find_expression(numbers: Sequence[int], target: int, operators: Operators = 
         they are enough, else + - *.
     """
     for allowed in STAGES[: STAGES.index(operators) + 1]:
-        search = _Search(tuple(numbers), allowed)
+        search = _ExpressionSearch(tuple(numbers), allowed)
         found = search.text(search.everything, Fraction(target))
         if found is not None:
             return found[0]
@@ -204,7 +204,7 @@ _Text = tuple[str, int]
 """An expression and what binds loosest in it."""
 
 
-class _Search:
+class _ExpressionSearch:
     """All values of small sets of numbers, and from the target backwards through the large ones.
 
     Sets are bit masks over the numbers. No signs before numbers: they make no value that is not one of these or its

@@ -24,7 +24,7 @@ class Stream(IntEnum):
     DYNAMICS = 2
 
 
-class Draws:
+class SeededRng:
     """Draws from one stream of one seed."""
 
     def __init__(self, seed: int, stream: Stream) -> None:
@@ -70,7 +70,7 @@ class Draws:
         return [pool.pop(self.below(len(pool))) for _ in range(count)]
 
 
-def dynamics_of(seed: int, options: dict[str, Any]) -> Draws:
+def dynamics_of(seed: int, options: dict[str, Any]) -> SeededRng:
     """The draws of everything that happens after the start: by the option `dynamics_seed`, or else by the seed."""
     chosen = options.get("dynamics_seed")
-    return Draws(seed if chosen is None else int(chosen), Stream.DYNAMICS)
+    return SeededRng(seed if chosen is None else int(chosen), Stream.DYNAMICS)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from envs.support.rng import Draws
+from envs.support.rng import SeededRng
 
 PEOPLE = ("Ada", "Ben", "Chen", "Dora", "Emil", "Fatima", "Goran", "Hana", "Ivo", "Jun", "Kofi", "Lena", "Mateo", "Nia")
 THINGS = ("apples", "beads", "books", "buttons", "cards", "coins", "marbles", "pears", "shells", "stamps", "stones")
@@ -28,24 +28,24 @@ Made = tuple[str, int | Fraction]
 """The text of a question and the number that answers it."""
 
 
-def make_question(draws: Draws) -> Question:
+def make_question(draws: SeededRng) -> Question:
     """A question of a drawn kind with drawn contents."""
     text, answer = draws.choice(KINDS)(draws)
     return Question(text, str(answer))
 
 
-def _from(draws: Draws, low: int, high: int) -> int:
+def _from(draws: SeededRng, low: int, high: int) -> int:
     """A whole number from low to high."""
     return low + draws.below(high - low + 1)
 
 
-def _proper(draws: Draws, largest: int) -> Fraction:
+def _proper(draws: SeededRng, largest: int) -> Fraction:
     """A fraction between 0 and 1 whose denominator is at most `largest`."""
     below = _from(draws, 2, largest)
     return Fraction(_from(draws, 1, below - 1), below)
 
 
-def _change(draws: Draws) -> Made:
+def _change(draws: SeededRng) -> Made:
     who, goods = draws.choice(PEOPLE), draws.choice(GOODS)
     count, price, rest = _from(draws, 2, 9), _from(draws, 2, 12), _from(draws, 1, 20)
     paid = count * price + rest
@@ -55,7 +55,7 @@ def _change(draws: Draws) -> Made:
     )
 
 
-def _together(draws: Draws) -> Made:
+def _together(draws: SeededRng) -> Made:
     one, other = draws.sample(PEOPLE, 2)
     things, has, more = draws.choice(THINGS), _from(draws, 3, 40), _from(draws, 2, 20)
     return (
@@ -64,7 +64,7 @@ def _together(draws: Draws) -> Made:
     )
 
 
-def _give_and_find(draws: Draws) -> Made:
+def _give_and_find(draws: SeededRng) -> Made:
     who, friend = draws.sample(PEOPLE, 2)
     things, gives, finds = draws.choice(THINGS), _from(draws, 2, 15), _from(draws, 2, 15)
     has = gives + _from(draws, 1, 30)
@@ -75,7 +75,7 @@ def _give_and_find(draws: Draws) -> Made:
     )
 
 
-def _share_cakes(draws: Draws) -> Made:
+def _share_cakes(draws: SeededRng) -> Made:
     cakes, children = _from(draws, 2, 12), _from(draws, 3, 9)
     return (
         f"{cakes} cakes are divided equally among {children} children. How many cakes does each child get? "
@@ -84,14 +84,14 @@ def _share_cakes(draws: Draws) -> Made:
     )
 
 
-def _garden(draws: Draws) -> Made:
+def _garden(draws: SeededRng) -> Made:
     long, wide = _from(draws, 4, 25), _from(draws, 2, 15)
     if draws.below(2):
         return f"A garden is {long} m long and {wide} m wide. How many square metres does it cover?", long * wide
     return f"A fence runs once around a field of {long} m by {wide} m. How many metres long is it?", 2 * (long + wide)
 
 
-def _journey(draws: Draws) -> Made:
+def _journey(draws: SeededRng) -> Made:
     speed, hours, left = 5 * _from(draws, 4, 24), _from(draws, 2, 6), 5 * _from(draws, 1, 30)
     return (
         f"A train goes {speed} km in an hour. After {hours} hours it still has {left} km to go. "
@@ -100,13 +100,13 @@ def _journey(draws: Draws) -> Made:
     )
 
 
-def _part_given_away(draws: Draws) -> Made:
+def _part_given_away(draws: SeededRng) -> Made:
     who, things, part = draws.choice(PEOPLE), draws.choice(THINGS), _proper(draws, 6)
     has = part.denominator * _from(draws, 2, 12)
     return f"{who} has {has} {things} and gives away {part} of them. How many are left?", int(has * (1 - part))
 
 
-def _two_jugs(draws: Draws) -> Made:
+def _two_jugs(draws: SeededRng) -> Made:
     one, other = _proper(draws, 8), _proper(draws, 8)
     return (
         f"One jug holds {one} of a litre, another {other} of a litre. How many litres do they hold together? "
@@ -115,7 +115,7 @@ def _two_jugs(draws: Draws) -> Made:
     )
 
 
-def _sale(draws: Draws) -> Made:
+def _sale(draws: SeededRng) -> Made:
     percent, price = 5 * _from(draws, 1, 10), 20 * _from(draws, 1, 15)
     return (
         f"A coat for {price} euros becomes {percent} percent cheaper. How many euros does it cost then?",
@@ -123,7 +123,7 @@ def _sale(draws: Draws) -> Made:
     )
 
 
-def _mean(draws: Draws) -> Made:
+def _mean(draws: SeededRng) -> Made:
     who, first, second, mean = draws.choice(PEOPLE), _from(draws, 10, 20), _from(draws, 10, 20), _from(draws, 14, 18)
     third = 3 * mean - first - second
     return (
@@ -132,7 +132,7 @@ def _mean(draws: Draws) -> Made:
     )
 
 
-def _ages(draws: Draws) -> Made:
+def _ages(draws: SeededRng) -> Made:
     one, other = draws.sample(PEOPLE, 2)
     young, times, years = _from(draws, 3, 12), _from(draws, 2, 4), _from(draws, 2, 10)
     return (
@@ -142,7 +142,7 @@ def _ages(draws: Draws) -> Made:
     )
 
 
-def _seats(draws: Draws) -> Made:
+def _seats(draws: SeededRng) -> Made:
     rows, seats = _from(draws, 5, 20), _from(draws, 6, 18)
     taken = _from(draws, 1, rows * seats - 1)
     return f"A hall has {rows} rows of {seats} seats, and {taken} are taken. How many seats are free?", (
@@ -150,7 +150,7 @@ def _seats(draws: Draws) -> Made:
     )
 
 
-def _unknown_number(draws: Draws) -> Made:
+def _unknown_number(draws: SeededRng) -> Made:
     number, times, plus = _from(draws, 2, 25), _from(draws, 2, 9), _from(draws, 1, 30)
     return (
         f"I think of a number, multiply it by {times} and add {plus}. The result is {number * times + plus}. "
@@ -159,13 +159,13 @@ def _unknown_number(draws: Draws) -> Made:
     )
 
 
-def _reading(draws: Draws) -> Made:
+def _reading(draws: SeededRng) -> Made:
     who, daily, days = draws.choice(PEOPLE), _from(draws, 5, 30), _from(draws, 3, 12)
     pages = daily * days
     return f"A book has {pages} pages. {who} reads {daily} pages a day. After how many days is it read?", days
 
 
-def _marbles(draws: Draws) -> Made:
+def _marbles(draws: SeededRng) -> Made:
     red, blue, bags = _from(draws, 1, 5), _from(draws, 1, 5), _from(draws, 2, 12)
     return (
         f"In a box, {red} red marbles come with every {blue} blue ones, {(red + blue) * bags} marbles in all. "
@@ -174,7 +174,7 @@ def _marbles(draws: Draws) -> Made:
     )
 
 
-def _minutes(draws: Draws) -> Made:
+def _minutes(draws: SeededRng) -> Made:
     minutes = 5 * _from(draws, 1, 35)
     return (
         f"A film lasts {minutes} minutes. How many hours is that? Write a whole number or a fraction in lowest terms.",
@@ -182,7 +182,7 @@ def _minutes(draws: Draws) -> Made:
     )
 
 
-KINDS: tuple[Callable[[Draws], Made], ...] = (
+KINDS: tuple[Callable[[SeededRng], Made], ...] = (
     _change,
     _together,
     _give_and_find,

@@ -11,7 +11,7 @@ from envs.base import EnvSettings, TextEnv
 from envs.support.rng import Stream
 from envs.vector.arrays import ArrayBatch, Outcome
 from envs.vector.batch_env import Options, Rows
-from envs.vector.batch_rng import RowDraws
+from envs.vector.batch_rng import BatchRng
 
 _LOW, _HIGH = 0, 1
 
@@ -41,7 +41,7 @@ class BanditBatch(ArrayBatch):
         )
         self._sentence = np.zeros(count, np.intp)
         self._first = np.zeros(count, np.intp)
-        self._draws = RowDraws(count)
+        self._draws = BatchRng(count)
 
     def _begin(self, rows: Rows, options: Sequence[Options]) -> None:
         for same, env in self._starts(rows, options):

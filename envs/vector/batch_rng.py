@@ -7,21 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.support.rng import BLOCK, Draws, Stream
+from envs.support.rng import BLOCK, SeededRng, Stream
 
 
-class RowDraws:
+class BatchRng:
     """One `Draws` for each row, its words laid out in an array."""
 
     def __init__(self, count: int) -> None:
-        self._draws: list[Draws | None] = [None] * count
+        self._draws: list[SeededRng | None] = [None] * count
         self._words = np.zeros((count, BLOCK), np.uint64)
         self._used = np.full(count, BLOCK, np.intp)
 
     def seed(self, rows: Sequence[int], seeds: Sequence[int], stream: Stream) -> None:
         """Start the streams of these rows anew."""
         for row, seed in zip(rows, seeds, strict=True):
-            draws = self._draws[row] = Draws(seed, stream)
+            draws = self._draws[row] = SeededRng(seed, stream)
             self._words[row] = draws.block()
             self._used[row] = 0
 

@@ -11,7 +11,7 @@ from envs.frozen_lake import ACTIONS, FrozenLake, FrozenLakeSettings
 from envs.support.rng import Stream
 from envs.vector.arrays import ArrayBatch, Outcome, TextGrid, symbols
 from envs.vector.batch_env import Options, Rows
-from envs.vector.batch_rng import RowDraws
+from envs.vector.batch_rng import BatchRng
 
 _ICE, _HOLE, _GOAL = 0, 1, 2
 _CELLS = symbols("_OG")
@@ -30,7 +30,7 @@ class FrozenLakeBatch(ArrayBatch):
         super().__init__(kind, settings, count)
         assert isinstance(settings, FrozenLakeSettings)
         self._slippery = settings.slippery
-        self._draws = RowDraws(count)
+        self._draws = BatchRng(count)
         self._grid = TextGrid(count)
         self._kind = np.zeros((count, 0), np.int8)
         self._row, self._column, self._height, self._width = (np.zeros(count, np.intp) for _ in range(4))

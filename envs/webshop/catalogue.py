@@ -14,7 +14,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any, Literal
 
-from envs.support.rng import Draws, Stream
+from envs.support.rng import SeededRng, Stream
 from envs.webshop.product_search import Index
 
 Split = Literal["train", "validation", "test"]
@@ -75,9 +75,9 @@ class Goal:
     price_limit: float = math.inf
 
 
-def draws_of(text: str) -> Draws:
+def draws_of(text: str) -> SeededRng:
     """Draws that belong to a text: the same for one product wherever its record stands in a file."""
-    return Draws(int.from_bytes(text.encode(), "little"), Stream.START)
+    return SeededRng(int.from_bytes(text.encode(), "little"), Stream.START)
 
 
 def price_limit(product: Product, request: int = 0) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from envs.support.rng import Draws, Stream
+from envs.support.rng import SeededRng, Stream
 from envs.webshop.catalogue import Catalogue, Product, Request
 
 SEED = 20_261_121
@@ -227,7 +227,7 @@ _KINDS = tuple(_kind(block) for block in _TABLE.strip().split("\n\n"))
 @lru_cache(maxsize=4)
 def catalogue(limit: int | None = None) -> Catalogue:
     """All products of the generated shop, or only the first so many; each with a request in every choice of options."""
-    draws = Draws(SEED, Stream.START)
+    draws = SeededRng(SEED, Stream.START)
     made = [_product(draws, kind, kind_number * PER_KIND + number) for kind_number, kind, number in _places()][:limit]
     requests = tuple(
         Request(product=number, text=_request(product, wanted), attributes=wanted)
@@ -243,7 +243,7 @@ def _places() -> Iterator[tuple[int, _Kind, int]]:
             yield kind_number, kind, number
 
 
-def _product(draws: Draws, kind: _Kind, number: int) -> tuple[Product, tuple[str, ...]]:
+def _product(draws: SeededRng, kind: _Kind, number: int) -> tuple[Product, tuple[str, ...]]:
     """A product, and which of its attributes its request names."""
     traits = draws.sample(kind.traits.split(", "), 2)
     parts = draws.sample(kind.parts.split(", "), 2)
@@ -273,7 +273,7 @@ def _product(draws: Draws, kind: _Kind, number: int) -> tuple[Product, tuple[str
     return product, tuple(wanted)
 
 
-def _options(draws: Draws, groups: str) -> dict[str, tuple[str, ...]]:
+def _options(draws: SeededRng, groups: str) -> dict[str, tuple[str, ...]]:
     """Groups of options; of colours a product has two to four."""
     options = {}
     for group in groups.split(", "):

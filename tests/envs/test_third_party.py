@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import envs
-from envs.sandbox.client import Guard
+from envs.sandbox.client import Sandbox
 from tests.envs.plugins import EXAMPLE, importable, install_example
 
 ROOT = Path(__file__).parents[2]
@@ -99,7 +99,7 @@ def test_lava_ends_the_episode_and_the_hint_says_why() -> None:
 @pytest.mark.usefixtures("key_door")
 def test_it_plays_in_a_process_of_its_own() -> None:
     assert not envs.registry.environment_class("KeyDoor").trusted
-    guard = Guard("KeyDoor", {"size": 7})
+    guard = Sandbox("KeyDoor", {"size": 7})
     here, there = envs.make("KeyDoor", {"size": 7}), guard.make()
     assert there.reset(seed=5) == here.reset(seed=5)
     action = here.hint().actions[0]

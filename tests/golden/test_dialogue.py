@@ -12,7 +12,7 @@ from envs import frozen_lake
 from tests.trainer import tiny
 from trainer.algorithms.rewards import format_term
 from trainer.config.run import RunConfig
-from trainer.evaluation.suite_runner import plans
+from trainer.evaluation.suite_runner import group_plans
 from trainer.policy.chat_format import ACTION_SEPARATOR, ANSWER, THINK, ChatFormat, parse_response
 from trainer.seeds import Purpose, derive
 
@@ -173,5 +173,5 @@ def test_groups_share_a_start_evaluations_repeat_and_training_never_does():
     later = [derive(0, Purpose.INITIAL_STATE, 2, group) for group in range(3) for _ in range(2)]
     assert pattern(ours) == pattern(seeding["train_first"])
     assert pattern(ours + later) == pattern(seeding["train_first"] + seeding["train_second"])
-    exams = [[plan.seed for plan in plans(RunConfig(), iteration)] for iteration in (0, 10)]
+    exams = [[plan.seed for plan in group_plans(RunConfig(), iteration)] for iteration in (0, 10)]
     assert (exams[0] == exams[1]) == (seeding["val_first"] == seeding["val_second"])

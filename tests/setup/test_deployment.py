@@ -13,7 +13,7 @@ import yaml
 from django.urls import resolve
 
 from webapp.services.addresses import ROOT
-from webapp.worker.supervisor import Pace
+from webapp.worker.supervisor import Intervals
 
 FOLDER = ROOT / "deploy/kubernetes"
 FILES = sorted(path.name for path in FOLDER.glob("*.yaml") if path.name != "kustomization.yaml")
@@ -142,7 +142,7 @@ def test_a_worker_has_a_place_for_each_gpu_and_time_to_write_its_checkpoint() ->
         box = pod["containers"][0]
         gpus = box["resources"]["limits"].get("nvidia.com/gpu", 0)
         assert int(box["command"][box["command"].index("--concurrency") + 1]) == max(1, gpus)
-        assert pod["terminationGracePeriodSeconds"] > Pace().stop_patience
+        assert pod["terminationGracePeriodSeconds"] > Intervals().stop_patience
 
 
 def test_there_is_one_clock() -> None:

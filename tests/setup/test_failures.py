@@ -20,7 +20,7 @@ from tests import running_product
 from webapp.services import addresses, startup
 from webapp.services.addresses import ROOT
 from webapp.services.lock import AlreadyRunning, Lock
-from webapp.services.startup import CannotStart
+from webapp.services.startup import StartupError
 
 CPU = {"install": [{"metadata": {"requires_dist": ["filelock", "sympy>=1.13.3"]}}]}
 CUDA = {"install": [{"metadata": {"requires_dist": ['nvidia-cublas==13.1; platform_system == "Linux"', "filelock"]}}]}
@@ -128,7 +128,7 @@ def taken_port() -> Iterator[int]:
 
 
 def test_a_port_that_was_asked_for_and_is_taken_is_refused_with_another_one_named(taken_port: int) -> None:
-    with pytest.raises(CannotStart, match=rf"Port {taken_port} .* taken by another program.*ECHOSCOPE_PORT=\d+"):
+    with pytest.raises(StartupError, match=rf"Port {taken_port} .* taken by another program.*ECHOSCOPE_PORT=\d+"):
         startup.choose_port(str(taken_port), "127.0.0.1")
 
 
@@ -141,7 +141,7 @@ def test_without_a_wish_the_next_free_port_is_taken(taken_port: int, monkeypatch
 
 @pytest.mark.parametrize("wish", ["eighty", "0", "70000", "-1"])
 def test_a_port_that_is_no_port_is_refused(wish: str) -> None:
-    with pytest.raises(CannotStart, match="must be a number from 1 to 65535"):
+    with pytest.raises(StartupError, match="must be a number from 1 to 65535"):
         startup.choose_port(wish, "127.0.0.1")
 
 

@@ -15,7 +15,7 @@ import torch
 
 from trainer.config.run import RunConfig
 from trainer.distributed import torchrun
-from trainer.distributed.group import Recipe, Team
+from trainer.distributed.group import LearnerSpec, ProcessGroup
 from trainer.learner.learner import Learner
 from trainer.loops import worker_rank
 from trainer.policy.load import load
@@ -23,7 +23,9 @@ from trainer.policy.load import load
 UPDATES = 5
 
 
-def learn(config: RunConfig, batch: Any, team: Team | None, state: Any = None, first: int = 1) -> dict[str, Any]:
+def learn(
+    config: RunConfig, batch: Any, team: ProcessGroup | None, state: Any = None, first: int = 1
+) -> dict[str, Any]:
     """Five updates; what came of them."""
     torch.set_num_threads(1)
     policy = load(config.policy.model, config.policy)
@@ -46,15 +48,15 @@ def main(folder: Path) -> None:
     """Every case in turn. The main process writes `<case>.after`."""
     cases = torch.load(folder / "cases.pt", weights_only=False)
     first = next(iter(cases.values()))[0]
-    team = torchrun.join(first)
-    assert isinstance(team, torchrun.Processes)
+    team = torchrun.join_group(first)
+    assert isinstance(team, torchrun.TorchrunGroup)
     if team.rank:
-        worker_rank.leave_signals()
-        worker_rank.follow(team)
+        worker_rank.ignore_signals()
+        worker_rank.run_worker(team)
         return
     for name, (config, batch) in cases.items():
         source = config.policy.model
-        team.prepare(Recipe(config=config, source=source, reference=source, folder=folder, saved=None))
+        team.prepare(LearnerSpec(config=config, source=source, reference=source, folder=folder, saved=None))
         torch.save(learn(config, batch, team), folder / f"{name}.after")
     team.close()
 

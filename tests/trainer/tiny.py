@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import envs
 from trainer.config.run import RolloutConfig, RunConfig
-from trainer.engines.base import Sampled
+from trainer.engines.base import SampledResponse
 from trainer.policy import pocket
 from trainer.policy.chat_format import ANSWER, ANSWER_END, THINK_END, ChatFormat, opening_message
 from trainer.rollout.episode import Episode
@@ -150,10 +150,10 @@ def answer(*actions: str, thought: str = "so") -> str:
     return f"{thought}{THINK_END}{ANSWER}{' || '.join(actions)}{ANSWER_END}"
 
 
-def said(chat: ChatFormat, text: str, *, ended: bool = True) -> Sampled:
+def said(chat: ChatFormat, text: str, *, ended: bool = True) -> SampledResponse:
     """A response of this text as a sampler would return it, with numbers that tell its tokens apart."""
     ids = chat.tokenizer.encode(text, add_special_tokens=False) + [chat.eos_id] * ended
-    return Sampled(ids, [-0.25 - n for n in range(len(ids))], [0.5 + n for n in range(len(ids))], ended)
+    return SampledResponse(ids, [-0.25 - n for n in range(len(ids))], [0.5 + n for n in range(len(ids))], ended)
 
 
 def episode(chat: ChatFormat, run: RunConfig | None = None, *, seed: int = 0, options: Any = None) -> Episode:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import envs
 from trainer.config.run import RolloutConfig
-from trainer.engines.base import Sampled, Sampler, SamplingParams
+from trainer.engines.base import SampledResponse, Sampler, SamplingParams
 from trainer.policy.chat_format import ChatFormat, opening_message, state_message
 from trainer.policy.load import Policy
 
@@ -26,7 +26,9 @@ def openings_of(chat: ChatFormat, number: int) -> list[list[int]]:
     return found
 
 
-def said(sampler: Sampler, prompts: Sequence[list[int]], params: SamplingParams, seed: int = 0) -> list[Sampled]:
+def said(
+    sampler: Sampler, prompts: Sequence[list[int]], params: SamplingParams, seed: int = 0
+) -> list[SampledResponse]:
     """One response to each prompt, row r with seed `seed` + r."""
     session = sampler.session([seed + row for row in range(len(prompts))], params)
     found = dict(session.generate(dict(enumerate(prompts))))
@@ -34,14 +36,16 @@ def said(sampler: Sampler, prompts: Sequence[list[int]], params: SamplingParams,
 
 
 @torch.no_grad()
-def scored(policy: Policy, prompt: list[int], response: Sampled, temperature: float = 1.0) -> Tensor:
+def scored(policy: Policy, prompt: list[int], response: SampledResponse, temperature: float = 1.0) -> Tensor:
     """(n,) log-probabilities of the response's tokens by the trainer's own model, nats."""
     ids = torch.tensor([[*prompt, *response.ids]])
     logits = policy.model(ids).logits[0, len(prompt) - 1 : -1].float()
     return torch.log_softmax(logits / (temperature or 1.0), -1).gather(1, torch.tensor(response.ids)[:, None])[:, 0]
 
 
-def k3(policy: Policy, prompts: Sequence[list[int]], responses: Sequence[Sampled], temperature: float = 1.0) -> float:
+def k3(
+    policy: Policy, prompts: Sequence[list[int]], responses: Sequence[SampledResponse], temperature: float = 1.0
+) -> float:
     """Mean of r − 1 − log r over all tokens, r trainer over sampler: an estimate of their KL divergence, nats."""
     difference = torch.cat(
         [
@@ -54,10 +58,10 @@ def k3(policy: Policy, prompts: Sequence[list[int]], responses: Sequence[Sampled
 
 def dialogue(
     sampler: Sampler, first: Mapping[int, list[int]], later: list[int], turns: int, params: SamplingParams
-) -> dict[int, list[Sampled]]:
+) -> dict[int, list[SampledResponse]]:
     """Rows that are given `later` as soon as they have answered, until each has had its turns."""
     session = sampler.session([100 + row for row in range(max(first) + 1)], params)
-    found: dict[int, list[Sampled]] = {row: [] for row in first}
+    found: dict[int, list[SampledResponse]] = {row: [] for row in first}
     for row, response in session.generate(first):
         found[row].append(response)
         if len(found[row]) < turns:

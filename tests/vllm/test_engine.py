@@ -159,13 +159,13 @@ def test_weights_that_diverged_are_said_to_have(sampler, chat, openings):
 
 
 def test_the_engine_leaves_the_processs_random_numbers_and_threads_alone():
-    from trainer.engines.vllm.vllm_engine import Engine
+    from trainer.engines.vllm.vllm_engine import VllmEngine
 
     torch.manual_seed(11)
     expected = torch.rand(3)
     torch.manual_seed(11)
     torch.set_num_threads(2)
-    engine = Engine(RunConfig.model_validate({"engine": {"name": "vllm"}}), pocket())
+    engine = VllmEngine(RunConfig.model_validate({"engine": {"name": "vllm"}}), pocket())
     try:
         assert torch.equal(torch.rand(3), expected)
         assert torch.get_num_threads() == 2

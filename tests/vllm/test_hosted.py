@@ -15,7 +15,7 @@ from tests.vllm.servers import Serving
 from trainer.config.hosted import HostedConfig
 from trainer.config.run import RunConfig
 from trainer.engines.hosted.errors import RefusedError
-from trainer.engines.hosted.hosted_client import Endpoint
+from trainer.engines.hosted.hosted_client import HostedClient
 from trainer.journal import token_arrays
 from trainer.journal.events import Evaluation, Metrics, RunFinished, TrajectoryFinished, TrajectoryTokens, Turn
 from trainer.loops.run_factory import run_class
@@ -106,7 +106,7 @@ def test_a_model_that_writes_its_own_tags_is_asked_without_a_beginning(server: s
 def ask(server: str, text: str, **changes: Any) -> Any:
     async def work() -> Any:
         config = HostedConfig(**{"url": server, "model": MODEL, "key_variable": VARIABLE} | changes)
-        endpoint = Endpoint(config)
+        endpoint = HostedClient(config)
         try:
             body = {"model": config.model, "messages": [{"role": "user", "content": text}], "max_tokens": 8}
             return (await endpoint.ask(body)).answer

@@ -36,7 +36,7 @@ def merged(policy: Policy) -> Policy:
 def adapted():
     config = RunConfig.model_validate({"engine": {"name": "vllm"}, "lora": {"rank": 4, "alpha": 8}})
     policy = pocket()
-    lora_adapters.attach(policy.model, config.lora, seed=1)
+    lora_adapters.attach_adapters(policy.model, config.lora, seed=1)
     train(policy, seed=1)
     return config, policy
 

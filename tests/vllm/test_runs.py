@@ -10,7 +10,7 @@ from trainer.config.files import load_preset
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
 from trainer.journal.events import FILE_NAME, Metrics, Turn
-from trainer.loops.train import Run
+from trainer.loops.train import TrainRun
 
 
 def settings(engine: str) -> RunConfig:
@@ -30,7 +30,7 @@ def runs(tmp_path_factory):
     found = {}
     for engine in ("transformers", "vllm"):
         folder = tmp_path_factory.mktemp(engine)
-        assert Run(settings(engine), folder, folder / "cache").train().reason == "completed"
+        assert TrainRun(settings(engine), folder, folder / "cache").train().reason == "completed"
         found[engine] = list(journal.read(folder / FILE_NAME))
     return found
 

@@ -16,7 +16,7 @@ from trainer.engines.transformers.transformers_sampler import TransformersSample
 from trainer.engines.vllm.remote import ServerSampler
 from trainer.engines.vllm.vllm_client import ServerError
 from trainer.journal.events import Turn
-from trainer.rollout.runner import GroupPlan, Player
+from trainer.rollout.runner import GroupPlan, RolloutRunner
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def play(config, chat, sampler, tell):
         )
         for group in range(4)
     ]
-    playing = Player(config=config, chat=chat, sampler=sampler, context=2048, tell=tell)
+    playing = RolloutRunner(config=config, chat=chat, sampler=sampler, context=2048, tell=tell)
     return playing.play(plans, iteration=1, split="train", temperature=1.0)
 
 

@@ -59,4 +59,4 @@ def run(people: People) -> Run:
 def _calls_are_out() -> Iterator[None]:
     """No wake-up call of one test reaches the next."""
     yield
-    publisher.bus().flush()
+    publisher.publisher().flush()

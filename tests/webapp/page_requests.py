@@ -9,7 +9,7 @@ from django.test import Client
 
 from tests.webapp import recorded_journal
 from tests.webapp.conftest import People
-from webapp.ingest.tailer import Ingest
+from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 
 
@@ -38,7 +38,7 @@ def play(run: Run, finished: int = 1, playing_rounds: int | None = None) -> Run:
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
     recorded_journal.write(run.folder, config, finished, playing_rounds=playing_rounds)
     run.refresh_from_db()
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     run.refresh_from_db()
     return run
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Literal
 
-Method = Literal["none", "std", "std_rev", "range", "snr", "min_p", "soft"]
+FilterMethod = Literal["none", "std", "std_rev", "range", "snr", "min_p", "soft"]
 NOISE = 0.01  # reward std below which the SNR-aware filter sees no signal (RAGEN-2)
 SAME = 1e-6  # rewards closer than this are equal: sums of the same terms in another order differ in the last bits
 
@@ -32,7 +32,7 @@ class GroupStats:
 
 
 @dataclass(frozen=True)
-class Filtered:
+class FilterResult:
     """`kept[g]` says whether group g stays; `groups[g]` are its statistics; the rest are the filter's metrics.
 
     `weights[g]` scales the advantages of the group's trajectories: 1 but for the soft filter.
@@ -63,11 +63,11 @@ def kept_count(groups: int, keep: float) -> int:
 
 def keep_groups(
     rewards_by_group: Sequence[Sequence[float]],
-    method: Method,
+    method: FilterMethod,
     keep: float,
     drop_zero_std: bool,
     count: int | None = None,
-) -> Filtered:
+) -> FilterResult:
     """Choose the groups to learn from.
 
     Args:
@@ -102,7 +102,7 @@ def keep_groups(
         case "range":
             chosen = sorted(candidates, key=lambda g: groups[g].low - groups[g].high)[:wanted]
         case "snr":
-            chosen = _with_signal(groups, candidates, keep)
+            chosen = _has_signal(groups, candidates, keep)
         case "min_p":
             least = keep * max(groups[g].std for g in candidates)
             chosen = [g for g in candidates if groups[g].std >= least]
@@ -111,7 +111,7 @@ def keep_groups(
     widest = max(group.std for group in groups)
     weighed = method == "soft" and widest > 0
     kept = [g in set(chosen) for g in range(len(groups))]
-    return Filtered(
+    return FilterResult(
         kept=kept,
         weights=[group.std / widest if weighed else 1.0 for group in groups],
         groups=groups,
@@ -125,10 +125,10 @@ def keep_groups(
 def keep_within(
     rewards_by_group: Sequence[Sequence[float]],
     environments: Sequence[int],
-    method: Method,
+    method: FilterMethod,
     keep: float,
     drop_zero_std: bool,
-) -> Filtered:
+) -> FilterResult:
     """As `keep_groups`, among the groups of each environment for itself.
 
     Rewards of different environments have different scales: compared with each other, the groups of the one with the
@@ -152,7 +152,7 @@ def keep_within(
     chosen = [g for g, stays in enumerate(kept) if stays]
     if drop_zero_std and any(groups[g].informative for g in chosen):
         chosen = [g for g in chosen if groups[g].informative]
-    return Filtered(
+    return FilterResult(
         kept=[g in set(chosen) for g in range(len(groups))],
         weights=weights,
         groups=groups,
@@ -163,7 +163,7 @@ def keep_within(
     )
 
 
-def _with_signal(groups: list[GroupStats], candidates: list[int], share: float) -> list[int]:
+def _has_signal(groups: list[GroupStats], candidates: list[int], share: float) -> list[int]:
     """The fewest groups of largest std that hold `share` of the std of all; the very largest at least."""
     falling = sorted(candidates, key=lambda g: -groups[g].std)
     wanted = share * sum(groups[g].std for g in candidates)

@@ -16,12 +16,12 @@ from trainer.algorithms.advantages import only
 
 Aggregation = Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
 KLEstimator = Literal["k1", "k2", "k3", "abs"]
-LARGEST_LOG_RATIO = 20.0
-LARGEST_KL = 10.0
+MAX_LOG_RATIO = 20.0
+MAX_KL = 10.0
 
 
 @dataclass(frozen=True)
-class Totals:
+class LossTotals:
     """Denominators of an update batch: policy tokens, and sequences that have at least one.
 
     A sequence is a row, or all rows of a trajectory that lies in several.
@@ -31,7 +31,7 @@ class Totals:
     sequences: int
 
     @classmethod
-    def of(cls, mask: Tensor, trajectory: Tensor | None = None) -> Totals:
+    def of(cls, mask: Tensor, trajectory: Tensor | None = None) -> LossTotals:
         """Counted from a (B, T) mask, and from the (B,) ids of the trajectories of which the rows are (parts).
 
         Add the totals of several masks with `+`, unless they share a trajectory.
@@ -41,8 +41,8 @@ class Totals:
         sequences = int(some.sum()) if trajectory is None else len(torch.unique(trajectory[some]))
         return cls(tokens=int(chosen.sum()), sequences=sequences)
 
-    def __add__(self, other: Totals) -> Totals:
-        return Totals(self.tokens + other.tokens, self.sequences + other.sequences)
+    def __add__(self, other: LossTotals) -> LossTotals:
+        return LossTotals(self.tokens + other.tokens, self.sequences + other.sequences)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def aggregate(
     per_token: Tensor,
     mask: Tensor,
     how: Aggregation,
-    totals: Totals | None = None,
+    totals: LossTotals | None = None,
     length: int | None = None,
     tokens: Tensor | None = None,
 ) -> Tensor:
@@ -92,7 +92,7 @@ def aggregate(
         totals: denominators of the whole update batch when this is one of its micro-batches; None: of `mask` itself.
         tokens: (B,) policy tokens of the sequence each row is a part of; None: every row is a sequence.
     """
-    totals = totals or Totals.of(mask)
+    totals = totals or LossTotals.of(mask)
     known = only(per_token, mask)
     match how:
         case "token-mean":
@@ -119,7 +119,7 @@ def policy_loss(
     clip_high: float,
     dual_clip: float | None = None,
     aggregation: Aggregation = "token-mean",
-    totals: Totals | None = None,
+    totals: LossTotals | None = None,
     length: int | None = None,
     tokens: Tensor | None = None,
 ) -> PolicyLoss:
@@ -133,10 +133,10 @@ def policy_loss(
         aggregation, totals, length, tokens: as in `aggregate`.
     Source: Schulman et al. 2017, eq. 7; Yu et al. 2025 (clip-higher); Ye et al. 2020 (dual clip).
     """
-    totals = totals or Totals.of(mask)
+    totals = totals or LossTotals.of(mask)
     advantages = only(precise(advantages.detach()), mask)
     log_ratio = only(precise(logprobs) - precise(old_logprobs.detach()), mask)
-    log_ratio = log_ratio.clamp(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
+    log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     ratio = log_ratio.exp()
     per_token = torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1 - clip_low, 1 + clip_high))
     if dual_clip is not None:
@@ -168,7 +168,7 @@ def value_loss(
     *,
     clip: float | None,
     aggregation: Aggregation = "token-mean",
-    totals: Totals | None = None,
+    totals: LossTotals | None = None,
     length: int | None = None,
 ) -> ValueLoss:
     """Half the squared error of the critic; with `clip`, the worse of the plain and the clipped prediction counts.
@@ -179,7 +179,7 @@ def value_loss(
         clip: how far a prediction may move from its old value before the clip takes its gradient; None = off.
     Source: Schulman et al. 2017, its published implementation.
     """
-    totals = totals or Totals.of(mask)
+    totals = totals or LossTotals.of(mask)
     values = only(precise(values), mask)
     old_values, returns = only(precise(old_values.detach()), mask), only(precise(returns.detach()), mask)
     plain = (values - returns) ** 2
@@ -206,7 +206,7 @@ def truncated_weights(trainer_logprobs: Tensor, sampler_logprobs: Tensor, mask: 
     Source: Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training".
     """
     difference = only(precise(trainer_logprobs.detach()) - precise(sampler_logprobs.detach()), mask)
-    return only(difference.clamp(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO).exp().clamp(max=cap), mask)
+    return only(difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp().clamp(max=cap), mask)
 
 
 def explained_variance(returns: Tensor, values: Tensor, mask: Tensor) -> float | None:
@@ -248,6 +248,6 @@ def kl_penalty(logprobs: Tensor, reference_logprobs: Tensor, estimator: KLEstima
         case "k2":
             return 0.5 * log_ratio**2
         case "k3":
-            back = (-log_ratio).clamp(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
-            return (back.exp() - back - 1).clamp(-LARGEST_KL, LARGEST_KL)
+            back = (-log_ratio).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+            return (back.exp() - back - 1).clamp(-MAX_KL, MAX_KL)
     raise ValueError(f"unknown KL estimator {estimator!r}")

@@ -19,7 +19,7 @@ EPSILON = 1e-6
 ASYMMETRIC_CLIP = (-1.0, 3.0)
 
 
-def format_is_valid(*, structured: bool, known_actions: int, unknown_actions: int, rule: FormatRule) -> bool:
+def is_format_valid(*, structured: bool, known_actions: int, unknown_actions: int, rule: FormatRule) -> bool:
     """Whether a turn keeps the format.
 
     Args:
@@ -40,7 +40,7 @@ def format_term(
     *, structured: bool, known_actions: int, unknown_actions: int, rule: FormatRule, penalty: float
 ) -> float:
     """The turn's `format` reward term: `penalty` (negative or 0) once, however much is wrong, else 0."""
-    valid = format_is_valid(
+    valid = is_format_valid(
         structured=structured, known_actions=known_actions, unknown_actions=unknown_actions, rule=rule
     )
     return 0.0 if valid else penalty

@@ -17,12 +17,12 @@ from envs.base import ArmsBoard, GridBoard, PageBoard, TextBoard
 from trainer.metrics.text import ngrams, words
 
 GROUP = "echoscope.rewards"
-ENOUGH_WORDS = 3
+MIN_WORDS = 3
 NGRAM = 4
 
 
 @dataclass(frozen=True)
-class TurnFacts:
+class TurnContext:
     """What a term may look at: one turn, after its actions were executed.
 
     `thought` is empty where the policy wrote none, and `earlier_thoughts` are those of the turns before, oldest first.
@@ -37,16 +37,16 @@ class TurnFacts:
     board: GridBoard | ArmsBoard | PageBoard | TextBoard
 
 
-Term = Callable[[TurnFacts], float]
+RewardTerm = Callable[[TurnContext], float]
 
 
-class TermError(ValueError):
+class RewardTermError(ValueError):
     """A term that failed or gave no finite number. The message names it."""
 
 
-def thought_present(turn: TurnFacts) -> float:
+def thought_present(turn: TurnContext) -> float:
     """1 where the thought has at least three different words, else 0: repeating one word is no thought."""
-    return float(len(set(words(turn.thought))) >= ENOUGH_WORDS)
+    return float(len(set(words(turn.thought))) >= MIN_WORDS)
 
 
 _THINGS = {
@@ -62,7 +62,7 @@ _CLAIM = re.compile(
 )
 
 
-def facts_true(turn: TurnFacts) -> float:
+def facts_true(turn: TurnContext) -> float:
     """Share of the positions stated in the thought that are so on the board; 0 where none is stated.
 
     Read are sentences such as "I am at 3,4", "Box 2,4 2,5", "the target is at (1, 1)": row and column counted from 1,
@@ -87,7 +87,7 @@ def _stands(rows: list[str], symbols: str, row: int, column: int) -> bool:
     return 0 < row <= len(rows) and 0 < column <= len(rows[row - 1]) and rows[row - 1][column - 1] in symbols
 
 
-def action_follows(turn: TurnFacts) -> float:
+def action_follows(turn: TurnContext) -> float:
     """1 where the action that the thought names last is among the answer's, else 0 (also where it names none)."""
     named = [word for word in words(turn.thought) if word in {name.lower() for name in turn.action_names}]
     if not turn.action_names:  # any text is an action: the thought must say it
@@ -96,7 +96,7 @@ def action_follows(turn: TurnFacts) -> float:
     return float(bool(named) and named[-1] in {action.lower() for action in turn.actions})
 
 
-def repeats(turn: TurnFacts) -> float:
+def repeats(turn: TurnContext) -> float:
     """Share of the thought's word 4-grams that stood in the thought of the turn before; give it a negative weight."""
     if not turn.earlier_thoughts:
         return 0.0
@@ -104,7 +104,7 @@ def repeats(turn: TurnFacts) -> float:
     return sum(gram in before for gram in now) / len(now) if now else 0.0
 
 
-BUILT_IN: dict[str, Term] = {
+BUILT_IN_TERMS: dict[str, RewardTerm] = {
     "thought_present": thought_present,
     "facts_true": facts_true,
     "action_follows": action_follows,
@@ -112,45 +112,45 @@ BUILT_IN: dict[str, Term] = {
 }
 
 
-def names() -> list[str]:
+def term_names() -> list[str]:
     """All terms: the built-in ones, then those of installed packages."""
-    return [*BUILT_IN, *sorted(_offered())]
+    return [*BUILT_IN_TERMS, *sorted(_offered())]
 
 
 @lru_cache(maxsize=1)
 def _offered() -> dict[str, str]:
     """Name → where it is found, of installed packages' terms; built-in names stay ours."""
-    return {entry.name: entry.value for entry in entry_points(group=GROUP) if entry.name not in BUILT_IN}
+    return {entry.name: entry.value for entry in entry_points(group=GROUP) if entry.name not in BUILT_IN_TERMS}
 
 
-def find(name: str) -> Term:
+def find_term(name: str) -> RewardTerm:
     """The term of that name. Raises ValueError naming the choices, or saying why an installed one cannot be used."""
-    return BUILT_IN[name] if name in BUILT_IN else _load(name)
+    return BUILT_IN_TERMS[name] if name in BUILT_IN_TERMS else _load(name)
 
 
 @lru_cache
-def _load(name: str) -> Term:
+def _load(name: str) -> RewardTerm:
     """An installed package's term, looked up once: terms are scored at every turn."""
     for entry in entry_points(group=GROUP, name=name):
         try:
-            found: Term = entry.load()
+            found: RewardTerm = entry.load()
         except Exception as error:
             raise ValueError(f"the reward term {name!r} ({entry.value}) cannot be loaded: {error}") from error
         if not callable(found):
             raise ValueError(f"the reward term {name!r} ({entry.value}) is not a function")
         return found
-    raise ValueError(f"there is no reward term {name!r}; choose among {', '.join(names())}")
+    raise ValueError(f"there is no reward term {name!r}; choose among {', '.join(term_names())}")
 
 
-def score(weights: Mapping[str, float], turn: TurnFacts) -> dict[str, float]:
+def score(weights: Mapping[str, float], turn: TurnContext) -> dict[str, float]:
     """weight × score of each named term. Raises TermError where one fails or gives no finite number."""
     scores = {}
     for name, weight in weights.items():
         try:
-            value = float(find(name)(turn))
+            value = float(find_term(name)(turn))
         except Exception as error:
-            raise TermError(f"the reward term {name!r} failed: {type(error).__name__}: {error}") from error
+            raise RewardTermError(f"the reward term {name!r} failed: {type(error).__name__}: {error}") from error
         if not math.isfinite(value):
-            raise TermError(f"the reward term {name!r} gave {value}, which is not a finite number")
+            raise RewardTermError(f"the reward term {name!r} gave {value}, which is not a finite number")
         scores[name] = weight * value
     return scores

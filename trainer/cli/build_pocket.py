@@ -14,20 +14,20 @@ from trainer.imitation import warmup
 from trainer.paths import POCKET_CHECKPOINT
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import Policy, load
-from trainer.rollout.runner import Player
+from trainer.rollout.runner import RolloutRunner
 
 
 def success(policy: Policy, config: RunConfig) -> float:
     """Success rate on the fixed prompts of the configuration's evaluation."""
     chat = ChatFormat(policy.tokenizer, think=config.rollout.think)
-    player = Player(
+    player = RolloutRunner(
         config=config,
         chat=chat,
         sampler=TransformersSampler(policy.model, chat.eos_id, policy.pad_id),
         context=policy.context,
         tell=lambda *events: None,
     )
-    plans = suite_runner.plans(config, 0)
+    plans = suite_runner.group_plans(config, 0)
     played = player.play(plans, iteration=0, split="eval", temperature=config.evaluation.temperature)
     return sum(trajectory.success for trajectory in played) / len(played)
 

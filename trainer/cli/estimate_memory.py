@@ -7,8 +7,8 @@ from pathlib import Path
 
 from trainer.config.files import preset_names
 from trainer.config.run import RunConfig
-from trainer.memory.advice import gigabytes, savings, table
-from trainer.memory.estimate import GB, STAGES, Budget, budget, on_gpu, played_at_once, rows_that_fit
+from trainer.memory.advice import gigabytes, suggested_settings, table
+from trainer.memory.estimate import GB, STAGES, MemoryEstimate, estimate_memory, on_gpu, played_at_once, rows_that_fit
 from trainer.policy.shapes import KNOWN, ModelShape, shape_of
 
 
@@ -22,7 +22,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--processes", type=int, default=1, help="GPUs that the run is spread over (default: 1)")
 
 
-def told(config: RunConfig, given: argparse.Namespace) -> str:
+def report(config: RunConfig, given: argparse.Namespace) -> str:
     """What the command says. Raises ValueError where they, or the arguments, make no sense."""
     if given.device_gb is not None and given.device_gb <= 0:
         raise ValueError(f"--device-gb must be above 0, not {given.device_gb:g}")
@@ -45,17 +45,17 @@ def _told(config: RunConfig, shape: ModelShape, total: int | None, processes: in
     rows = None
     if total is not None:
         rows = rows_that_fit(config, shape, gpu=gpu, free=total, total=total, processes=processes)
-    found = budget(config, shape, gpu=gpu, rows=rows, total=total, processes=processes)
+    found = estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes)
     lines = [f"{config.policy.model}, {shape.parameters:,} parameters, {'on a GPU' if gpu else 'on a CPU'}", ""]
     lines += [table(found), "", f"Most at once: {gigabytes(found.peak)}, {STAGES[found.worst]}."]
     if total is not None:
         lines.append(_verdict(config, found, total, processes))
-    if less := savings(config, shape, gpu=gpu, rows=rows, total=total, processes=processes):
+    if less := suggested_settings(config, shape, gpu=gpu, rows=rows, total=total, processes=processes):
         lines += ["", "What would save, each alone:", *(f"  {saving}" for saving in less)]
     return "\n".join(lines)
 
 
-def _verdict(config: RunConfig, found: Budget, total: int, processes: int) -> str:
+def _verdict(config: RunConfig, found: MemoryEstimate, total: int, processes: int) -> str:
     if found.peak > total:
         return f"It does not fit {gigabytes(total)}: {gigabytes(found.peak - total)} too much."
     wanted = played_at_once(config, processes)

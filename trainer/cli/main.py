@@ -17,16 +17,16 @@ from pydantic import ValidationError
 import envs
 from trainer.cli import estimate_memory
 from trainer.cli.parser import parser
-from trainer.config.files import explain, load_preset, load_yaml, preset_names, with_overrides
+from trainer.config.files import load_preset, load_yaml, preset_names, validation_errors, with_overrides
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig, WarmupConfig
 from trainer.engines.vllm import serve
-from trainer.journal.attempts import attempts
+from trainer.journal.attempts import count_attempts
 from trainer.journal.events import FILE_NAME
 from trainer.paths import default_cache
 
 if TYPE_CHECKING:
-    from trainer.loops.generalization import Matrix
-    from trainer.studies.command import Plan
+    from trainer.loops.generalization import GeneralizationMatrix
+    from trainer.studies.command import StudyPlan
     from trainer.studies.grid import Cell
 
 _BASELINE = ("kind=sft", "lora.rank=64", "lora.alpha=32")
@@ -49,7 +49,7 @@ class Stop:
         return self.asked
 
 
-def recommended(environment: str) -> RunConfig:
+def default_config_of(environment: str) -> RunConfig:
     """The environment with its own budgets of turns and actions. Raises ValueError for an unknown name."""
     world = envs.spec(environment)
     rollout = RolloutConfig(
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         work = prepare(arguments)
     except ValidationError as error:
-        for field, problem in explain(error):
+        for field, problem in validation_errors(error):
             print(f"error: {field or 'settings'}: {problem}", file=sys.stderr)
         return BAD_CONFIGURATION
     except (ValueError, OSError) as error:
@@ -99,9 +99,9 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
             return _prepare_study(arguments)
         case "memory":
             config = with_overrides(_given(arguments) or RunConfig(), arguments.set)
-            return partial(_say, estimate_memory.told(config, arguments))
+            return partial(_print_notice, estimate_memory.report(config, arguments))
         case "watch":
-            return partial(_judge, arguments.journals)
+            return partial(_backtest, arguments.journals)
         case "serve-vllm":
             return partial(serve.serve, *serve.command(arguments))
         case _:
@@ -127,29 +127,29 @@ def _begin(config: RunConfig, arguments: argparse.Namespace, stop: Stop | None =
 
 def _claim(arguments: argparse.Namespace) -> None:
     folder: Path = arguments.out
-    if not arguments.resume and attempts(folder):
+    if not arguments.resume and count_attempts(folder):
         raise ValueError(f"{folder} already holds a run: add --resume to continue it, or choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
 
 
 def _prepare_evaluation(arguments: argparse.Namespace) -> Callable[[], int]:
     stop = Stop()  # before the slow imports, so that an early signal is not lost
-    from trainer.loops.evaluate import examination
+    from trainer.loops.evaluate import evaluation_config
     from trainer.loops.generalization import settings_beside
 
     base = _given(arguments) or (None if arguments.hosted else settings_beside(arguments.policy))
     if base is None:
         raise ValueError(f"{arguments.policy} is no run's folder with settings of its own: give --preset or --config")
-    config = examination(base, arguments.policy, arguments.on, arguments.hosted)
+    config = evaluation_config(base, arguments.policy, arguments.on, arguments.hosted)
     return _begin(with_overrides(config, arguments.set), arguments, stop)
 
 
 def _prepare_matrix(arguments: argparse.Namespace) -> Callable[[], int]:
     stop = Stop()
-    from trainer.loops.generalization import Matrix, rows
+    from trainer.loops.generalization import GeneralizationMatrix, rows
 
     base = with_overrides(_given(arguments) or RunConfig(), arguments.set)
-    matrix = Matrix(base, rows(arguments.policies), arguments.on, arguments.out, default_cache(), stop)
+    matrix = GeneralizationMatrix(base, rows(arguments.policies), arguments.on, arguments.out, default_cache(), stop)
     _claim(arguments)
     return partial(_matrix, matrix)
 
@@ -162,7 +162,7 @@ def _prepare_demonstrations(arguments: argparse.Namespace) -> Callable[[], int]:
         raise ValueError(f"--count must be at least 1, not {arguments.count}")
     if arguments.seed < 0:
         raise ValueError(f"--seed must not be negative: {arguments.seed}")
-    config = with_overrides(recommended(arguments.environment), arguments.set)
+    config = with_overrides(default_config_of(arguments.environment), arguments.set)
     return partial(_demonstrate, config, arguments)
 
 
@@ -178,7 +178,7 @@ def _prepare_study(arguments: argparse.Namespace) -> Callable[[], int]:
         if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
             raise ValueError(f"--{name} must be at least 1, not {getattr(arguments, name)}")
     study = catalogue.find(arguments.name)
-    plan = command.Plan(
+    plan = command.StudyPlan(
         study=study,
         scale=arguments.scale,
         out=arguments.out or command.default_folder(study.name, arguments.scale),
@@ -199,10 +199,10 @@ def _train(config: RunConfig, folder: Path, stop: Stop | None = None) -> int:
     from trainer.loops.run_factory import run_class
 
     logging.disable_progress_bar()  # a log is kept of what is printed here
-    if torchrun.follows():
+    if torchrun.is_worker_rank():
         return _follow(config)
     try:
-        end = run_class(config)(config, folder, default_cache(), stop, torchrun.join(config)).train()
+        end = run_class(config)(config, folder, default_cache(), stop, torchrun.join_group(config)).train()
     except _failures() as error:
         return _failed(error)
     print(end.message)
@@ -218,11 +218,11 @@ def _follow(config: RunConfig) -> int:
     from trainer.distributed import torchrun
     from trainer.loops import worker_rank
 
-    worker_rank.leave_signals()
+    worker_rank.ignore_signals()
     try:
-        team = torchrun.join(config)
-        assert isinstance(team, torchrun.Processes)
-        worker_rank.follow(team)
+        team = torchrun.join_group(config)
+        assert isinstance(team, torchrun.TorchrunGroup)
+        worker_rank.run_worker(team)
     except _failures() as error:
         return _failed(error)
     return COMPLETED
@@ -230,13 +230,13 @@ def _follow(config: RunConfig) -> int:
 
 def _failures() -> tuple[type[Exception], ...]:
     """What a run raises for reasons that its message explains."""
-    from trainer.distributed.control_channel import LostError
+    from trainer.distributed.control_channel import RankLostError
     from trainer.engines.base import DivergedError
     from trainer.engines.hosted.errors import HostedError
     from trainer.loops.train import BAD_SETTINGS
-    from trainer.rollout.runner import WorldsFailedError
+    from trainer.rollout.runner import EnvironmentsFailedError
 
-    return (*BAD_SETTINGS, DivergedError, HostedError, LostError, WorldsFailedError, OSError)
+    return (*BAD_SETTINGS, DivergedError, HostedError, RankLostError, EnvironmentsFailedError, OSError)
 
 
 def _failed(error: Exception) -> int:
@@ -246,7 +246,7 @@ def _failed(error: Exception) -> int:
     return BAD_CONFIGURATION if isinstance(error, BAD_SETTINGS) else FAILED
 
 
-def _matrix(matrix: Matrix) -> int:
+def _matrix(matrix: GeneralizationMatrix) -> int:
     from transformers.utils import logging
 
     from trainer.loops.generalization import table
@@ -294,7 +294,7 @@ def _demonstrate(config: RunConfig, arguments: argparse.Namespace) -> int:
 
     out: Path = arguments.out
     try:
-        successes = demonstration_files.write(
+        successes = demonstration_files.write_demonstrations(
             out, config, arguments.seed, number=arguments.count, noise=arguments.noise, slips=arguments.slips
         )
     except (demonstration_files.NoSolverError, OSError) as error:
@@ -304,7 +304,7 @@ def _demonstrate(config: RunConfig, arguments: argparse.Namespace) -> int:
     return COMPLETED
 
 
-def _study(plan: Plan, cells: Sequence[Cell]) -> int:
+def _study(plan: StudyPlan, cells: Sequence[Cell]) -> int:
     stop = Stop()
     from trainer.studies import command, grid
 
@@ -316,14 +316,14 @@ def _study(plan: Plan, cells: Sequence[Cell]) -> int:
     return COMPLETED if done else INTERRUPTED
 
 
-def _judge(given: Sequence[Path]) -> int:
+def _backtest(given: Sequence[Path]) -> int:
     from trainer.diagnostics import backtest
 
     verdicts = {}
     for place in given:
         journal = place / FILE_NAME if place.is_dir() else place
         try:
-            verdicts[str(journal.parent)] = backtest.judge(*backtest.read_metrics(journal))
+            verdicts[str(journal.parent)] = backtest.backtest(*backtest.read_metrics(journal))
         except (OSError, ValueError) as error:
             print(f"error: {journal}: {error}", file=sys.stderr)
             return FAILED
@@ -331,7 +331,7 @@ def _judge(given: Sequence[Path]) -> int:
     return COMPLETED
 
 
-def _say(text: str) -> int:
+def _print_notice(text: str) -> int:
     print(text)
     return COMPLETED
 

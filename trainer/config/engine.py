@@ -49,7 +49,7 @@ class EngineConfig(Section):
     def addresses(cls, value: list[str]) -> list[str]:
         cleaned = [url.strip().rstrip("/").removesuffix("/v1") for url in value]
         for url in cleaned:
-            if not _sound(url):
+            if not _valid_address(url):
                 raise ValueError(f"must be addresses such as http://gpu1:8000, not {url!r}")
         if len(set(cleaned)) < len(cleaned):
             raise ValueError("the same server stands there twice")
@@ -67,7 +67,7 @@ class EngineConfig(Section):
         return self.name != "transformers"
 
 
-def _sound(url: str) -> bool:
+def _valid_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0

@@ -54,7 +54,7 @@ class EnvironmentConfig(Section):
     @classmethod
     def settings_of_others(cls, value: dict[str, Any]) -> dict[str, Any]:
         for name, settings in by_environment(value, "other_settings").items():
-            read = envs.settings_model(_known(name)).model_validate(settings).model_dump(mode="json")
+            read = envs.settings_model(_registered(name)).model_validate(settings).model_dump(mode="json")
             value = value | {f"{name}.{key}": read[key] for key in settings}
         return value
 
@@ -71,9 +71,9 @@ class EnvironmentConfig(Section):
 
     @model_validator(mode="after")
     def known_and_valid(self) -> Self:
-        envs.settings_model(_known(self.name)).model_validate(self.settings)
+        envs.settings_model(_registered(self.name)).model_validate(self.settings)
         for name, share in self.others.items():
-            if _known(name) == self.name:
+            if _registered(name) == self.name:
                 raise ValueError(f"environment.others names {name} again, which is environment.name already")
             if not share > 0:
                 raise ValueError(f"the share of {name} in environment.others must be above 0, not {share:g}")
@@ -102,7 +102,7 @@ def by_environment(flat: Mapping[str, Any], field: str) -> dict[str, dict[str, A
     return found
 
 
-def _known(name: str) -> str:
+def _registered(name: str) -> str:
     if name not in envs.names():
         raise ValueError(f"unknown environment {name!r}; choose one of {', '.join(envs.names())}")
     return name

@@ -9,7 +9,7 @@ from pydantic import ValidationError, field_validator
 import envs
 from trainer.config.base import Section, setting
 
-LONGEST_NAME = 60
+MAX_NAME_LENGTH = 60
 
 
 class EvaluationConfig(Section):
@@ -48,8 +48,8 @@ def parse_suite(text: str) -> tuple[str, dict[str, Any]]:
     name, *pairs = text.split(":")
     if name not in envs.names():
         raise ValueError(f"unknown environment {name!r} in {text!r}; choose one of {', '.join(envs.names())}")
-    if "/" in text or len(text) > LONGEST_NAME:
-        raise ValueError(f"{text!r} cannot name a suite: at most {LONGEST_NAME} characters, and no '/'")
+    if "/" in text or len(text) > MAX_NAME_LENGTH:
+        raise ValueError(f"{text!r} cannot name a suite: at most {MAX_NAME_LENGTH} characters, and no '/'")
     settings = {}
     for pair in pairs:
         key, found, value = pair.partition("=")

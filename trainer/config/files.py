@@ -80,7 +80,7 @@ def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
     return RunConfig.model_validate(data)
 
 
-def in_order(data: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> dict[str, Any]:
+def ordered_dump(data: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> dict[str, Any]:
     """The same settings in the order of the model's fields, unknown ones last: databases and JSON lose the order."""
     ordered = {}
     known = [name for name in model.model_fields if name in data]
@@ -88,17 +88,17 @@ def in_order(data: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> dic
         field = model.model_fields.get(name)
         inner, value = (field.annotation if field else None), data[name]
         if isinstance(value, Mapping) and isinstance(inner, type) and issubclass(inner, BaseModel):
-            value = in_order(value, inner)
+            value = ordered_dump(value, inner)
         ordered[name] = value
     return ordered
 
 
-def explain(error: ValidationError) -> list[tuple[str, str]]:
+def validation_errors(error: ValidationError) -> list[tuple[str, str]]:
     """A validation error in human words: (dotted field, sentence) for each problem."""
-    return sentences(error.errors())
+    return as_messages(error.errors())
 
 
-def sentences(errors: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def as_messages(errors: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Pydantic's list of errors in human words: (dotted field, sentence) for each problem."""
     problems = []
     for item in errors:

@@ -12,7 +12,7 @@ from pydantic import field_validator, model_validator
 
 from trainer.config.base import Section, setting
 
-OURS = ("model", "messages", "stream", "n", "max_tokens", "max_completion_tokens")
+RESERVED_PARAMETERS = ("model", "messages", "stream", "n", "max_tokens", "max_completion_tokens")
 """Fields of a request that `hosted.extra` may not give."""
 DECISIVE = ("url", "model", "without", "limit_name", "prefill", "extra")
 """Settings that an exam's result may depend on; the others say only how it is paid for and how patiently."""
@@ -94,7 +94,7 @@ class HostedConfig(Section):
         """Forms have only texts: what reads as JSON is meant so."""
         if not isinstance(value, Mapping):
             return value
-        if taken := sorted(set(value) & set(OURS)):
+        if taken := sorted(set(value) & set(RESERVED_PARAMETERS)):
             raise ValueError(f"{taken[0]} is not for hosted.extra: other settings decide it")
         return {name: _read(given) for name, given in value.items()}
 

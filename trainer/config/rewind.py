@@ -20,7 +20,7 @@ SECTIONS = ("rollout", "algorithm", "rewards", "optimizer")
 """What may change while a run goes on: the model, its environments and the exam stay, or nothing could be compared."""
 
 
-def settings_after(config: RunConfig, times: int) -> RunConfig:
+def settings_after_rewind(config: RunConfig, times: int) -> RunConfig:
     """The settings in force after so many rewinds; `config` itself after none.
 
     A change that begins with `*` multiplies, once for each rewind: `*0.5` is a half after the first, a quarter after
@@ -66,7 +66,7 @@ def _changed(name: str, old: Any, text: str, times: int) -> Any:
     return max(1, round(found)) if isinstance(old, int) else found
 
 
-def told(before: RunConfig, after: RunConfig) -> dict[str, str]:
+def changes_as_text(before: RunConfig, after: RunConfig) -> dict[str, str]:
     """What differs between two settings, by dotted name, as texts; without the seed."""
     old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
     return {

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from trainer.algorithms import thought_rewards
-from trainer.algorithms.group_filter import Method
+from trainer.algorithms.group_filter import FilterMethod
 from trainer.config import rewind
 from trainer.config.adaptation import LoraConfig as LoraConfig
 from trainer.config.adaptation import SftConfig as SftConfig
@@ -31,7 +31,7 @@ from trainer.config.optimizer import OptimizerConfig as OptimizerConfig
 from trainer.config.parallel import ParallelConfig as ParallelConfig
 
 POCKET = "pocket"
-SinkName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
+TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 
 
 class PolicyConfig(Section):
@@ -177,7 +177,7 @@ class AlgorithmConfig(Section):
     kl_coef: float = setting(0.0, "Weight of the KL penalty to the initial policy.", source="paper: StarPO 0.001", ge=0)
     kl_placement: Literal["reward", "loss"] = setting("reward", "KL as a reward penalty or as a loss term.")
     kl_estimator: Literal["k1", "k2", "k3"] = setting("k1", "Estimator of the KL divergence.", source="paper: k1")
-    filter: Method = setting(
+    filter: FilterMethod = setting(
         "none",
         "Which groups the update learns from: std keeps those with the widest rewards (StarPO-S), std_rev the "
         "narrowest, range by distance of best and worst, snr until a share of all spread is held, min_p by a share of "
@@ -231,7 +231,7 @@ class RewardConfig(Section):
     @classmethod
     def known_terms(cls, value: dict[str, float]) -> dict[str, float]:
         for name, weight in value.items():
-            thought_rewards.find(name)
+            thought_rewards.find_term(name)
             if not -100 <= weight <= 100:
                 raise ValueError(f"the weight of {name} must be between -100 and 100, not {weight}")
         return value
@@ -313,7 +313,7 @@ class RunConfig(Section):
         le=1_000_000,
     )
     seed: int = setting(0, "Seed of everything random in the run.", ge=0, le=2**32 - 1)
-    sinks: list[SinkName] = setting(
+    sinks: list[TrackerName] = setting(
         [],
         "Other places that metrics, settings and the summary go to: tensorboard (files in the run's folder), wandb, "
         "mlflow, trackio. Each needs its own library: pip install '.[sinks]'.",
@@ -376,7 +376,7 @@ class RunConfig(Section):
                 raise ValueError(f"evaluation.suites names {name}, in which the run is examined anyway")
         if self.echo_trap.action == "rewind":
             for times in range(1, self.echo_trap.rewind_limit + 1):
-                rewind.settings_after(self, times)
+                rewind.settings_after_rewind(self, times)
         return self
 
     def title(self) -> str:

@@ -24,7 +24,7 @@ NEEDED = (b'"type":"metrics"', b'"type":"run_started"')
 
 
 @dataclass(frozen=True)
-class Verdict:
+class BacktestResult:
     """A run and what its watch said, in hindsight.
 
     `alarms` are the changes of state in order; `collapse` is the first iteration of the collapse, None for a run that
@@ -39,7 +39,7 @@ class Verdict:
     false_alarms: int
 
 
-def judge(metrics: Mapping[int, Mapping[str, float]], config: EchoTrapConfig) -> Verdict:
+def backtest(metrics: Mapping[int, Mapping[str, float]], config: EchoTrapConfig) -> BacktestResult:
     """Play a run's metrics to a fresh watch and compare what it says with what became of the run.
 
     Args:
@@ -50,15 +50,15 @@ def judge(metrics: Mapping[int, Mapping[str, float]], config: EchoTrapConfig) ->
     alarms = [alarm for iteration, values in metrics.items() if (alarm := trap.update(iteration, values))]
     collapse = find_collapse(metrics)
     lead, false = None, 0
-    for first, last in _uneasy(alarms, max(metrics, default=0)):
+    for first, last in _warned_at(alarms, max(metrics, default=0)):
         if collapse is None or first > collapse + HORIZON or last < collapse - HORIZON:
             false += 1
         elif lead is None:
             lead = collapse - first
-    return Verdict(len(metrics), alarms, collapse, lead, false)
+    return BacktestResult(len(metrics), alarms, collapse, lead, false)
 
 
-def _uneasy(alarms: Sequence[Alarm], end: int) -> Iterator[tuple[int, int]]:
+def _warned_at(alarms: Sequence[Alarm], end: int) -> Iterator[tuple[int, int]]:
     """Stretches of watch and trap, from their first iteration to the one before health was back."""
     since: int | None = None
     for alarm in alarms:
@@ -134,7 +134,7 @@ def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapCo
     return found, config
 
 
-def table(rows: Mapping[str, Verdict]) -> str:
+def table(rows: Mapping[str, BacktestResult]) -> str:
     """The verdicts for people: one line for each run, and below it what its watch said."""
     lines = [f"{'run':<32} {'iterations':>10} {'collapse':>9} {'lead':>6} {'false alarms':>13}"]
     for name, verdict in rows.items():

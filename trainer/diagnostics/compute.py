@@ -14,8 +14,8 @@ from statistics import stdev
 import torch
 from torch import Tensor
 
-from trainer.algorithms.group_filter import Filtered, group_stats
-from trainer.algorithms.losses import LARGEST_LOG_RATIO
+from trainer.algorithms.group_filter import FilterResult, group_stats
+from trainer.algorithms.losses import MAX_LOG_RATIO
 from trainer.journal.events import Turn
 from trainer.metrics.registry import TERM_PREFIX, finite
 from trainer.metrics.statistics import mean
@@ -42,7 +42,7 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
             "diversity/think_repetition": mean(
                 repeated for thought in thoughts if (repeated := repetition(thought)) is not None
             ),
-            "diversity/actions_in_group": different_in_group(
+            "diversity/actions_in_group": distinct_in_group(
                 [t.group for t in trajectories], [first_answer(t) for t in trajectories]
             ),
         }
@@ -67,7 +67,7 @@ def reward_metrics(rewards: Sequence[float], groups: Sequence[int]) -> dict[str,
     )
 
 
-def filter_metrics(filtered: Filtered) -> dict[str, float]:
+def filter_metrics(filtered: FilterResult) -> dict[str, float]:
     """filter/*: what the uncertainty filter kept."""
     return finite({"filter/kept_share": filtered.kept_share, "filter/kept_std": filtered.kept_std})
 
@@ -131,7 +131,7 @@ def repetition(thought: Sequence[int], n: int = 4) -> float | None:
     return 1 - len(set(grams)) / len(grams) if grams else None
 
 
-def different_in_group(groups: Sequence[int], answers: Sequence[Hashable]) -> float | None:
+def distinct_in_group(groups: Sequence[int], answers: Sequence[Hashable]) -> float | None:
     """How differently groups answer: (distinct − 1) / (size − 1), averaged over groups of at least two; else None."""
     members: dict[int, list[Hashable]] = {}
     for group, answer in zip(groups, answers, strict=True):
@@ -148,7 +148,7 @@ def mismatch_metrics(trainer_logprobs: Tensor, sampler_logprobs: Tensor, mask: T
     """
     chosen = mask.bool()
     difference = (trainer_logprobs[chosen].double() - sampler_logprobs[chosen].double()).detach()
-    difference = difference[difference.isfinite()].clamp(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
+    difference = difference[difference.isfinite()].clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     if difference.numel() == 0:
         return {}
     ratio = difference.exp()

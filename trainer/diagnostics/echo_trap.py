@@ -39,7 +39,7 @@ BROKEN = 0.75  # valid format below this share of what it was
 TEMPLATE = 0.7  # distinct pairs in thoughts below this share of their slow average
 
 
-def is_sound(state: Mapping[str, Any]) -> bool:
+def is_safe_to_resume(state: Mapping[str, Any]) -> bool:
     """Whether the watch, by what its `state_dict` says, saw nothing to worry about: not even a first sign."""
     return state.get("state") == "healthy" and not state.get("low_spread")
 
@@ -50,7 +50,7 @@ class EchoTrap:
     def __init__(self, config: EchoTrapConfig) -> None:
         self.window, self.sensitivity = config.window, config.sensitivity
         self.state: State = "healthy"
-        self.series = {name: Series(config.window) for name in WATCHED}
+        self.series = {name: MetricHistory(config.window) for name in WATCHED}
         self.seen: dict[str, int] = {}  # sign → iteration it was last seen
         self.low_spread = 0  # iterations in a row with lost spread
         self.since: int | None = None  # iteration at which the present unease began, signs too short to tell included
@@ -273,7 +273,7 @@ class EchoTrap:
         self.lowest = math.inf if state["lowest"] is None else state["lowest"]
 
 
-class Series:
+class MetricHistory:
     """One metric as the watch remembers it: a fast and a slow average, the last values, the surprises they were."""
 
     def __init__(self, window: int) -> None:

@@ -18,11 +18,11 @@ from typing import Any
 _LOOPBACK = "127.0.0.1"
 
 
-class LostError(RuntimeError):
+class RankLostError(RuntimeError):
     """Another process of the run is gone or does not answer. The message says which one."""
 
 
-class Wire:
+class ControlChannel:
     """Carries Python objects both ways; tensors go as they are, not through shared memory as multiprocessing has it."""
 
     def __init__(self, connection: Connection) -> None:
@@ -45,7 +45,7 @@ class Wire:
         self.connection.close()
 
 
-def connect(rank: int, size: int, share: Callable[[Any], Any], patience: float) -> list[Wire]:
+def connect(rank: int, size: int, share: Callable[[Any], Any], patience: float) -> list[ControlChannel]:
     """Wires from the main process to all others (in the order of their numbers), or from another to the main one.
 
     Args:
@@ -57,17 +57,17 @@ def connect(rank: int, size: int, share: Callable[[Any], Any], patience: float) 
     """
     if rank:
         host, port, key = share(None)
-        wire = Wire(Client((host, port), authkey=key))
+        wire = ControlChannel(Client((host, port), authkey=key))
         wire.send(rank)
         return [wire]
     alone_here = os.environ.get("LOCAL_WORLD_SIZE") == str(size)
     key = secrets.token_bytes(32)
     listener = Listener((_LOOPBACK if alone_here else "", 0), authkey=key)
-    found: dict[int, Wire] = {}
+    found: dict[int, ControlChannel] = {}
 
     def welcome() -> None:
         while len(found) < size - 1:
-            wire = Wire(listener.accept())
+            wire = ControlChannel(listener.accept())
             found[int(wire.recv())] = wire
 
     door = threading.Thread(target=welcome, name="wires", daemon=True)
@@ -77,12 +77,14 @@ def connect(rank: int, size: int, share: Callable[[Any], Any], patience: float) 
     door.join(patience)
     if door.is_alive():
         missing = [number for number in range(1, size) if number not in found]
-        raise LostError(f"process {missing[0]} of {size} did not come within {patience:g} seconds: see its own output")
+        raise RankLostError(
+            f"process {missing[0]} of {size} did not come within {patience:g} seconds: see its own output"
+        )
     listener.close()
     return [found[number] for number in range(1, size)]
 
 
-def watch(wires: list[Wire], lost: Callable[[int], None], ended: threading.Event) -> None:
+def monitor(wires: list[ControlChannel], lost: Callable[[int], None], ended: threading.Event) -> None:
     """Call `lost` with the number of the first process whose wire breaks, unless `ended` is set before.
 
     Only breaking is noticed: what lies on a wire is left there.

@@ -45,7 +45,7 @@ def split(module: nn.Module, size: int, *, masters: bool) -> bool:
     return raised
 
 
-class Shards:
+class ShardedWeights:
     """What an optimiser steps on when weights are split: this process's parts. See master_weights.Masters.
 
     Args:
@@ -64,18 +64,18 @@ class Shards:
     def clip(self, most: float) -> float:
         """Scale the summed gradients down to this norm. Returns what it was."""
         norm = nn.utils.clip_grad_norm_(self.parameters, most)
-        return float(joined(norm))
+        return float(gather(norm))
 
     @torch.no_grad()
     def settle(self) -> None:
         """Put the parts together in the parameters that play and score."""
         if self.whole:
             for own, part in zip(self.whole, self.parameters, strict=True):
-                own.copy_(joined(part))
+                own.copy_(gather(part))
 
     def state(self) -> list[Tensor] | None:
         """Whole float32 weights, in order; None where the model's own tell as much."""
-        return [joined(part).cpu() for part in self.parameters] if self.raised else None
+        return [gather(part).cpu() for part in self.parameters] if self.raised else None
 
     @torch.no_grad()
     def load_state(self, saved: Sequence[Tensor] | None) -> None:
@@ -83,28 +83,28 @@ class Shards:
         if saved is None or not self.raised:
             return
         for part, value in zip(self.parameters, saved, strict=True):
-            part.copy_(parted(value, part))
+            part.copy_(shard(value, part))
 
 
-def policy(model: PreTrainedModel, size: int, *, masters: bool) -> tuple[nn.Module, Shards]:
+def policy(model: PreTrainedModel, size: int, *, masters: bool) -> tuple[nn.Module, ShardedWeights]:
     """A split copy of a policy, which learns; the model itself stays whole, plays and scores."""
     network = PolicyForward(copy.deepcopy(model))
     raised = split(network, size, masters=masters)
-    return network, Shards(network, list(model.parameters()), raised=raised)
+    return network, ShardedWeights(network, list(model.parameters()), raised=raised)
 
 
-def critic(module: nn.Module, size: int, *, masters: bool) -> Shards:
+def critic(module: nn.Module, size: int, *, masters: bool) -> ShardedWeights:
     """Split a critic in place."""
     raised = split(module, size, masters=masters)
-    return Shards(module, [], raised=raised)
+    return ShardedWeights(module, [], raised=raised)
 
 
-def joined(value: Tensor) -> Tensor:
+def gather(value: Tensor) -> Tensor:
     """The whole of a tensor that lies in parts; all processes must ask at the same time."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
-def parted(value: Tensor, like: Tensor) -> Tensor:
+def shard(value: Tensor, like: Tensor) -> Tensor:
     """This process's part of a whole tensor, split as another one of its shape is."""
     if not isinstance(like, DTensor) or value.shape != like.shape:
         return value
@@ -120,7 +120,7 @@ def whole_state(state: Any) -> Any:
     return [whole_state(value) for value in state] if isinstance(state, list) else state
 
 
-def part_moments(state: dict[str, Any], parameters: Sequence[Tensor]) -> dict[str, Any]:
+def shard_optimizer_state(state: dict[str, Any], parameters: Sequence[Tensor]) -> dict[str, Any]:
     """An optimiser's whole state with the moments split as its parameters are.
 
     Args:
@@ -128,8 +128,7 @@ def part_moments(state: dict[str, Any], parameters: Sequence[Tensor]) -> dict[st
     """
     moments = {
         number: {
-            name: parted(value, parameters[number]) if isinstance(value, Tensor) else value
-            for name, value in of.items()
+            name: shard(value, parameters[number]) if isinstance(value, Tensor) else value for name, value in of.items()
         }
         for number, of in state["state"].items()
     }
@@ -140,4 +139,4 @@ def part_moments(state: dict[str, Any], parameters: Sequence[Tensor]) -> dict[st
 def load_module(module: nn.Module, saved: dict[str, Tensor]) -> None:
     """`load_state_dict` of whole tensors into a module that may be split."""
     for name, own in module.state_dict().items():
-        own.copy_(parted(saved[name], own))
+        own.copy_(shard(saved[name], own))

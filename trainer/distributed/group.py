@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Recipe:
+class LearnerSpec:
     """What another process needs to know to have the same policy and learner.
 
     `saved` is the iteration of the checkpoint that is gone on from; `reference` where the initial policy comes from,
@@ -36,7 +36,7 @@ class Recipe:
     saved: int | None
 
 
-class Team(Protocol):
+class ProcessGroup(Protocol):
     """The processes of a run, seen from one of them."""
 
     rank: int
@@ -56,7 +56,7 @@ class Team(Protocol):
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         """Put the sum over all processes into each parameter's gradient, unless that has happened already."""
 
-    def prepare(self, recipe: Recipe) -> None:
+    def prepare(self, recipe: LearnerSpec) -> None:
         """Have the others make the same policy and learner as this process now does."""
 
     def guard(self, says: Callable[[str], None]) -> None:
@@ -66,7 +66,7 @@ class Team(Protocol):
         """The run is over, for all."""
 
 
-class Alone:
+class SingleProcess:
     """A run of one process."""
 
     rank, size, sharded = 0, 1, False
@@ -84,7 +84,7 @@ class Alone:
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         """There is nothing to add."""
 
-    def prepare(self, recipe: Recipe) -> None:
+    def prepare(self, recipe: LearnerSpec) -> None:
         """There is nobody to prepare."""
 
     def guard(self, says: Callable[[str], None]) -> None:
@@ -94,14 +94,14 @@ class Alone:
         """There is nobody to tell."""
 
 
-class _OnTeam(Protocol):
-    team: Team
+class _HasGroup(Protocol):
+    team: ProcessGroup
 
 
-S = TypeVar("S", bound=_OnTeam)
+S = TypeVar("S", bound=_HasGroup)
 
 
-def together(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+def collective(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """A learner's method that all processes of the run go through side by side. It takes positional arguments only."""
 
     @wraps(method)

@@ -22,34 +22,34 @@ from torch import Tensor, nn
 
 from trainer.config.run import RunConfig
 from trainer.distributed import control_channel
-from trainer.distributed.control_channel import LostError, Wire
-from trainer.distributed.group import Alone, Recipe, Team
+from trainer.distributed.control_channel import ControlChannel, RankLostError
+from trainer.distributed.group import LearnerSpec, ProcessGroup, SingleProcess
 from trainer.policy.load import ModelError, pick_device
 
 _BUCKET = 2**24  # numbers of gradients that travel at once: 64 MiB in float32
-_LAST_WORDS = 20.0  # seconds the main process is given to end by itself after another one is gone
+_SHUTDOWN_TIMEOUT = 20.0  # seconds the main process is given to end by itself after another one is gone
 _PR_SET_PDEATHSIG = 1
 
 
-def place() -> tuple[int, int]:
+def rank_and_world_size() -> tuple[int, int]:
     """Which process of a run this is, of how many, as torchrun says; (0, 1) without it."""
     return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 
-def follows() -> bool:
+def is_worker_rank() -> bool:
     """Whether this process is led by another one."""
-    return place()[0] > 0
+    return rank_and_world_size()[0] > 0
 
 
-def join(config: RunConfig) -> Team:
+def join_group(config: RunConfig) -> ProcessGroup:
     """Meet the other processes of the run. Without any: a team of one.
 
     Raises:
         ModelError: the settings ask for what several processes cannot do.
         LostError: the others do not come.
     """
-    if place()[1] == 1:
-        return Alone()
+    if rank_and_world_size()[1] == 1:
+        return SingleProcess()
     _die_with_parent()
     if config.parallel.sharding == "full" and config.lora.rank:
         raise ModelError(
@@ -76,7 +76,7 @@ def join(config: RunConfig) -> Team:
         return told[0]
 
     lines = control_channel.connect(rank, size, share, patience)
-    return Processes(rank, size, lines, cpu)
+    return TorchrunGroup(rank, size, lines, cpu)
 
 
 def _check_devices(config: RunConfig) -> None:
@@ -94,15 +94,15 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
-class Processes:
-    """The processes of a run, seen from one of them. See `trainer.distributed.group.Team`.
+class TorchrunGroup:
+    """The processes of a run, seen from one of them. See `trainer.distributed.group.ProcessGroup`.
 
     Args:
         lines: to each of the others, from the main process; to the main process, from each of the others.
         cpu: the group that adds up tensors on the CPU.
     """
 
-    def __init__(self, rank: int, size: int, lines: list[Wire], cpu: Any) -> None:
+    def __init__(self, rank: int, size: int, lines: list[ControlChannel], cpu: Any) -> None:
         self.rank, self.size, self.lines, self.cpu, self.sharded = rank, size, lines, cpu, False
         self._busy = self._broken = False
         self._ended = threading.Event()
@@ -132,16 +132,16 @@ class Processes:
             while wire.poll(seconds):
                 answer = wire.recv()
                 if answer[0] == "failed":
-                    raise LostError(f"process {number} of {self.size} failed: {answer[1]}")
+                    raise RankLostError(f"process {number} of {self.size} failed: {answer[1]}")
                 yield answer
                 seconds = 0.0
         except (EOFError, OSError) as error:
             raise self.lost(number) from error
 
-    def lost(self, number: int) -> LostError:
+    def lost(self, number: int) -> RankLostError:
         """The error that says that a process is gone."""
         self._broken = True
-        return LostError(
+        return RankLostError(
             f"process {number} of {self.size} is gone: killed, out of memory, or its machine is away. Its own output "
             "may say why. Checkpoints are kept: start the run again with --resume"
         )
@@ -162,22 +162,22 @@ class Processes:
         finally:
             self._busy = False
 
-    def _reason(self) -> LostError | None:
+    def _reason(self) -> RankLostError | None:
         """Why processes that compute together may have failed together: one of the others did."""
         for number in range(1, self.size):
             try:
                 for _ in self.answers(number, 1.0):
                     pass
-            except LostError as error:
+            except RankLostError as error:
                 return error
         return None
 
-    def prepare(self, recipe: Recipe) -> None:
+    def prepare(self, recipe: LearnerSpec) -> None:
         """Have the others make the same policy and learner as this process now does."""
         self.follow(recipe)
         self.tell("prepare", recipe)
 
-    def follow(self, recipe: Recipe) -> None:
+    def follow(self, recipe: LearnerSpec) -> None:
         """What this process must know before it makes them."""
         self.sharded = recipe.config.parallel.sharding == "full"
 
@@ -185,12 +185,14 @@ class Processes:
         """From now on another process's end ends this one too, even if it hangs: first `says` hears the reason."""
 
         def gone(number: int) -> None:
-            if not self._ended.wait(_LAST_WORDS):  # most often the main thread has noticed too and is on its way out
+            if not self._ended.wait(
+                _SHUTDOWN_TIMEOUT
+            ):  # most often the main thread has noticed too and is on its way out
                 says(str(self.lost(number)))
                 os._exit(1)
 
         threading.Thread(
-            target=control_channel.watch, args=(self.lines, gone, self._ended), name="guard", daemon=True
+            target=control_channel.monitor, args=(self.lines, gone, self._ended), name="guard", daemon=True
         ).start()
 
     def close(self) -> None:

@@ -28,14 +28,14 @@ class DivergedError(RuntimeError):
     """The policy's numbers are no longer finite, so nothing can be drawn. The message says what to do."""
 
 
-DIVERGED = (
+DIVERGED_MESSAGE = (
     "the policy's weights have diverged: its probabilities are no longer finite numbers. Earlier checkpoints are kept; "
     "go on from one of them with a smaller optimizer.policy_lr"
 )
 
 
 @dataclass
-class Sampled:
+class SampledResponse:
     """One response as it was sampled.
 
     Attributes:
@@ -61,7 +61,7 @@ class Sampled:
         return len(self.ids) if self.counted is None else self.counted
 
 
-class Listener(Protocol):
+class TokenListener(Protocol):
     """Someone who wants to see responses while they are written."""
 
     def wanted(self, rows: Sequence[int]) -> Sequence[int]:
@@ -71,13 +71,13 @@ class Listener(Protocol):
         """All ids of the row's response so far."""
 
 
-class Session(Protocol):
+class SamplingSession(Protocol):
     """Many dialogues, each a row; what was read and sampled stays in the engine between calls."""
 
     def restart(self, row: int) -> None:
         """Forget what the row holds: its next prompt is read from the first token on. Its random draws go on."""
 
-    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
+    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         """Append new tokens to some rows and sample a response for each; goes on until nobody is left to answer.
 
         Args:
@@ -96,7 +96,9 @@ class Session(Protocol):
 class Sampler(Protocol):
     """An engine with the policy's present weights."""
 
-    def session(self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None = None) -> Session:
+    def session(
+        self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
+    ) -> SamplingSession:
         """Start dialogues; `seeds[row]` alone decides the row's random draws, whatever plays beside it."""
 
     def refresh(self) -> None:

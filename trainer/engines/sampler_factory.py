@@ -9,7 +9,7 @@ import torch
 
 from trainer.config.run import RunConfig
 from trainer.engines.base import Sampler
-from trainer.engines.transformers.chunks import InWaves
+from trainer.engines.transformers.chunks import ChunkedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.policy.load import ModelError, Policy
 
@@ -42,6 +42,6 @@ def make_sampler(config: RunConfig, policy: Policy, eos_id: int, folder: Path | 
     return TransformersSampler(policy.model, eos_id, policy.pad_id)
 
 
-def in_waves(sampler: Sampler, rows: int | None, tell: Callable[[str], None]) -> Sampler:
+def in_chunks(sampler: Sampler, rows: int | None, tell: Callable[[str], None]) -> Sampler:
     """The sampler, with no more rows at once than fit, where it plays in this process; others see to it themselves."""
-    return InWaves(sampler, rows, tell) if isinstance(sampler, TransformersSampler) else sampler
+    return ChunkedSampler(sampler, rows, tell) if isinstance(sampler, TransformersSampler) else sampler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from trainer.engines.base import Listener, Sampled, SamplingParams
+from trainer.engines.base import SampledResponse, SamplingParams, TokenListener
 
 
 class ScriptedSampler:
@@ -14,13 +14,13 @@ class ScriptedSampler:
     which it was told to forget everything.
     """
 
-    def __init__(self, responses: Sequence[Sequence[Sampled]]) -> None:
+    def __init__(self, responses: Sequence[Sequence[SampledResponse]]) -> None:
         self.responses = responses
         self.read: list[list[list[int]]] = []
         self.restarts: list[list[int]] = []
 
     def session(
-        self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None = None
+        self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
     ) -> ScriptedSession:
         if len(seeds) > len(self.responses):
             raise ValueError(f"{len(seeds)} dialogues were asked for, but only {len(self.responses)} are scripted")
@@ -42,7 +42,7 @@ class ScriptedSampler:
 
 
 class ScriptedSession:
-    """Dialogues read from a script. See `trainer.engines.base.Session`."""
+    """Dialogues read from a script. See `trainer.engines.base.SamplingSession`."""
 
     def __init__(self, sampler: ScriptedSampler) -> None:
         self.sampler = sampler
@@ -54,7 +54,7 @@ class ScriptedSession:
     def add(self, row: int, ids: list[int]) -> None:
         self.added[row] = ids
 
-    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
+    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         """Rounds, as an engine has them that answers everybody before anybody is answered again."""
         waiting = dict(prompts)
         while waiting:
@@ -62,7 +62,7 @@ class ScriptedSession:
                 yield row, self._say(row, ids)
             waiting, self.added = dict(sorted(self.added.items())), {}
 
-    def _say(self, row: int, ids: list[int]) -> Sampled:
+    def _say(self, row: int, ids: list[int]) -> SampledResponse:
         turn = len(self.sampler.read[row])
         self.sampler.read[row].append(list(ids))
         if turn >= len(self.sampler.responses[row]):

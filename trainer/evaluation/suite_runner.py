@@ -18,7 +18,7 @@ from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive
 
 
-def due(config: RunConfig, iteration: int) -> bool:
+def is_due(config: RunConfig, iteration: int) -> bool:
     """Whether the run is examined after that iteration: before the first, after the last, and every so often."""
     exam = config.evaluation
     if exam.prompts == 0:
@@ -26,7 +26,7 @@ def due(config: RunConfig, iteration: int) -> bool:
     return iteration in (0, config.iterations) or bool(exam.every and iteration % exam.every == 0)
 
 
-def plans(config: RunConfig, iteration: int, suite: int = 0) -> list[GroupPlan]:
+def group_plans(config: RunConfig, iteration: int, suite: int = 0) -> list[GroupPlan]:
     """The fixed prompts, `evaluation.samples` trajectories from each, for the suite of that number.
 
     Everything drawn depends on the evaluation's seed and the place in the exam alone, never on the run: asking for more
@@ -51,7 +51,7 @@ def _plan(config: RunConfig, iteration: int, suite: int, number: int) -> GroupPl
     )
 
 
-def sizes(samples: int) -> list[int]:
+def pass_at_ks(samples: int) -> list[int]:
     """The k of pass@k that so many samples can tell: powers of two, and all of them; none for a single sample."""
     if samples < 2:
         return []
@@ -59,7 +59,7 @@ def sizes(samples: int) -> list[int]:
     return powers if powers[-1] == samples else [*powers, samples]
 
 
-def interval(by_prompt: Sequence[Sequence[bool]]) -> tuple[float, float]:
+def success_interval(by_prompt: Sequence[Sequence[bool]]) -> tuple[float, float]:
     """95 % interval of the success rate from one or more outcomes per prompt.
 
     Wilson's, with the number of trials that independent ones would have to be to vary as much between prompts (Kish's
@@ -94,14 +94,14 @@ def summarize(
         [len(t.turns) for t in trajectories],
         [t.actions for t in trajectories],
     )
-    low, high = interval(list(by_prompt.values()))
+    low, high = success_interval(list(by_prompt.values()))
     values |= {f"eval/{name}/success_low": low, f"eval/{name}/success_high": high}
     response = mean(turn.tokens for t in trajectories for turn in t.turns)
     if response is not None:
         values[f"eval/{name}/response"] = response
     passed = {
         k: share
-        for k in sizes(samples)
+        for k in pass_at_ks(samples)
         if (share := mean(_known(pass_at_k(sum(p), len(p), k) for p in by_prompt.values()))) is not None
     }
     values |= {f"eval/{name}/pass@{k}": share for k, share in passed.items()}

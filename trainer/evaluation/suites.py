@@ -12,7 +12,7 @@ import envs
 from trainer.config.environment import BUDGETS
 from trainer.config.evaluation import parse_suite
 from trainer.config.run import RunConfig
-from trainer.rollout.environment_mix import tasks_of
+from trainer.rollout.environment_mix import shares_of
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Suite:
 
 def suites_of(config: RunConfig) -> list[Suite]:
     """The suites of a run: its own environments as it trains in them, then those of `evaluation.suites`."""
-    own = [(task.name, task.config) for task in tasks_of(config)]
-    others = [(text, elsewhere(config, text)) for text in config.evaluation.suites]
+    own = [(task.name, task.config) for task in shares_of(config)]
+    others = [(text, config_for_suite(config, text)) for text in config.evaluation.suites]
     return [Suite(name, number, config) for number, (name, config) in enumerate([*own, *others])]
 
 
-def elsewhere(config: RunConfig, text: str) -> RunConfig:
+def config_for_suite(config: RunConfig, text: str) -> RunConfig:
     """The same run in a suite's environment, with the settings the suite names and the budgets its environment
     recommends."""
     name, settings = parse_suite(text)

@@ -26,7 +26,7 @@ class NoSolverError(ValueError):
     """An environment whose hints never name an action. The message says what to do."""
 
 
-def records(config: RunConfig, seed: int, *, noise: float, slips: float) -> Iterator[dict[str, Any]]:
+def demonstration_records(config: RunConfig, seed: int, *, noise: float, slips: float) -> Iterator[dict[str, Any]]:
     """Endless demonstrations of the configuration's environment as plain data.
 
     Raises:
@@ -73,11 +73,11 @@ def _record(demonstration: Demonstration, seed: int) -> dict[str, Any]:
     }
 
 
-def write(path: Path, config: RunConfig, seed: int, *, number: int, noise: float, slips: float) -> int:
+def write_demonstrations(path: Path, config: RunConfig, seed: int, *, number: int, noise: float, slips: float) -> int:
     """Write so many demonstrations, one a line. Gives how many of them reach success."""
     successes = 0
     with path.open("w", encoding="utf-8", errors="replace") as file:
-        for record in islice(records(config, seed, noise=noise, slips=slips), number):
+        for record in islice(demonstration_records(config, seed, noise=noise, slips=slips), number):
             successes += record["success"]
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
     return successes

@@ -14,8 +14,8 @@ import numpy as np
 
 import envs
 from trainer.config.run import RunConfig
-from trainer.engines.base import Sampled
-from trainer.imitation.demonstrators import Plan, demonstrator_of
+from trainer.engines.base import SampledResponse
+from trainer.imitation.demonstrators import TurnPlan, demonstrator_of
 from trainer.policy.chat_format import (
     ACTION_SEPARATOR,
     ANSWER,
@@ -30,7 +30,7 @@ from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive
 
 
-def response_text(plan: Plan) -> str:
+def response_text(plan: TurnPlan) -> str:
     """The response as it would be sampled, after the forced `<think>`."""
     return f"{plan.thought}{THINK_END}{ANSWER}{f' {ACTION_SEPARATOR} '.join(plan.actions)}{ANSWER_END}"
 
@@ -76,18 +76,18 @@ def demonstrate(
         slipping = rng.random() < slip_share
         share = 0.7 if slipping else noise
         actions = [player.slip(env, rng) if rng.random() < share else action for action in plan.actions]
-        ids = chat.tokenizer.encode(response_text(Plan(plan.thought, actions)), add_special_tokens=False)
+        ids = chat.tokenizer.encode(response_text(TurnPlan(plan.thought, actions)), add_special_tokens=False)
         ids.append(chat.eos_id)
         if not slipping:
             taught.add(len(trajectory.turns))
-        episode.receive(Sampled(ids, [0.0] * len(ids), [0.0] * len(ids), True))
+        episode.receive(SampledResponse(ids, [0.0] * len(ids), [0.0] * len(ids), True))
         if trajectory.lost_at is not None:
             break
     task = opening_message(env.world, config.rollout, config.environment.instruction)
     return Demonstration(trajectory, frozenset(taught), task)
 
 
-def lesson(config: RunConfig, chat: ChatFormat, seed: int) -> Demonstration:
+def single_state_demonstration(config: RunConfig, chat: ChatFormat, seed: int) -> Demonstration:
     """One state of an episode, met after a few random actions, with what the narrator thinks and does there.
 
     The prompt is the bare state: short, so that many places can be read and many pushes planned for the price of a
@@ -121,10 +121,12 @@ def lesson(config: RunConfig, chat: ChatFormat, seed: int) -> Demonstration:
     return Demonstration(trajectory, frozenset({0} if plan.actions else ()))
 
 
-Teacher = Callable[[RunConfig, int], Demonstration]
+DemonstrationSource = Callable[[RunConfig, int], Demonstration]
 
 
-def stream(tasks: list[tuple[RunConfig, float]], seed: int, teacher: Teacher) -> Iterator[Demonstration]:
+def demonstration_stream(
+    tasks: list[tuple[RunConfig, float]], seed: int, teacher: DemonstrationSource
+) -> Iterator[Demonstration]:
     """Endless demonstrations of several tasks in the given shares; the n-th is the same for the same seed."""
     shares = np.cumsum([share for _, share in tasks])
     number = 0

@@ -20,17 +20,17 @@ Cell = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Plan:
+class TurnPlan:
     """What a demonstrator thinks and does in one turn."""
 
     thought: str
     actions: list[str]
 
 
-Narrator = Callable[[TextEnv, int], Plan]
+Narrator = Callable[[TextEnv, int], TurnPlan]
 """The plan for the present state, of at most so many actions; without actions where the solver has no advice."""
 
-Slip = Callable[[TextEnv, np.random.Generator], str]
+MistakeRule = Callable[[TextEnv, np.random.Generator], str]
 """A random action that the environment can read and that is seldom the best."""
 
 
@@ -39,7 +39,7 @@ class Demonstrator:
     """How to play an environment well, and how to make mistakes in it."""
 
     narrate: Narrator
-    slip: Slip
+    slip: MistakeRule
 
 
 def best_action(env: TextEnv) -> str | None:
@@ -65,7 +65,7 @@ def _grid(env: TextEnv) -> GridBoard:
     return board
 
 
-def narrate_sokoban(env: TextEnv, limit: int) -> Plan:
+def narrate_sokoban(env: TextEnv, limit: int) -> TurnPlan:
     """Where everything is, the next push, and the way to it: one straight run of pushes a turn."""
     board = _grid(env)
     (player,), boxes, targets = _cells(board, "@+"), _cells(board, "$*"), _cells(board, ".*+")
@@ -88,13 +88,13 @@ def narrate_sokoban(env: TextEnv, limit: int) -> Plan:
         actions.append(action)
     facts = f"I am at {_at(player)}. Box {' '.join(map(_at, boxes))}. Target {' '.join(map(_at, targets))}."
     plan = f" Push {direction} from {_at(start)} to {_at(end)}." if direction else ""
-    return Plan(facts + plan, actions[:limit])
+    return TurnPlan(facts + plan, actions[:limit])
 
 
 _MOVES = {"Left": (0, -1), "Down": (1, 0), "Right": (0, 1), "Up": (-1, 0)}
 
 
-def narrate_frozen_lake(env: TextEnv, limit: int) -> Plan:
+def narrate_frozen_lake(env: TextEnv, limit: int) -> TurnPlan:
     """Where everything is and the safest direction; ice slips, so one action at a time."""
     board, hint = _grid(env), env.hint()
     (player,), goals, holes = _cells(board, "@+X"), _cells(board, "G+"), _cells(board, "O")
@@ -103,26 +103,26 @@ def narrate_frozen_lake(env: TextEnv, limit: int) -> Plan:
     danger = f" Hole {' '.join(map(_at, holes))}." if holes else ""
     step = _MOVES[best]
     repeat = 2 if limit > 1 and (player[0] + 2 * step[0], player[1] + 2 * step[1]) not in holes else 1
-    return Plan(f"{facts}{danger} Go {best}.", [best] * repeat)
+    return TurnPlan(f"{facts}{danger} Go {best}.", [best] * repeat)
 
 
-def narrate_bandit(env: TextEnv, limit: int) -> Plan:
+def narrate_bandit(env: TextEnv, limit: int) -> TurnPlan:
     """Both arms by name, and the one that pays more on average."""
     board, hint = env.board(), env.hint()
     assert isinstance(board, ArmsBoard)
     assert hint is not None
     best = hint.actions[0]
     other = next(arm.name for arm in board.arms if arm.name != best)
-    return Plan(f"{best} may pay much, {other} pays little. I take {best}.", [best])
+    return TurnPlan(f"{best} may pay much, {other} pays little. I take {best}.", [best])
 
 
-def narrate_countdown(env: TextEnv, limit: int) -> Plan:
+def narrate_countdown(env: TextEnv, limit: int) -> TurnPlan:
     """The task as it is written, and the equation that solves it."""
     best = best_action(env)
     task = env.render().replace("\n", " ")
     if best is None:
-        return Plan(f"{task}. Nothing fits.", [])
-    return Plan(f"{task}. Each number once: {best}.", [best])
+        return TurnPlan(f"{task}. Nothing fits.", [])
+    return TurnPlan(f"{task}. Each number once: {best}.", [best])
 
 
 _SEARCH = re.compile(r"search\[(.*)\]", re.DOTALL)
@@ -134,12 +134,12 @@ _SIGNPOSTS = {
 }
 
 
-def narrate_page(env: TextEnv, limit: int) -> Plan:
+def narrate_page(env: TextEnv, limit: int) -> TurnPlan:
     """What the next search or click is good for, in the words of the page."""
     board, best = env.board(), best_action(env)
     assert isinstance(board, PageBoard)
     if best is None:
-        return Plan("I see nothing that fits.", [])
+        return TurnPlan("I see nothing that fits.", [])
     thought = _SIGNPOSTS.get(best)
     for section in board.sections:
         for item in section.items:
@@ -149,10 +149,10 @@ def narrate_page(env: TextEnv, limit: int) -> Plan:
                 thought = f"The request asks for {section.title} {item.text}. I choose it."
     if found := _SEARCH.fullmatch(best):
         thought = f"I look for {found[1]}."
-    return Plan(thought or f"Next: {best}.", [best])
+    return TurnPlan(thought or f"Next: {best}.", [best])
 
 
-def narrate_hint(env: TextEnv, limit: int) -> Plan:
+def narrate_hint(env: TextEnv, limit: int) -> TurnPlan:
     """The solver's hint in words, and what it advises.
 
     Where the distance is known nothing is random, so the plan is made as far ahead as a turn allows; else it is one
@@ -160,7 +160,7 @@ def narrate_hint(env: TextEnv, limit: int) -> Plan:
     """
     hint = env.hint()
     if hint is None or not hint.actions:
-        return Plan("I see no way.", [])
+        return TurnPlan("I see no way.", [])
     actions = [hint.actions[0]]
     if hint.distance is not None:
         ahead = copy.deepcopy(env)
@@ -175,7 +175,7 @@ def narrate_hint(env: TextEnv, limit: int) -> Plan:
         outlook = f"{hint.distance} action{'s' if hint.distance != 1 else ''} to go. "
     elif hint.value is not None:
         outlook = f"The best play is worth {hint.value:.2g}. "
-    return Plan(f"{outlook}Next: {', then '.join(actions)}.", actions)
+    return TurnPlan(f"{outlook}Next: {', then '.join(actions)}.", actions)
 
 
 # -- slips --------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def other_click(env: TextEnv, rng: np.random.Generator) -> str:
     return f"search[{rng.choice(found[1].split())}]" if found else "click[< prev]"
 
 
-def anothers_answer(env: TextEnv, rng: np.random.Generator) -> str:
+def answer_of_another_question(env: TextEnv, rng: np.random.Generator) -> str:
     """The right answer in another episode of the same environment: well formed and, as a rule, wrong here."""
     other = envs.make(env.world.name, env.settings.model_dump(mode="json"))
     other.reset(seed=int(rng.integers(2**31)))
@@ -237,4 +237,4 @@ DEMONSTRATORS: dict[str, Demonstrator] = {
 def demonstrator_of(env: TextEnv) -> Demonstrator:
     """Who can play this environment. Whether its solver has advice is another question: ask it after a reset."""
     known = DEMONSTRATORS.get(env.world.name)
-    return known or Demonstrator(narrate_hint, any_action if env.world.actions else anothers_answer)
+    return known or Demonstrator(narrate_hint, any_action if env.world.actions else answer_of_another_question)

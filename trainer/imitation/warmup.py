@@ -20,7 +20,13 @@ from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
 import envs
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig, WarmupConfig
-from trainer.imitation.demonstrations import Demonstration, Teacher, demonstrate, lesson, stream
+from trainer.imitation.demonstrations import (
+    Demonstration,
+    DemonstrationSource,
+    demonstrate,
+    demonstration_stream,
+    single_state_demonstration,
+)
 from trainer.paths import POCKET_CHECKPOINT
 from trainer.policy import pocket
 from trainer.policy.chat_format import ChatFormat, opening_message
@@ -30,7 +36,7 @@ from trainer.seeds import derive
 RECORD = "warmup.json"
 FORMAT = 1  # raise when the model, tokenizer, prompts or demonstrations change, so that caches are rebuilt
 _BUCKET = 8  # batches sorted by length at a time: less padding, still shuffled
-_SLIPS = 0.25
+_MISTAKE_RATE = 0.25
 VOCABULARY_OF = ("Sokoban", "LargeSokoban", "SokobanNewVocab", "FrozenLake", "Bandit", "BanditRev", "BanditTest")
 """Environments whose words the tokenizer learns. Fixed: what else is installed must not change the pocket policy."""
 
@@ -54,7 +60,7 @@ def corpus(seed: int) -> Iterator[str]:
     bootstrap = pocket.build_tokenizer([_sentence(name) for name in VOCABULARY_OF])
     chat = ChatFormat(bootstrap, think=True)
     teacher = partial(_dialogue, chat, noise=0.0, slip_share=0.0, context=pocket.CONTEXT * 8)
-    for demonstration in islice(stream(tasks(), seed, teacher), 400):
+    for demonstration in islice(demonstration_stream(tasks(), seed, teacher), 400):
         for turn in demonstration.trajectory.turns:
             yield turn.state
             yield turn.response
@@ -103,17 +109,22 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
     tokenizer = pocket.build_tokenizer(corpus(settings.seed))
     model = pocket.build_model(tokenizer, settings.seed)
     chat = ChatFormat(tokenizer, think=True)
-    stages: list[tuple[int, int, float, Teacher]] = [
-        (settings.lesson_steps, 2 * settings.batch, 1.0, lambda config, seed: lesson(config, chat, seed)),
-        (settings.steps, settings.batch, 0.5, partial(_dialogue, chat, noise=0.0, slip_share=_SLIPS)),
-        (settings.refine_steps, settings.batch, 0.5, partial(_dialogue, chat, noise=0.0, slip_share=_SLIPS)),
+    stages: list[tuple[int, int, float, DemonstrationSource]] = [
+        (
+            settings.lesson_steps,
+            2 * settings.batch,
+            1.0,
+            lambda config, seed: single_state_demonstration(config, chat, seed),
+        ),
+        (settings.steps, settings.batch, 0.5, partial(_dialogue, chat, noise=0.0, slip_share=_MISTAKE_RATE)),
+        (settings.refine_steps, settings.batch, 0.5, partial(_dialogue, chat, noise=0.0, slip_share=_MISTAKE_RATE)),
         (settings.noisy_steps, settings.batch, 0.2, partial(_dialogue, chat, noise=settings.noise, slip_share=0.0)),
     ]
     total, done = sum(stage[0] for stage in stages), 0
     for number, (steps, batch, share, teacher) in enumerate(stages):
         peak = settings.learning_rate * share
         optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.01, betas=(0.9, 0.95))
-        demonstrations = stream(tasks(), derive(settings.seed, number), teacher)
+        demonstrations = demonstration_stream(tasks(), derive(settings.seed, number), teacher)
         for step, demonstrated in zip(range(steps), _batches(demonstrations, batch), strict=False):
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(step, steps, peak)

@@ -9,7 +9,7 @@ from trainer.journal.events import FILE_NAME
 _BEGINNING = b'"type":"run_started"'  # within a text of the journal its quotation marks would be escaped
 
 
-def attempts(folder: Path) -> int:
+def count_attempts(folder: Path) -> int:
     """Number of times the run started; 0 too where nothing is or where it failed before it could start."""
     journal = folder / FILE_NAME
     if not journal.exists():

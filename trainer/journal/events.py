@@ -211,7 +211,7 @@ class Evaluation(Event):
     final: bool = False
 
 
-class ExaminedPolicy(BaseModel):
+class EvaluatedPolicy(BaseModel):
     """A row of the generalisation matrix."""
 
     model_config = ConfigDict(extra="forbid")
@@ -241,7 +241,7 @@ class Generalization(Event):
     """The generalisation matrix is complete: every policy was played through every suite."""
 
     type: Literal["generalization"] = "generalization"
-    policies: list[ExaminedPolicy]
+    policies: list[EvaluatedPolicy]
     suites: list[str]
     cells: list[GeneralizationCell] = Field(description="One for each policy and suite.")
 

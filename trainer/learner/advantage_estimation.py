@@ -16,14 +16,16 @@ from trainer.rollout.trajectory import Batch
 
 
 @dataclass(frozen=True)
-class Estimated:
+class AdvantageEstimate:
     """(B, T) advantages and, with a critic, the (B, T) returns it learns to predict; both 0 off the mask."""
 
     advantages: Tensor
     returns: Tensor | None
 
 
-def estimate(batch: Batch, rewards: Tensor, values: Tensor | None, algorithm: AlgorithmConfig) -> Estimated:
+def estimate_advantages(
+    batch: Batch, rewards: Tensor, values: Tensor | None, algorithm: AlgorithmConfig
+) -> AdvantageEstimate:
     """Advantages of every policy token.
 
     Args:
@@ -73,4 +75,4 @@ def estimate(batch: Batch, rewards: Tensor, values: Tensor | None, algorithm: Al
                 weight=algorithm.anchor_weight,
                 normalize_by_std=algorithm.normalize_by_std,
             )
-    return Estimated(found * batch.weight[:, None], returns)
+    return AdvantageEstimate(found * batch.weight[:, None], returns)

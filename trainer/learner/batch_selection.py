@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainer.algorithms.group_filter import Filtered, keep_within
+from trainer.algorithms.group_filter import FilterResult, keep_within
 from trainer.config.run import NEEDS_GROUPS, AlgorithmConfig
 from trainer.journal.events import GroupScore
 from trainer.rollout.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
-class Selection:
+class BatchSelection:
     """The choice: `scores` of all groups for the journal, the `kept` trajectories, what each one's advantages weigh.
 
     `teaches` is False when nothing can be learned: the estimator compares within groups, and in no kept group do the
@@ -22,11 +22,11 @@ class Selection:
     scores: list[GroupScore]
     kept: list[Trajectory]
     weights: list[float]
-    filtered: Filtered
+    filtered: FilterResult
     teaches: bool
 
 
-def select(trajectories: Sequence[Trajectory], algorithm: AlgorithmConfig) -> Selection:
+def select_batch(trajectories: Sequence[Trajectory], algorithm: AlgorithmConfig) -> BatchSelection:
     """Filter the groups of a rollout by their raw rewards R(τ), those of each environment among themselves.
 
     Args:
@@ -54,7 +54,7 @@ def select(trajectories: Sequence[Trajectory], algorithm: AlgorithmConfig) -> Se
     weights = {score.group: weight for score, weight in zip(scores, filtered.weights, strict=True) if score.kept}
     kept = [trajectory for trajectory in trajectories if trajectory.group in weights]
     informative = any(stats.informative for stats, keep in zip(filtered.groups, filtered.kept, strict=True) if keep)
-    return Selection(
+    return BatchSelection(
         scores=scores,
         kept=kept,
         weights=[weights[trajectory.group] for trajectory in kept],

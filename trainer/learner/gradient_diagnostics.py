@@ -14,7 +14,7 @@ from torch import Tensor
 from trainer.metrics.registry import finite
 
 
-def split(pieces: Iterable[Mapping[str, Tensor]], parameters: Sequence[Tensor]) -> dict[str, float]:
+def gradient_terms(pieces: Iterable[Mapping[str, Tensor]], parameters: Sequence[Tensor]) -> dict[str, float]:
     """gradient/*: norms of the terms' gradients and the cosines between them.
 
     Args:

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from trainer.algorithms.losses import (
+    LossTotals,
     PolicyLoss,
-    Totals,
     aggregate,
     explained_variance,
     kl_penalty,
@@ -30,20 +30,20 @@ from trainer.algorithms.rewards import subtract_kl
 from trainer.config.run import NEEDS_CRITIC, RunConfig
 from trainer.diagnostics.compute import mismatch_metrics
 from trainer.distributed import fsdp
-from trainer.distributed.group import Alone, Team, together
+from trainer.distributed.group import ProcessGroup, SingleProcess, collective
 from trainer.learner import gradient_diagnostics, learner_state, optimizers, trajectory_rows
-from trainer.learner.micro_batches import deal, deal_families
+from trainer.learner.micro_batches import partition, partition_shared
 from trainer.learner.mutual_information import cross_scores
-from trainer.learner.shared_prompts import shared_prompts, within
-from trainer.learner.step_metrics import Extra, StepMetrics
-from trainer.learner.step_metrics import Scores as Scores
-from trainer.memory.oom import Halving
+from trainer.learner.shared_prompts import find_batch_prefixes, prefixes_within
+from trainer.learner.step_metrics import StepMetrics, UpdateTensors
+from trainer.learner.step_metrics import TokenLogprobs as Scores
+from trainer.memory.oom import OomRetry
 from trainer.policy import gradient_checkpointing, lora_adapters
 from trainer.policy.forward import PolicyForward
 from trainer.policy.load import Critic, Policy
-from trainer.policy.master_weights import Masters, Weights
+from trainer.policy.master_weights import MasterWeights, StepWeights
 from trainer.policy.packing import attention
-from trainer.policy.packing.layout import Packed
+from trainer.policy.packing.layout import PackedBatch
 from trainer.rollout.trajectory import Batch
 from trainer.seeds import Purpose, derive
 
@@ -60,10 +60,10 @@ class Learner:
     """
 
     def __init__(
-        self, config: RunConfig, policy: Policy, reference: Policy | None = None, team: Team | None = None
+        self, config: RunConfig, policy: Policy, reference: Policy | None = None, team: ProcessGroup | None = None
     ) -> None:
         self.config, self.policy, self.reference = config, policy, reference
-        self.team: Team = team or Alone()
+        self.team: ProcessGroup = team or SingleProcess()
         self.device = policy.model.device
         settings = config.optimizer
         self.adapted = config.lora.rank > 0
@@ -75,44 +75,44 @@ class Learner:
         self.shares_prompts = settings.shared_prompts and (settings.packing or all(map(attention.prepared, models)))
         self.critic = Critic(policy.model, shared=self.adapted) if needs_critic else None
         if self.adapted:
-            lora_adapters.attach(policy.model, config.lora, derive(config.seed, Purpose.ADAPTER))
+            lora_adapters.attach_adapters(policy.model, config.lora, derive(config.seed, Purpose.ADAPTER))
             if self.critic is not None:
                 seed = derive(config.seed, Purpose.ADAPTER, Purpose.CRITIC)
-                lora_adapters.attach(cast(PreTrainedModel, self.critic.backbone), config.lora, seed)
+                lora_adapters.attach_adapters(cast(PreTrainedModel, self.critic.backbone), config.lora, seed)
         self.network, self.policy_weights = self._network()
         self.policy_optimizer = self._optimizer(self.network, self.policy_weights, settings.policy_lr)
         self.critic_weights = self._critic_weights()
         self.critic_optimizer: optimizers.Optimizer | None = None
         if self.critic is not None and self.critic_weights is not None:
             self.critic_optimizer = self._optimizer(self.critic, self.critic_weights, settings.critic_lr)
-        self.room = Halving(settings.micro_batch_tokens, alone=not self.team.sharded)
+        self.room = OomRetry(settings.micro_batch_tokens, alone=not self.team.sharded)
         self.advantages: Tensor | None = None  # (B, T) of the last update's batch
 
-    def _network(self) -> tuple[nn.Module, Weights]:
+    def _network(self) -> tuple[nn.Module, StepWeights]:
         """The policy as it learns, and its weights as they are stepped on."""
         model, settings = self.policy.model, self.config.optimizer
         if settings.gradient_checkpointing:
-            gradient_checkpointing.layers_of(model)
+            gradient_checkpointing.checkpoint_layers(model)
         if self.team.sharded:
             return fsdp.policy(model, self.team.size, masters=settings.master_weights)
-        return PolicyForward(model), Masters(lora_adapters.trainable(model), wanted=settings.master_weights)
+        return PolicyForward(model), MasterWeights(lora_adapters.trainable(model), wanted=settings.master_weights)
 
-    def _critic_weights(self) -> Weights | None:
+    def _critic_weights(self) -> StepWeights | None:
         settings = self.config.optimizer
         if self.critic is None:
             return None
         if settings.gradient_checkpointing:
-            gradient_checkpointing.layers_of(self.critic)
+            gradient_checkpointing.checkpoint_layers(self.critic)
         if self.team.sharded:
             return fsdp.critic(self.critic, self.team.size, masters=settings.master_weights)
-        return Masters(lora_adapters.trainable(self.critic), wanted=settings.master_weights)
+        return MasterWeights(lora_adapters.trainable(self.critic), wanted=settings.master_weights)
 
-    def _optimizer(self, module: nn.Module, weights: Weights, lr: float) -> optimizers.Optimizer:
-        plain = optimizers.is_plain(module)
+    def _optimizer(self, module: nn.Module, weights: StepWeights, lr: float) -> optimizers.Optimizer:
+        plain = optimizers.is_not_a_matrix(module)
         kinds = [plain[own] for own in lora_adapters.trainable(module)]
-        return optimizers.make(self.config.optimizer, lr, weights.parameters, kinds)
+        return optimizers.make_optimizer(self.config.optimizer, lr, weights.parameters, kinds)
 
-    def micro_batches(self, batch: Batch, *, shared: bool = True) -> Iterator[tuple[Tensor, Batch, Packed | None]]:
+    def micro_batches(self, batch: Batch, *, shared: bool = True) -> Iterator[tuple[Tensor, Batch, PackedBatch | None]]:
         """Pieces of at most `micro_batch_tokens` tokens: rows that begin alike together, else rows of like length.
 
         Where processes must compute at the same time, one that runs out of rows is given pieces with nothing on their
@@ -124,12 +124,12 @@ class Learner:
             (rows of the whole batch, the piece on the device, its layout; None: it is computed with its padding).
         """
         lengths, most = batch.attention.sum(1), self.room.tokens
-        team = self.team if shared else Alone()
-        common = shared_prompts(batch) if self.shares_prompts else []
+        team = self.team if shared else SingleProcess()
+        common = find_batch_prefixes(batch) if self.shares_prompts else []
         if common:
-            pieces = deal_families(lengths, common, most, team.rank, team.size, even=team.sharded)
+            pieces = partition_shared(lengths, common, most, team.rank, team.size, even=team.sharded)
         else:
-            pieces = deal(lengths, most, team.rank, team.size, even=team.sharded)
+            pieces = partition(lengths, most, team.rank, team.size, even=team.sharded)
         for rows in pieces:
             idle = len(rows) == 0
             rows = lengths.argmin()[None] if idle else rows
@@ -137,14 +137,14 @@ class Learner:
             if idle:
                 piece.mask, piece.attention = torch.zeros_like(piece.mask), torch.zeros_like(piece.attention)
             elif common or (self.config.optimizer.packing and not bool(piece.attention.all())):
-                packed = Packed.of(piece.attention, within(common, rows)).to(self.device)
+                packed = PackedBatch.of(piece.attention, prefixes_within(common, rows)).to(self.device)
             yield rows, piece.to(self.device), packed
 
     def _laid_out(self, values: Tensor, piece: Batch) -> Tensor:
         """(M,) numbers of sampled tokens → (B, T)."""
         return values.new_zeros(piece.mask.shape).masked_scatter(piece.mask, values)
 
-    @together
+    @collective
     @torch.no_grad()
     def score(self, batch: Batch, policy: Policy | None = None) -> Scores:
         """Log-probabilities and entropies of a batch's sampled tokens under a policy (default: the one in training)."""
@@ -177,7 +177,7 @@ class Learner:
             found[rows, : piece.mask.shape[1]] += (self.critic(piece.ids, packed) * piece.attention).cpu()
         return found
 
-    @together
+    @collective
     def update(self, batch: Batch, iteration: int) -> dict[str, float]:
         """All optimiser steps of one iteration. Returns the metrics of the update; never NaN or infinite."""
         algorithm, metrics = self.config.algorithm, StepMetrics()
@@ -200,7 +200,7 @@ class Learner:
         if old_values is not None and estimated.returns is not None:
             metrics.keep("value/explained_variance", explained_variance(estimated.returns, old_values, batch.mask))
         nothing = torch.zeros_like(rewards)
-        extra = Extra(
+        extra = UpdateTensors(
             advantages=estimated.advantages * weights,
             returns=nothing if estimated.returns is None else estimated.returns,
             old_values=nothing if old_values is None else old_values,
@@ -217,7 +217,7 @@ class Learner:
                 others = [self.team.rank] if self.team.rank else []  # no two processes drop out the same
                 seed = derive(self.config.seed, Purpose.UPDATE, iteration, reuse, int(chosen[0]), *others)
                 if first and self.team.rank == 0 and self._split_due(iteration):
-                    with lora_adapters.dropping(seed, self.policy.model):
+                    with lora_adapters.seeded_dropout(seed, self.policy.model):
                         self.room.attempt(partial(self._split_gradient, batch, rows, extra, metrics))
                 self._step(batch, rows, extra, metrics, seed, iteration=iteration, first=first)
                 first = False
@@ -239,7 +239,7 @@ class Learner:
         """(B, T) log-probabilities of the sampled tokens under the policy as it was before training."""
         if not self.adapted:
             return self.score(batch, self.reference).logprobs
-        with lora_adapters.without(self.policy.model):
+        with lora_adapters.adapters_disabled(self.policy.model):
             return self.score(batch).logprobs
 
     def _measure_kl(self, batch: Batch, initial: Tensor, metrics: StepMetrics) -> None:
@@ -248,14 +248,22 @@ class Learner:
         metrics.keep("policy/kl_to_initial", float(aggregate(kl, batch.mask, "token-mean")))
 
     def _step(
-        self, batch: Batch, rows: Tensor, extra: Extra, metrics: StepMetrics, seed: int, *, iteration: int, first: bool
+        self,
+        batch: Batch,
+        rows: Tensor,
+        extra: UpdateTensors,
+        metrics: StepMetrics,
+        seed: int,
+        *,
+        iteration: int,
+        first: bool,
     ) -> None:
         """One optimiser step of policy and critic on the given rows; the seed is that of the adapters' dropout."""
         chosen, extra = batch.select(rows), extra.select(rows, batch.mask.shape[1])
         learns_policy = iteration > self.config.optimizer.critic_warmup
 
         def gradients() -> tuple[dict[str, float], Tensor]:
-            with lora_adapters.dropping(seed, self.policy.model, *([self.critic] if self.critic else [])):
+            with lora_adapters.seeded_dropout(seed, self.policy.model, *([self.critic] if self.critic else [])):
                 return self._gradients(chosen, extra, learns_policy=learns_policy)
 
         sums, seen = self.room.attempt(gradients, self._forget)
@@ -276,9 +284,11 @@ class Learner:
             if part is not None:
                 part.zero_grad(set_to_none=True)
 
-    def _gradients(self, chosen: Batch, extra: Extra, *, learns_policy: bool) -> tuple[dict[str, float], Tensor]:
+    def _gradients(
+        self, chosen: Batch, extra: UpdateTensors, *, learns_policy: bool
+    ) -> tuple[dict[str, float], Tensor]:
         """Add up the gradients of a step in this process: its sums, and (B, T) log-probabilities of the policy."""
-        algorithm, totals = self.config.algorithm, Totals.of(chosen.mask, chosen.trajectory)
+        algorithm, totals = self.config.algorithm, LossTotals.of(chosen.mask, chosen.trajectory)
         seen = torch.zeros(chosen.mask.shape)
         sums: defaultdict[str, float] = defaultdict(float)
         for piece_rows, piece, packed in self.micro_batches(chosen):
@@ -311,7 +321,7 @@ class Learner:
         return sums, seen
 
     def _policy_terms(
-        self, network: nn.Module, piece: Batch, packed: Packed | None, extra: Extra, totals: Totals
+        self, network: nn.Module, piece: Batch, packed: PackedBatch | None, extra: UpdateTensors, totals: LossTotals
     ) -> tuple[Tensor, PolicyLoss, dict[str, Tensor]]:
         """(B, T) log-probabilities of a piece, its clipped objective, and the terms whose sum is minimised, by name."""
         algorithm = self.config.algorithm
@@ -342,19 +352,19 @@ class Learner:
         every = self.config.diagnostics.gradient_split_every
         return bool(every) and iteration % every == 0 and iteration > self.config.optimizer.critic_warmup
 
-    def _split_gradient(self, batch: Batch, rows: Tensor, extra: Extra, metrics: StepMetrics) -> None:
+    def _split_gradient(self, batch: Batch, rows: Tensor, extra: UpdateTensors, metrics: StepMetrics) -> None:
         """Norms and directions of the terms' gradients on the given rows, all of them here; changes nothing."""
         chosen = batch.select(rows)
-        totals = Totals.of(chosen.mask, chosen.trajectory)
+        totals = LossTotals.of(chosen.mask, chosen.trajectory)
         network = PolicyForward(self.policy.model)
         pieces = (
             self._policy_terms(network, piece, packed, extra.select(rows[piece_rows], piece.mask.shape[1]), totals)[2]
             for piece_rows, piece, packed in self.micro_batches(chosen, shared=False)
         )
-        for name, value in gradient_diagnostics.split(pieces, lora_adapters.trainable(network)).items():
+        for name, value in gradient_diagnostics.gradient_terms(pieces, lora_adapters.trainable(network)).items():
             metrics.keep(name, value)
 
-    def _apply(self, optimizer: optimizers.Optimizer, weights: Weights, name: str, sums: dict[str, float]) -> None:
+    def _apply(self, optimizer: optimizers.Optimizer, weights: StepWeights, name: str, sums: dict[str, float]) -> None:
         """Clip and step; a gradient that is not finite is thrown away instead of poisoning the weights."""
         self.team.sum_gradients(weights.parameters)
         norm = weights.clip(self.config.optimizer.max_grad_norm)
@@ -367,7 +377,7 @@ class Learner:
             sums["update/skipped"] = sums.get("update/skipped", 0.0) + 1.0
         optimizer.zero_grad(set_to_none=True)
 
-    @together
+    @collective
     def cross_scores(self, prompts: list[list[int]], thoughts: list[list[int]]) -> Tensor:
         """(N, N) ℓ_j(z_i): each thought scored after each prompt, at temperature 1."""
         own = range(self.team.rank, len(prompts), self.team.size)
@@ -375,10 +385,10 @@ class Learner:
         self.team.add_up(scores)
         return scores
 
-    @together
+    @collective
     def state(self) -> dict[str, Any]:
         """All that a checkpoint needs besides the policy's folder (learner_state.py)."""
-        return learner_state.state(self)
+        return learner_state.learner_state(self)
 
     def load_state(self, state: dict[str, Any]) -> list[str]:
         """Take up what `state` gave. Returns what people should be told about it.
@@ -386,4 +396,4 @@ class Learner:
         Raises:
             ModelError: it was saved with other LoRA settings.
         """
-        return learner_state.load(self, state)
+        return learner_state.load_learner_state(self, state)

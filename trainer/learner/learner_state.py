@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trainer.learner.learner import Learner
 
 
-def state(learner: Learner) -> dict[str, Any]:
+def learner_state(learner: Learner) -> dict[str, Any]:
     """Critic and optimisers, float32 copies of half-precision weights; with adapters these instead of whole weights."""
     critic, weights = learner.critic, learner.critic_weights
     whole = lora_adapters.state if learner.adapted else nn.Module.state_dict
@@ -35,7 +35,7 @@ def state(learner: Learner) -> dict[str, Any]:
     return fsdp.whole_state(found) if learner.team.sharded else found
 
 
-def load(learner: Learner, saved: dict[str, Any]) -> list[str]:
+def load_learner_state(learner: Learner, saved: dict[str, Any]) -> list[str]:
     """Take up what `state` gave. Returns what people should be told about it.
 
     Raises:
@@ -46,11 +46,11 @@ def load(learner: Learner, saved: dict[str, Any]) -> list[str]:
     elif saved.get("adapters"):
         raise ModelError("the checkpoint was trained with adapters: lora.rank must stay what it was")
     learner.policy_weights.load_state(saved.get("policy_masters"))
-    part = fsdp.part_moments if learner.team.sharded else _as_it_is
+    part = fsdp.shard_optimizer_state if learner.team.sharded else _as_it_is
     name = learner.config.optimizer.name
-    goes_on = optimizers.fits(name, saved)
+    goes_on = optimizers.has_same_state(name, saved)
     if goes_on:
-        optimizers.take_up(learner.policy_optimizer, saved["policy_optimizer"], part)
+        optimizers.load_optimizer_state(learner.policy_optimizer, saved["policy_optimizer"], part)
     if learner.critic is not None and learner.critic_weights is not None and learner.critic_optimizer is not None:
         if learner.adapted:
             lora_adapters.load_state(learner.critic, saved["critic"])
@@ -58,7 +58,7 @@ def load(learner: Learner, saved: dict[str, Any]) -> list[str]:
             fsdp.load_module(learner.critic, saved["critic"])
         learner.critic_weights.load_state(saved.get("critic_masters"))
         if goes_on:
-            optimizers.take_up(learner.critic_optimizer, saved["critic_optimizer"], part)
+            optimizers.load_optimizer_state(learner.critic_optimizer, saved["critic_optimizer"], part)
     if goes_on:
         return []
     was = saved.get("optimizer", "adamw")

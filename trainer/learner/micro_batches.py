@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from trainer.learner.shared_prompts import chains
-from trainer.policy.packing.shared_prefix import Beginning
+from trainer.learner.shared_prompts import prefix_chains
+from trainer.policy.packing.shared_prefix import SharedPrefix
 
-KEYS = 2
+MAX_KEYS_PER_TOKEN = 2
 """Rows of a piece may have so many times the tokens that it computes: attention keeps keys of all that each reads."""
 
 
-def deal(lengths: Tensor, most: int, rank: int = 0, size: int = 1, *, even: bool = False) -> list[Tensor]:
+def partition(lengths: Tensor, most: int, rank: int = 0, size: int = 1, *, even: bool = False) -> list[Tensor]:
     """Rows in pieces of like length, at most `most` padded tokens each; a longer row is a piece of its own.
 
     Args:
@@ -25,13 +25,13 @@ def deal(lengths: Tensor, most: int, rank: int = 0, size: int = 1, *, even: bool
         the process's pieces, each (rows,) numbers of rows.
     """
     order = lengths.argsort(descending=True, stable=True)
-    shares = [_pieces(order[number::size].tolist(), lengths, most) for number in range(size)]
+    shares = [_split_by_length(order[number::size].tolist(), lengths, most) for number in range(size)]
     return _of_rank(shares, rank, even=even)
 
 
-def deal_families(
+def partition_shared(
     lengths: Tensor,
-    shared: Sequence[Sequence[Beginning]],
+    shared: Sequence[Sequence[SharedPrefix]],
     most: int,
     rank: int = 0,
     size: int = 1,
@@ -46,9 +46,9 @@ def deal_families(
         shared: what rows have in common, in rounds (shared_prompts.py).
     """
     listed = lengths.tolist()
-    known = chains(shared, len(listed))
+    known = prefix_chains(shared, len(listed))
     line = sorted(range(len(listed)), key=lambda row: ([part.members[0] for part in known[row]], -listed[row], row))
-    shares = [_cut(part, known, listed, most) for part in _fair(line, known, listed, size)]
+    shares = [_split(part, known, listed, most) for part in _balance(line, known, listed, size)]
     return _of_rank(shares, rank, even=even)
 
 
@@ -58,7 +58,7 @@ def _of_rank(shares: list[list[list[int]]], rank: int, *, even: bool) -> list[Te
     return [torch.tensor(rows, dtype=torch.long) for rows in mine] + [torch.zeros(0, dtype=torch.long)] * missing
 
 
-def _pieces(order: list[int], lengths: Tensor, most: int) -> list[list[int]]:
+def _split_by_length(order: list[int], lengths: Tensor, most: int) -> list[list[int]]:
     """Rows in descending order of length, cut where a piece would grow too large."""
     pieces = []
     while order:
@@ -68,15 +68,15 @@ def _pieces(order: list[int], lengths: Tensor, most: int) -> list[list[int]]:
     return pieces
 
 
-def _adds(row: int, before: int | None, known: list[list[Beginning]], lengths: list[int]) -> int:
+def _added_tokens(row: int, before: int | None, known: list[list[SharedPrefix]], lengths: list[int]) -> int:
     """Tokens that a row adds to those before it in the line."""
     mine = [] if before is None else [part.stop for part in known[row] if part in known[before]]
     return lengths[row] - max(mine, default=0)
 
 
-def _fair(line: list[int], known: list[list[Beginning]], lengths: list[int], size: int) -> list[list[int]]:
+def _balance(line: list[int], known: list[list[SharedPrefix]], lengths: list[int], size: int) -> list[list[int]]:
     """The line cut into as many parts, each with about as many tokens to compute."""
-    costs = [_adds(row, before, known, lengths) for row, before in zip(line, [None, *line], strict=False)]
+    costs = [_added_tokens(row, before, known, lengths) for row, before in zip(line, [None, *line], strict=False)]
     parts: list[list[int]] = [[] for _ in range(size)]
     done, total = 0.0, sum(costs)
     for row, cost in zip(line, costs, strict=True):
@@ -85,13 +85,13 @@ def _fair(line: list[int], known: list[list[Beginning]], lengths: list[int], siz
     return parts
 
 
-def _cut(line: list[int], known: list[list[Beginning]], lengths: list[int], most: int) -> list[list[int]]:
+def _split(line: list[int], known: list[list[SharedPrefix]], lengths: list[int], most: int) -> list[list[int]]:
     """A line cut into pieces where one would grow too large."""
     pieces: list[list[int]] = []
     tokens = rows = 0
     for row in line:
-        more = _adds(row, pieces[-1][-1] if pieces else None, known, lengths)
-        if not pieces or tokens + more > most or rows + lengths[row] > KEYS * most:
+        more = _added_tokens(row, pieces[-1][-1] if pieces else None, known, lengths)
+        if not pieces or tokens + more > most or rows + lengths[row] > MAX_KEYS_PER_TOKEN * most:
             pieces.append([])
             tokens, rows, more = 0, 0, lengths[row]
         pieces[-1].append(row)

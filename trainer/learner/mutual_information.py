@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from trainer.policy.load import Policy, output_head
-from trainer.policy.token_logprobs import head_scores
+from trainer.policy.token_logprobs import head_logprobs
 
 
 @torch.no_grad()
@@ -33,5 +33,5 @@ def cross_scores(policy: Policy, prompts: list[list[int]], thoughts: list[list[i
         hidden = model.base_model(input_ids=rows.to(model.device), use_cache=False).last_hidden_state
         picked = hidden[torch.arange(n)[:, None], positions.to(model.device)]
         ids = torch.tensor(thought, device=picked.device).repeat(n)
-        scores[i] = head_scores(head, picked.flatten(0, 1), ids)[0].view(n, -1).sum(1).cpu()
+        scores[i] = head_logprobs(head, picked.flatten(0, 1), ids)[0].view(n, -1).sum(1).cpu()
     return scores

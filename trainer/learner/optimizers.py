@@ -17,7 +17,7 @@ SAME_STATE = {"adamw_fused": "adamw"}
 """Names whose optimiser keeps the very state of another's."""
 
 
-class Both:
+class CombinedOptimizer:
     """Two optimisers that step together and are saved as one; their parameters do not overlap."""
 
     def __init__(self, first: torch.optim.Optimizer, second: torch.optim.Optimizer) -> None:
@@ -39,11 +39,11 @@ class Both:
         return {"parts": [part.state_dict() for part in self.parts]}
 
 
-Optimizer = torch.optim.Optimizer | Both
+Optimizer = torch.optim.Optimizer | CombinedOptimizer
 Part = Callable[[dict[str, Any], Sequence[Tensor]], dict[str, Any]]
 
 
-def make(
+def make_optimizer(
     settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Parameter], plain: Sequence[bool] = ()
 ) -> Optimizer:
     """The optimiser that the settings name.
@@ -87,10 +87,10 @@ def _muon(settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Paramete
     if not matrices:
         return adamw
     muon = torch.optim.Muon(matrices, lr=lr, weight_decay=settings.weight_decay, adjust_lr_fn="match_rms_adamw")
-    return Both(muon, adamw)
+    return CombinedOptimizer(muon, adamw)
 
 
-def is_plain(module: nn.Module) -> dict[nn.Parameter, bool]:
+def is_not_a_matrix(module: nn.Module) -> dict[nn.Parameter, bool]:
     """Each parameter of a module: True unless it is the matrix of an inner layer, which is what muon is made for."""
     plain = {parameter: parameter.ndim != 2 for parameter in module.parameters()}
     models = [part for part in module.modules() if isinstance(part, PreTrainedModel)]
@@ -112,15 +112,17 @@ def _bitsandbytes() -> Any:
         ) from error
 
 
-def take_up(optimizer: Optimizer, state: dict[str, Any], part: Part = lambda state, parameters: state) -> None:
+def load_optimizer_state(
+    optimizer: Optimizer, state: dict[str, Any], part: Part = lambda state, parameters: state
+) -> None:
     """Load an optimiser's moments, but keep its settings: a run may go on with others than it was saved with.
 
     Args:
         part: makes of a saved state of these parameters the one of parameters that are split among processes.
     """
-    if isinstance(optimizer, Both):
+    if isinstance(optimizer, CombinedOptimizer):
         for one, saved in zip(optimizer.parts, state["parts"], strict=True):
-            take_up(one, saved, part)
+            load_optimizer_state(one, saved, part)
         return
     settings = [{name: kept for name, kept in group.items() if name != "params"} for group in optimizer.param_groups]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -129,7 +131,7 @@ def take_up(optimizer: Optimizer, state: dict[str, Any], part: Part = lambda sta
         group |= kept
 
 
-def fits(name: str, saved: Mapping[str, Any]) -> bool:
+def has_same_state(name: str, saved: Mapping[str, Any]) -> bool:
     """Whether the moments in a learner's state are those of the optimiser of this name.
 
     States from before there was a choice say nothing: they are adamw's.

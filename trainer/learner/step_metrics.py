@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 @dataclass
-class Scores:
+class TokenLogprobs:
     """(B, T) numbers of the policy (or reference) on the sampled tokens; 0 off the mask."""
 
     logprobs: Tensor
@@ -20,7 +20,7 @@ class Scores:
 
 
 @dataclass
-class Extra:
+class UpdateTensors:
     """(B, T) numbers that go with a batch through its update.
 
     `old_logprobs` is what the ratio is taken to, `initial` are the reference's log-probabilities.
@@ -32,18 +32,18 @@ class Extra:
     old_logprobs: Tensor
     initial: Tensor | None
 
-    def select(self, rows: Tensor, width: int) -> Extra:
+    def select(self, rows: Tensor, width: int) -> UpdateTensors:
         """The given rows, cut to this many tokens."""
         return self._each(lambda values: values[rows, :width])
 
-    def to(self, device: torch.device) -> Extra:
+    def to(self, device: torch.device) -> UpdateTensors:
         """The same on a device."""
         return self._each(lambda values: values.to(device))
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Extra:
+    def _each(self, change: Callable[[Tensor], Tensor]) -> UpdateTensors:
         known: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         changed: dict[str, Any] = {name: None if values is None else change(values) for name, values in known.items()}
-        return Extra(**changed)
+        return UpdateTensors(**changed)
 
 
 COUNTS = ("update/steps", "update/skipped")

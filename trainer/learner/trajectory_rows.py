@@ -12,23 +12,23 @@ from torch import Tensor
 
 from trainer.config.run import AlgorithmConfig
 from trainer.learner import advantage_estimation
-from trainer.learner.advantage_estimation import Estimated
+from trainer.learner.advantage_estimation import AdvantageEstimate
 from trainer.rollout.trajectory import Batch
 
 
-def estimate(batch: Batch, rewards: Tensor, values: Tensor | None, algorithm: AlgorithmConfig) -> Estimated:
+def estimate(batch: Batch, rewards: Tensor, values: Tensor | None, algorithm: AlgorithmConfig) -> AdvantageEstimate:
     """As `estimators.estimate`, for a batch in which trajectories may have several rows each."""
     if len(torch.unique(batch.trajectory)) == len(batch):
-        return advantage_estimation.estimate(batch, rewards, values, algorithm)
-    joined = Joined.of(batch)
+        return advantage_estimation.estimate_advantages(batch, rewards, values, algorithm)
+    joined = TrajectoryRows.of(batch)
     known = None if values is None else joined.whole(values)
-    found = advantage_estimation.estimate(joined.batch(batch), joined.whole(rewards), known, algorithm)
+    found = advantage_estimation.estimate_advantages(joined.batch(batch), joined.whole(rewards), known, algorithm)
     returns = None if found.returns is None else joined.back(found.returns)
-    return Estimated(joined.back(found.advantages), returns)
+    return AdvantageEstimate(joined.back(found.advantages), returns)
 
 
 @dataclass(frozen=True)
-class Joined:
+class TrajectoryRows:
     """Every trajectory as one row (N of them) of its sampled tokens, in order, with a gap between turns.
 
     `mask` (B, T) is the batch's; `row` and `column`, both (number of sampled tokens,), say where each of them goes;
@@ -41,7 +41,7 @@ class Joined:
     first: Tensor
 
     @classmethod
-    def of(cls, batch: Batch) -> Joined:
+    def of(cls, batch: Batch) -> TrajectoryRows:
         """The places of a batch whose trajectories are whole: all rows of each are there, in order."""
         _, number, rows = torch.unique(batch.trajectory, return_inverse=True, return_counts=True)
         first = rows.cumsum(0) - rows

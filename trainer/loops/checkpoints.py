@@ -17,14 +17,14 @@ from typing import Any
 import torch
 
 from trainer.config.run import PolicyConfig
-from trainer.diagnostics.echo_trap import is_sound
+from trainer.diagnostics.echo_trap import is_safe_to_resume
 from trainer.learner.learner import Learner
 from trainer.policy import lora_adapters
 from trainer.policy.load import Policy, load
 
 FOLDER, ADAPTER = "checkpoints", "adapter"
 _STATE, _LEARNER = "state.json", "learner.pt"
-NOT_THE_MODEL = (_STATE, _LEARNER, ADAPTER)
+STATE_FILES = (_STATE, _LEARNER, ADAPTER)
 """What lies in a checkpoint's folder besides an ordinary model."""
 
 
@@ -50,14 +50,14 @@ def path_of(run: Path, iteration: int) -> Path:
     return run / FOLDER / f"{iteration:06d}"
 
 
-def existing(run: Path) -> list[int]:
+def checkpoint_iterations(run: Path) -> list[int]:
     """Iterations with a complete checkpoint, ascending."""
     return sorted(int(p.parent.name) for p in (run / FOLDER).glob(f"*/{_STATE}") if p.parent.name.isdigit())
 
 
 def resolve(model: str) -> str:
     """The newest checkpoint, if `model` is the folder of a run; anything else as it is."""
-    saved = existing(Path(model))
+    saved = checkpoint_iterations(Path(model))
     return str(path_of(Path(model), saved[-1])) if saved else model
 
 
@@ -68,7 +68,7 @@ def save(run: Path, learner: Learner, progress: Progress) -> Path:
     """
     final, state = path_of(run, progress.iteration), json.dumps(asdict(progress))
     if (final / _STATE).exists():
-        renew(run, progress)
+        update_progress(run, progress)
         return final
     for left_over in final.parent.glob(".*.partial"):
         shutil.rmtree(left_over)
@@ -96,7 +96,7 @@ def _save_model(folder: Path, learner: Learner) -> None:
     learner.policy.tokenizer.save_pretrained(folder)
 
 
-def renew(run: Path, progress: Progress) -> None:
+def update_progress(run: Path, progress: Progress) -> None:
     """Write another progress into the checkpoint of its iteration, whole or not at all."""
     final = path_of(run, progress.iteration)
     renewed = final / f".{_STATE}"
@@ -120,26 +120,26 @@ def size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def last_sound(run: Path, until: float = math.inf) -> int | None:
+def last_safe(run: Path, until: float = math.inf) -> int | None:
     """The newest checkpoint, not after `until`, that was saved while the Echo Trap watch saw nothing to worry about.
 
     The oldest one there is if none is like that, None without any.
     """
-    known = existing(run)
+    known = checkpoint_iterations(run)
     for iteration in reversed(known):
-        if iteration <= until and is_sound(load_progress(run, iteration).echo_trap):
+        if iteration <= until and is_safe_to_resume(load_progress(run, iteration).echo_trap):
             return iteration
     return known[0] if known else None
 
 
 def prune(run: Path, keep: int, sound: int | None = None) -> list[int]:
     """Delete all but the newest `keep` checkpoints and the `sound` one. Returns the iterations that went."""
-    return _remove(run, [iteration for iteration in existing(run)[:-keep] if iteration != sound])
+    return _remove(run, [iteration for iteration in checkpoint_iterations(run)[:-keep] if iteration != sound])
 
 
 def drop_after(run: Path, iteration: int) -> list[int]:
     """Delete what was learnt after an iteration, the newest first. Returns the iterations that went."""
-    return _remove(run, [later for later in reversed(existing(run)) if later > iteration])
+    return _remove(run, [later for later in reversed(checkpoint_iterations(run)) if later > iteration])
 
 
 def _remove(run: Path, iterations: list[int]) -> list[int]:

@@ -11,10 +11,10 @@ from typing import Any
 
 from trainer.config.hosted import DECISIVE
 from trainer.config.run import RunConfig
-from trainer.evaluation.suites import Suite, elsewhere, suites_of
+from trainer.evaluation.suites import Suite, config_for_suite, suites_of
 from trainer.journal import events as journal
 from trainer.journal.events import FILE_NAME, Evaluation, RunFinished, RunStarted
-from trainer.loops.train import Run
+from trainer.loops.train import TrainRun
 
 
 def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
@@ -24,20 +24,20 @@ def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
         JournalError: the folder's journal is broken.
     """
     found: dict[str, Evaluation] = {}
-    path, wanted = folder / FILE_NAME, _exam(config.model_dump(mode="json"))
+    path, wanted = folder / FILE_NAME, _evaluation_event(config.model_dump(mode="json"))
     if not path.exists():
         return found
     ours = False
     for event in journal.read(path):
         if isinstance(event, RunStarted):
-            ours = _exam(event.config) == wanted
+            ours = _evaluation_event(event.config) == wanted
             found = {name: found[name] for name in event.evaluated_suites if name in found} if ours else {}
         elif isinstance(event, Evaluation) and ours:
             found[event.suite] = event
     return found
 
 
-def _exam(config: dict[str, Any]) -> dict[str, Any]:
+def _evaluation_event(config: dict[str, Any]) -> dict[str, Any]:
     """The configuration without what says only how patiently a hosted model is asked, and what it may cost."""
     hosted = config.get("hosted") or {}
     decisive = {name: hosted.get(name) for name in DECISIVE} if hosted.get("url") else {}
@@ -50,7 +50,7 @@ def missing(folder: Path, config: RunConfig) -> list[Suite]:
     return [suite for suite in suites_of(config) if suite.name not in known]
 
 
-def examination(base: RunConfig, policy: str, on: Sequence[str] = (), hosted: str = "") -> RunConfig:
+def evaluation_config(base: RunConfig, policy: str, on: Sequence[str] = (), hosted: str = "") -> RunConfig:
     """The configuration of a run that plays a policy through suites; all else as in `base`.
 
     Args:
@@ -64,7 +64,7 @@ def examination(base: RunConfig, policy: str, on: Sequence[str] = (), hosted: st
     if on:
         own = next((text for text in on if ":" not in text), on[0])
         if own != base.environment.name or base.environment.others:
-            base = elsewhere(base, own)
+            base = config_for_suite(base, own)
         rest = [text for text in on if text is not own]
         base = base.model_copy(update={"evaluation": base.evaluation.model_copy(update={"suites": rest})})
     data = base.model_dump()
@@ -98,7 +98,7 @@ def table(found: Iterable[Evaluation]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-class EvaluationRun(Run):
+class EvaluationRun(TrainRun):
     """A run without iterations: it plays the suites that are missing and ends."""
 
     def _prepare(self) -> None:

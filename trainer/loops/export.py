@@ -8,7 +8,7 @@ from typing import Literal
 
 from trainer.config.run import PolicyConfig
 from trainer.loops import checkpoints
-from trainer.loops.checkpoints import ADAPTER, NOT_THE_MODEL
+from trainer.loops.checkpoints import ADAPTER, STATE_FILES
 from trainer.policy.load import load
 
 
@@ -33,7 +33,7 @@ def export(
     Raises:
         ValueError: nothing to export, or something stands in the way. The message says what there is.
     """
-    saved = checkpoints.existing(run)
+    saved = checkpoints.checkpoint_iterations(run)
     if not saved:
         raise ValueError(f"{run} holds no checkpoint of a run")
     if iteration is not None and iteration not in saved:
@@ -46,7 +46,7 @@ def export(
     if adapter:
         shutil.copytree(source / ADAPTER, out, dirs_exist_ok=True)
     elif dtype is None:
-        shutil.copytree(source, out, ignore=shutil.ignore_patterns(*NOT_THE_MODEL), dirs_exist_ok=True)
+        shutil.copytree(source, out, ignore=shutil.ignore_patterns(*STATE_FILES), dirs_exist_ok=True)
     else:
         policy = load(source, PolicyConfig(dtype=dtype, device="cpu"))
         policy.model.save_pretrained(out)

@@ -13,10 +13,10 @@ from pathlib import Path
 from trainer.config.files import load_yaml
 from trainer.config.run import RunConfig
 from trainer.evaluation.suites import suites_of
-from trainer.journal.attempts import attempts
+from trainer.journal.attempts import count_attempts
 from trainer.journal.events import (
     FILE_NAME,
-    ExaminedPolicy,
+    EvaluatedPolicy,
     Generalization,
     GeneralizationCell,
     Journal,
@@ -24,7 +24,7 @@ from trainer.journal.events import (
     RunStarted,
 )
 from trainer.loops.checkpoints import Progress
-from trainer.loops.evaluate import EvaluationRun, examination, missing, results
+from trainer.loops.evaluate import EvaluationRun, evaluation_config, missing, results
 from trainer.loops.reporter import Reporter, versions
 from trainer.policy.load import describe_device, pick_device
 
@@ -33,7 +33,7 @@ _NAME = re.compile(r"[\w.+-]{1,60}")
 
 
 @dataclass(frozen=True)
-class Row:
+class PolicyRow:
     """A policy of the matrix: its name, where it comes from, the environment it was trained in (None: not known)."""
 
     name: str
@@ -51,13 +51,13 @@ def settings_beside(model: str) -> RunConfig | None:
     return None
 
 
-def rows(policies: Sequence[str]) -> list[Row]:
+def rows(policies: Sequence[str]) -> list[PolicyRow]:
     """The policies as they were named on the command line: a source, or name=source.
 
     Raises:
         ValueError: a name that is no name, or that stands there twice.
     """
-    found: list[Row] = []
+    found: list[PolicyRow] = []
     for text in policies:
         name, named, source = text.partition("=")
         if not named:
@@ -67,11 +67,11 @@ def rows(policies: Sequence[str]) -> list[Row]:
         if any(name == row.name for row in found):
             raise ValueError(f"two policies are called {name!r}: give them names, as in first={source}")
         settings = settings_beside(source)
-        found.append(Row(name, source, " + ".join(settings.environment.names) if settings else None))
+        found.append(PolicyRow(name, source, " + ".join(settings.environment.names) if settings else None))
     return found
 
 
-class Matrix:
+class GeneralizationMatrix:
     """All policies through all suites, in one folder.
 
     Args:
@@ -88,7 +88,7 @@ class Matrix:
     def __init__(
         self,
         base: RunConfig,
-        policies: Sequence[Row],
+        policies: Sequence[PolicyRow],
         on: Sequence[str],
         folder: Path,
         cache: Path,
@@ -96,11 +96,11 @@ class Matrix:
     ) -> None:
         self.policies, self.folder, self.cache, self.stop = policies, folder, cache, stop
         self.base, self.on = base, list(on)
-        self.configs = {row.name: examination(base, row.source, on) for row in policies}
+        self.configs = {row.name: evaluation_config(base, row.source, on) for row in policies}
 
     def play(self) -> tuple[RunFinished, Generalization | None]:
         """Play what is missing. Returns the closing event and, unless it was asked to stop, the result."""
-        attempt = 1 + attempts(self.folder)
+        attempt = 1 + count_attempts(self.folder)
         journal = Journal(self.folder)
         reporter = Reporter(journal, Progress(), 0)
         try:
@@ -123,10 +123,10 @@ class Matrix:
         finally:
             journal.close()
 
-    def _place(self, row: Row) -> Path:
+    def _place(self, row: PolicyRow) -> Path:
         return self.folder / ROWS / row.name
 
-    def _play_row(self, row: Row) -> bool:
+    def _play_row(self, row: PolicyRow) -> bool:
         """Play the suites that are missing of a policy. Returns False when it was asked to stop before their end."""
         config = self.configs[row.name]
         if not missing(self._place(row), config):
@@ -167,7 +167,7 @@ class Matrix:
                     )
                 )
         return Generalization(
-            policies=[ExaminedPolicy(name=r.name, source=r.source, trained_on=r.trained_on) for r in self.policies],
+            policies=[EvaluatedPolicy(name=r.name, source=r.source, trained_on=r.trained_on) for r in self.policies],
             suites=self._columns(self.configs[self.policies[0].name]),
             cells=cells,
         )

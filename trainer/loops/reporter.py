@@ -24,7 +24,7 @@ PhaseName = Literal["load", "warmup", "evaluate", "rollout", "update", "checkpoi
 Reason = Literal["completed", "interrupted", "echo_trap", "budget", "error"]
 
 
-class Laps:
+class PhaseTimer:
     """Where the time goes between the metrics of one iteration and those of the next: parts by name, and the rest."""
 
     def __init__(self) -> None:

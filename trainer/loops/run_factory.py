@@ -6,12 +6,12 @@ from trainer.config.run import RunConfig
 from trainer.loops.evaluate import EvaluationRun
 from trainer.loops.evaluate_hosted import HostedEvaluationRun
 from trainer.loops.sft import SftRun
-from trainer.loops.train import Run
+from trainer.loops.train import TrainRun
 
-_CLASSES: dict[str, type[Run]] = {"train": Run, "evaluate": EvaluationRun, "sft": SftRun}
+_CLASSES: dict[str, type[TrainRun]] = {"train": TrainRun, "evaluate": EvaluationRun, "sft": SftRun}
 
 
-def run_class(config: RunConfig) -> type[Run]:
+def run_class(config: RunConfig) -> type[TrainRun]:
     """The class for `config.kind`, and for a hosted model."""
     if config.hosted.url:
         return HostedEvaluationRun

@@ -13,19 +13,19 @@ import torch
 from torch import Tensor
 
 from trainer.config.run import RunConfig
-from trainer.distributed.group import Team, together
+from trainer.distributed.group import ProcessGroup, collective
 from trainer.imitation.demonstration_files import NoSolverError
 from trainer.imitation.demonstrations import Demonstration, demonstrate
 from trainer.journal.events import RunFinished
 from trainer.learner.learner import Learner
-from trainer.loops.train import Run
+from trainer.loops.train import TrainRun
 from trainer.policy import lora_adapters
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.forward import hidden_before
 from trainer.policy.load import Policy, output_head
-from trainer.policy.packing.layout import Packed
-from trainer.policy.token_logprobs import stretch_of
-from trainer.rollout.environment_mix import tasks_of
+from trainer.policy.packing.layout import PackedBatch
+from trainer.policy.token_logprobs import chunk_size
+from trainer.rollout.environment_mix import shares_of
 from trainer.rollout.runner import Interrupted
 from trainer.rollout.trajectory import Batch, Trajectory, collate
 from trainer.seeds import Purpose, derive
@@ -34,7 +34,7 @@ _PATIENCE = 100  # starts without a demonstration worth showing before the first
 _WASTE = 50  # and further ones for each that was found
 
 
-def fit(demonstration: Demonstration, config: RunConfig) -> bool:
+def fit_demonstrations(demonstration: Demonstration, config: RunConfig) -> bool:
     """Whether a demonstration is worth imitating: there is one, not too long, and successful if that is asked for."""
     trajectory = demonstration.trajectory
     if not trajectory.turns:
@@ -51,7 +51,7 @@ def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterato
     Raises:
         NoSolverError: too many starts have nothing to show.
     """
-    tasks = tasks_of(config)
+    tasks = shares_of(config)
     ends = np.cumsum([task.share for task in tasks])
     found = 0
     for number in count():
@@ -59,7 +59,7 @@ def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterato
         place = np.random.default_rng(seed).random() * ends[-1]
         task = tasks[min(int(np.searchsorted(ends, place, side="right")), len(tasks) - 1)]
         shown = demonstrate(task.config, chat, seed, noise=0.0, slip_share=0.0, context=context)
-        if fit(shown, task.config):
+        if fit_demonstrations(shown, task.config):
             found += 1
             yield shown.trajectory
         elif number >= _PATIENCE + _WASTE * found:
@@ -73,10 +73,10 @@ def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterato
 class Imitator(Learner):
     """A learner without critic and advantages: cross-entropy of the responses that a solver's play is told in."""
 
-    def __init__(self, config: RunConfig, policy: Policy, team: Team | None = None) -> None:
+    def __init__(self, config: RunConfig, policy: Policy, team: ProcessGroup | None = None) -> None:
         super().__init__(_for_imitation(config), policy, team=team)
 
-    @together
+    @collective
     def imitate(self, batch: Batch, seed: int) -> dict[str, float]:
         """One step of the optimiser on a batch of demonstrations. Returns its metrics."""
         own = self.room.attempt(lambda: self._imitated(batch, seed), self._forget)
@@ -89,14 +89,14 @@ class Imitator(Learner):
     def _imitated(self, batch: Batch, seed: int) -> float:
         """Add up the gradients of this process's share. Returns its share of the loss."""
         own, tokens = 0.0, int(batch.mask.sum())
-        with lora_adapters.dropping(seed + self.team.rank, self.policy.model):
+        with lora_adapters.seeded_dropout(seed + self.team.rank, self.policy.model):
             for _, piece, packed in self.micro_batches(batch):
                 loss = -self.network(piece.ids, piece.mask, 1.0, packed)[0].sum() / tokens
                 loss.backward()
                 own += float(loss.detach())
         return own
 
-    @together
+    @collective
     @torch.no_grad()
     def measure(self, batch: Batch) -> dict[str, float]:
         """What the policy makes of demonstrations that it does not learn from."""
@@ -109,10 +109,10 @@ class Imitator(Learner):
         whole = self.team.total(own)
         return {"sft/heldout_loss": whole["loss"] / tokens, "sft/heldout_accuracy": whole["right"] / tokens}
 
-    def _predicted(self, piece: Batch, packed: Packed | None) -> Iterator[tuple[Tensor, Tensor]]:
+    def _predicted(self, piece: Batch, packed: PackedBatch | None) -> Iterator[tuple[Tensor, Tensor]]:
         """(m, vocabulary) logits and (m,) ids of the piece's response tokens, a stretch of them at a time."""
         hidden, head = hidden_before(self.policy.model, piece.ids, piece.mask, packed), output_head(self.policy.model)
-        most = stretch_of(self.policy.model.config.get_text_config().vocab_size)
+        most = chunk_size(self.policy.model.config.get_text_config().vocab_size)
         stretches = torch.split(hidden, most), torch.split(piece.ids[piece.mask], most)
         for part, ids in zip(*stretches, strict=True):
             yield head(part).float(), ids
@@ -128,7 +128,7 @@ def _for_imitation(config: RunConfig) -> RunConfig:
     )
 
 
-class SftRun(Run):
+class SftRun(TrainRun):
     """A run that imitates. Evaluation, checkpoints, stopping and going on are those of every run."""
 
     learner: Imitator

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from trainer.config.run import SinkName
+from trainer.config.run import TrackerName
 from trainer.journal.events import Event, Journal, Metrics, Notice, RunFinished, RunStarted
 
 PROJECT = "echoscope"
@@ -30,12 +30,12 @@ _MOST_PARAMETERS = 100  # that MLflow takes at once
 _LONGEST_PARAMETER = 6000
 
 
-class MissingSinkError(ValueError):
+class MissingTrackerError(ValueError):
     """A library that was asked for is not installed. The message says what to install."""
 
 
 @dataclass(frozen=True)
-class Place:
+class TrackedRun:
     """What a sink must know about the run that it opens. `id` is new for a new run and the same for a resumed one."""
 
     folder: Path
@@ -46,7 +46,7 @@ class Place:
     from_iteration: int
 
 
-class Sink(ABC):
+class Tracker(ABC):
     """Somewhere that metrics are sent. Any method may raise whatever its library raises."""
 
     id: str
@@ -60,10 +60,10 @@ class Sink(ABC):
         """Take the final summary and close; without an end the run goes on later."""
 
 
-class TensorBoard(Sink):
+class TensorBoard(Tracker):
     """Event files in the run's folder, `tensorboard/`; show them with `tensorboard --logdir`."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TrackedRun) -> None:
         self.id = "tensorboard"
         purge = place.from_iteration + 1 if place.resumed else None
         module = import_module("torch.utils.tensorboard")
@@ -85,10 +85,10 @@ class TensorBoard(Sink):
         self.writer.close()
 
 
-class WandB(Sink):
+class WandB(Tracker):
     """Weights & Biases. Its own variables decide where to: WANDB_MODE=offline, WANDB_API_KEY, WANDB_PROJECT, …"""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TrackedRun) -> None:
         library = import_module("wandb")
         self.run = library.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT),
@@ -112,14 +112,14 @@ class WandB(Sink):
         self.run.finish(exit_code=1 if end is not None and end.reason == "error" else 0)
 
 
-class MLflow(Sink):
+class MLflow(Tracker):
     """MLflow's tracking server at MLFLOW_TRACKING_URI; without one, files in the run's folder, `mlruns/`.
 
     The light client (`mlflow-skinny`) can write no database, and files only where MLFLOW_ALLOW_FILE_STORE says so; with
     the whole of MLflow the variable may name `sqlite:///…` as well. Names may hold no @: pass@2 becomes pass_at_2.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TrackedRun) -> None:
         address = os.environ.get("MLFLOW_TRACKING_URI")
         if not address:
             address = (place.folder / "mlruns").absolute().as_uri()
@@ -154,10 +154,10 @@ class MLflow(Sink):
         self.client.set_terminated(self.id, status=status)
 
 
-class Trackio(Sink):
+class Trackio(Tracker):
     """trackio: a database of its own on this machine (TRACKIO_DIR); show it with `trackio show --project echoscope`."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TrackedRun) -> None:
         self.library = import_module("trackio")
         self.id = place.id
         self.run = self.library.init(
@@ -179,7 +179,7 @@ class Trackio(Sink):
         self.run.finish()
 
 
-KINDS: dict[SinkName, tuple[Callable[[Place], Sink], str, str]] = {
+TRACKERS: dict[TrackerName, tuple[Callable[[TrackedRun], Tracker], str, str]] = {
     "tensorboard": (TensorBoard, "tensorboard", "tensorboard"),
     "wandb": (WandB, "wandb", "wandb"),
     "mlflow": (MLflow, "mlflow", "mlflow-skinny"),
@@ -188,31 +188,31 @@ KINDS: dict[SinkName, tuple[Callable[[Place], Sink], str, str]] = {
 """For each name: the sink, the module it needs, the package that brings it."""
 
 
-def attach(journal: Journal, names: Sequence[SinkName], folder: Path) -> None:
+def attach(journal: Journal, names: Sequence[TrackerName], folder: Path) -> None:
     """Let the named sinks hear everything that is written to the journal from now on.
 
     Raises:
         MissingSinkError: a library is not installed.
     """
     for name in names:
-        _, module, package = KINDS[name]
+        _, module, package = TRACKERS[name]
         if find_spec(module) is None:
-            raise MissingSinkError(
+            raise MissingTrackerError(
                 f"sinks: {name} was asked for, but its library is not installed. Install it (pip install {package}, or "
                 f"all of them: pip install '.[sinks]') or leave {name} out of sinks"
             )
     if names:
-        journal.listeners.append(Sinks(names, folder, journal))
+        journal.listeners.append(Trackers(names, folder, journal))
 
 
-class Sinks:
+class Trackers:
     """Hears a journal's events and passes on what sinks are for: settings at the start, metrics, the summary."""
 
-    def __init__(self, names: Sequence[SinkName], folder: Path, journal: Journal) -> None:
+    def __init__(self, names: Sequence[TrackerName], folder: Path, journal: Journal) -> None:
         self.names, self.folder, self.journal = list(dict.fromkeys(names)), folder, journal
-        self.open: dict[SinkName, Sink] = {}
-        self.failures: dict[SinkName, int] = {}
-        self._told: set[SinkName] = set()
+        self.open: dict[TrackerName, Tracker] = {}
+        self.failures: dict[TrackerName, int] = {}
+        self._told: set[TrackerName] = set()
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -226,10 +226,10 @@ class Sinks:
             case RunFinished():
                 self._close(event)
 
-    def _open(self, name: SinkName, start: RunStarted) -> None:
+    def _open(self, name: TrackerName, start: RunStarted) -> None:
         record = self.folder / RECORD
         ids: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
-        place = Place(
+        place = TrackedRun(
             folder=self.folder,
             title=start.title,
             config=start.config,
@@ -237,7 +237,7 @@ class Sinks:
             resumed=name in ids,
             from_iteration=start.from_iteration,
         )
-        self.open[name] = KINDS[name][0](place)
+        self.open[name] = TRACKERS[name][0](place)
         if ids.get(name) != self.open[name].id:
             record.write_text(json.dumps(ids | {name: self.open[name].id}, indent=2) + "\n")
 
@@ -246,7 +246,7 @@ class Sinks:
             name, sink = self.open.popitem()
             self._try(name, partial(sink.finish, end))
 
-    def _try(self, name: SinkName, step: Callable[[], None]) -> None:
+    def _try(self, name: TrackerName, step: Callable[[], None]) -> None:
         try:
             step()
         except Exception as error:  # noqa: BLE001 a library of others, perhaps over a network; what it raises is told

@@ -16,16 +16,16 @@ from trainer.config import rewind
 from trainer.config.run import POCKET, RunConfig
 from trainer.diagnostics.compute import filter_metrics, first_thoughts, reasoning_metrics, rollout_metrics
 from trainer.diagnostics.echo_trap import EchoTrap
-from trainer.distributed.control_channel import LostError
-from trainer.distributed.group import Alone, Recipe, Team
+from trainer.distributed.control_channel import RankLostError
+from trainer.distributed.group import LearnerSpec, ProcessGroup, SingleProcess
 from trainer.engines.base import Actor, DivergedError
 from trainer.engines.hosted.errors import HostedError, RefusedError
-from trainer.engines.sampler_factory import in_waves, make_sampler
+from trainer.engines.sampler_factory import in_chunks, make_sampler
 from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import Suite, suites_of
 from trainer.imitation import warmup
 from trainer.imitation.demonstration_files import NoSolverError
-from trainer.journal.attempts import attempts
+from trainer.journal.attempts import count_attempts
 from trainer.journal.events import (
     CheckpointRemoved,
     CheckpointSaved,
@@ -36,28 +36,28 @@ from trainer.journal.events import (
     Rewound,
     RunFinished,
 )
-from trainer.learner.batch_selection import select
+from trainer.learner.batch_selection import select_batch
 from trainer.learner.learner import Learner
 from trainer.loops import checkpoints, trackers
 from trainer.loops.checkpoints import Progress
-from trainer.loops.reporter import Laps, Reporter
+from trainer.loops.reporter import PhaseTimer, Reporter
 from trainer.memory import oom, preflight
 from trainer.memory.estimate import SMALL
 from trainer.policy.chat_format import ChatFormat, TemplateError
 from trainer.policy.load import ModelError, Policy, describe_device, load, pick_device
 from trainer.rollout import distributed
-from trainer.rollout.environment_mix import success_by_environment, tasks_of, train_plans
+from trainer.rollout.environment_mix import shares_of, success_by_environment, train_plans
 from trainer.rollout.episode import ContextError
-from trainer.rollout.runner import Interrupted, Player, WorldsFailedError
-from trainer.rollout.token_recorder import TokenRecord
-from trainer.rollout.token_stream import LiveChannel, RowListener
+from trainer.rollout.runner import EnvironmentsFailedError, Interrupted, RolloutRunner
+from trainer.rollout.token_recorder import TokenRecorder
+from trainer.rollout.token_stream import TokenStream, TokenStreamListener
 from trainer.rollout.trajectory import Trajectory, collate
 
-BAD_SETTINGS = (ModelError, TemplateError, ContextError, NoSolverError, RefusedError, trackers.MissingSinkError)
+BAD_SETTINGS = (ModelError, TemplateError, ContextError, NoSolverError, RefusedError, trackers.MissingTrackerError)
 """What a run raises when its settings ask for something that cannot be done. The messages are made for people."""
 
 
-class Run:
+class TrainRun:
     """One run in one folder; `train()` takes it to its end or to where it was asked to stop.
 
     Args:
@@ -74,16 +74,16 @@ class Run:
         folder: Path,
         cache: Path,
         stop: Callable[[], bool] = lambda: False,
-        team: Team | None = None,
+        team: ProcessGroup | None = None,
     ) -> None:
         self.asked, self.folder, self.cache, self.stop = config, folder, cache, stop
-        self.team: Team = team or Alone()
+        self.team: ProcessGroup = team or SingleProcess()
         self.config = config  # what is in force: other than what was asked for after a rewind
         self.journal = Journal(folder)
         self.trap = EchoTrap(config.echo_trap)
         self.progress = Progress(config_digest=config.digest(), echo_trap=self.trap.state_dict())
         self.reporter = Reporter(self.journal, self.progress, config.iterations)
-        self.laps = Laps()
+        self.laps = PhaseTimer()
         self.evaluated_suites: list[str] = []  # of an evaluation that an earlier attempt began
         self._told_of_failures = False
 
@@ -93,7 +93,7 @@ class Run:
             try:
                 self.team.guard(lambda reason: self.journal.write(self.reporter.finished("error", reason)))
                 trackers.attach(self.journal, self.config.sinks, self.folder)
-                with oom.told():
+                with oom.oom_errors():
                     self._prepare()
                     while (end := self._loop()) is None:
                         self._rewind()
@@ -101,7 +101,9 @@ class Run:
             except Interrupted:
                 end = self._interrupted()
         except Exception as error:
-            spoken = isinstance(error, (*BAD_SETTINGS, DivergedError, HostedError, LostError, WorldsFailedError))
+            spoken = isinstance(
+                error, (*BAD_SETTINGS, DivergedError, HostedError, RankLostError, EnvironmentsFailedError)
+            )
             message = str(error) if spoken else f"{type(error).__name__}: {error}"
             self.journal.write(self.reporter.finished("error", message))
             raise
@@ -119,12 +121,12 @@ class Run:
     def _prepare(self) -> None:
         if self.config.policy.threads:
             torch.set_num_threads(self.config.policy.threads)
-        saved = checkpoints.existing(self.folder)
-        attempt = 1 + attempts(self.folder)
+        saved = checkpoints.checkpoint_iterations(self.folder)
+        attempt = 1 + count_attempts(self.folder)
         if saved:
             self.progress = checkpoints.load_progress(self.folder, saved[-1])
             self.trap.load_state_dict(self.progress.echo_trap)
-            self.config = rewind.settings_after(self.asked, self.progress.rewinds)
+            self.config = rewind.settings_after_rewind(self.asked, self.progress.rewinds)
             if self.progress.config_digest != self.asked.digest():
                 self.journal.write(Notice(level="warning", message="The settings were changed since the last attempt."))
         self.reporter.resumes(self.progress)
@@ -134,9 +136,9 @@ class Run:
         if hasattr(self, "learner"):
             self.learner.room.tell = self._warn
         actor = self._actor()
-        self.live = LiveChannel(self.folder)
-        self.record = TokenRecord(self.config.journal, self.chat)
-        player = Player(
+        self.live = TokenStream(self.folder)
+        self.record = TokenRecorder(self.config.journal, self.chat)
+        player = RolloutRunner(
             config=self.config,
             chat=self.chat,
             sampler=actor.sampler,
@@ -171,7 +173,7 @@ class Run:
     def _actor(self) -> Actor:
         """Who plays, once policy and learner are there."""
         return Actor(
-            sampler=in_waves(
+            sampler=in_chunks(
                 make_sampler(self.config, self.policy, self.chat.eos_id, self.folder), self.plan.rows, self._warn
             ),
             context=self.policy.context,
@@ -179,10 +181,10 @@ class Run:
             parameters=self.policy.parameters,
         )
 
-    def _recipe(self, saved: list[int]) -> Recipe:
+    def _recipe(self, saved: list[int]) -> LearnerSpec:
         """What the other processes make the same policy and learner of."""
         learns = self.config.kind == "train"
-        return Recipe(
+        return LearnerSpec(
             config=preflight.with_rows(self.config, self.plan),
             source=self._source(saved),
             reference=self._base() if learns and self._uses_reference(self.policy) else None,
@@ -219,7 +221,7 @@ class Run:
 
     def _load_policy(self, saved: list[int]) -> Policy:
         device, source = pick_device(self.config.policy.device), self._source(saved)
-        self.plan = preflight.prepare(self.config, str(source), device)
+        self.plan = preflight.check(self.config, str(source), device)
         if self.plan.warning:
             self._warn(self.plan.warning)
         return load(source, self.config.policy)
@@ -245,7 +247,9 @@ class Run:
 
     def _loop(self) -> RunFinished | None:
         """To the end, or to a collapse from which the run is to rewind: then None."""
-        if self.progress.evaluated < self.progress.iteration and suite_runner.due(self.config, self.progress.iteration):
+        if self.progress.evaluated < self.progress.iteration and suite_runner.is_due(
+            self.config, self.progress.iteration
+        ):
             self._evaluate()
             if self.progress.iteration:
                 self._checkpoint()  # so that it is not examined a second time
@@ -263,7 +267,7 @@ class Run:
             if collapsed and rewinds and self.progress.rewinds < self.config.echo_trap.rewind_limit:
                 return None
             alarm_stops = collapsed and self.config.echo_trap.action != "none"
-            if suite_runner.due(self.config, done) or (alarm_stops and self.config.evaluation.prompts):
+            if suite_runner.is_due(self.config, done) or (alarm_stops and self.config.evaluation.prompts):
                 with self.laps.part("evaluate"):
                     self._evaluate()
             if done % self.config.checkpoint.every == 0 or done == self.config.iterations or alarm_stops:
@@ -282,7 +286,7 @@ class Run:
             trajectories = self._rollout(iteration)
         tokens = sum(t.tokens for t in trajectories)
         played = self._unbroken(trajectories)
-        choice = select(played, config.algorithm)
+        choice = select_batch(played, config.algorithm)
         self.journal.write(GroupsScored(iteration=iteration, groups=choice.scores))
         with self.laps.part("update"):
             self.reporter.phase("update", 0, len(choice.kept), unit="trajectories", iteration=iteration)
@@ -293,7 +297,7 @@ class Run:
                 weights=choice.weights,
             )
             values = rollout_metrics(played) | filter_metrics(choice.filtered) | self._reasoning(played)
-            values |= success_by_environment(played, tasks_of(config))
+            values |= success_by_environment(played, shares_of(config))
             values["rollout/failed_environments"] = float(len(trajectories) - len(played))
             values |= self.learner.update(batch, iteration) if choice.teaches else {"update/skipped": 1.0}
             self.player.sampler.refresh()
@@ -312,14 +316,14 @@ class Run:
 
     def _rollout(self, iteration: int) -> list[Trajectory]:
         config = self.config
-        plans = train_plans(config, tasks_of(config), iteration)
+        plans = train_plans(config, shares_of(config), iteration)
         self.player.progress = self.reporter.watch("rollout", iteration, config.rollout.trajectories)
         return self.player.play(
             plans,
             iteration=iteration,
             split="train",
             temperature=config.rollout.temperature,
-            listener=partial(RowListener, self.live, self.chat),
+            listener=partial(TokenStreamListener, self.live, self.chat),
         )
 
     def _unbroken(self, trajectories: list[Trajectory]) -> list[Trajectory]:
@@ -358,7 +362,7 @@ class Run:
 
     def _examine(self, suite: Suite, iteration: int) -> tuple[Evaluation, dict[str, float]]:
         """Play one suite. Returns what there is to tell about it."""
-        plans = suite_runner.plans(suite.config, iteration, suite.number)
+        plans = suite_runner.group_plans(suite.config, iteration, suite.number)
         self.player.progress = self.reporter.watch("evaluate", iteration, sum(len(plan.members) for plan in plans))
         trajectories = self.player.play(
             plans,
@@ -366,7 +370,7 @@ class Run:
             split="eval",
             suite=suite.name,
             temperature=suite.config.evaluation.temperature,
-            listener=partial(RowListener, self.live, self.chat),
+            listener=partial(TokenStreamListener, self.live, self.chat),
         )
         self.journal.write(*self.record.evaluated(trajectories))
         final = iteration == self.reporter.iterations
@@ -396,8 +400,8 @@ class Run:
         gone = checkpoints.drop_after(self.folder, back)
         progress = checkpoints.load_progress(self.folder, back)
         progress.rewinds, progress.seconds = self.progress.rewinds + 1, seconds
-        checkpoints.renew(self.folder, progress)
-        changes = rewind.told(self.asked, rewind.settings_after(self.asked, progress.rewinds))
+        checkpoints.update_progress(self.folder, progress)
+        changes = rewind.changes_as_text(self.asked, rewind.settings_after_rewind(self.asked, progress.rewinds))
         said = ", ".join(f"{name} = {value}" for name, value in changes.items())
         message = (
             f"Collapsed by iteration {done}: rewind {progress.rewinds} of {self.asked.echo_trap.rewind_limit}, back to "
@@ -412,8 +416,8 @@ class Run:
     def _sound(self) -> int | None:
         """The checkpoint to return to after a collapse; without rewinds one is kept while there is unease."""
         if self.config.echo_trap.action == "rewind":
-            return checkpoints.last_sound(self.folder, self.trap.sound_until(self.progress.iteration))
-        return checkpoints.last_sound(self.folder) if self.trap.state != "healthy" else None
+            return checkpoints.last_safe(self.folder, self.trap.sound_until(self.progress.iteration))
+        return checkpoints.last_safe(self.folder) if self.trap.state != "healthy" else None
 
     def _leave(self) -> None:
         """Let go of the model and of what plays beside this process."""

@@ -11,32 +11,32 @@ from typing import Any
 import torch
 
 from trainer.config.run import RunConfig
-from trainer.distributed.control_channel import Wire
-from trainer.distributed.group import Recipe
-from trainer.distributed.torchrun import Processes
-from trainer.engines.transformers.chunks import InWaves
+from trainer.distributed.control_channel import ControlChannel
+from trainer.distributed.group import LearnerSpec
+from trainer.distributed.torchrun import TorchrunGroup
+from trainer.engines.transformers.chunks import ChunkedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.learner.learner import Learner
 from trainer.loops import checkpoints
 from trainer.loops.sft import Imitator
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import load
-from trainer.rollout.distributed import play_share
-from trainer.rollout.runner import Player
+from trainer.rollout.distributed import rollout_shard
+from trainer.rollout.runner import RolloutRunner
 
 _ORDERS = ("update", "score", "cross_scores", "state", "imitate", "measure")
 """Methods of a learner that the main process may have called here."""
 
 
-def leave_signals() -> None:
+def ignore_signals() -> None:
     """Requests to stop reach the main process too; it finishes its turn and tells the others."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
 
 
-def follow(team: Processes) -> None:
+def run_worker(team: TorchrunGroup) -> None:
     """Obey until the run is over. An error is told to the main process, and raised."""
-    follower = _Follower(team)
+    follower = _Worker(team)
     wire = team.lines[0]
     try:
         while (order := _next(wire)) is not None:
@@ -52,7 +52,7 @@ def follow(team: Processes) -> None:
         team.close()
 
 
-def _next(wire: Wire) -> tuple[Any, ...] | None:
+def _next(wire: ControlChannel) -> tuple[Any, ...] | None:
     """The next order; None at the end of the run, whichever way it came."""
     try:
         order: tuple[Any, ...] = wire.recv()
@@ -61,12 +61,12 @@ def _next(wire: Wire) -> tuple[Any, ...] | None:
     return None if order[0] == "end" else order
 
 
-class _Follower:
+class _Worker:
     """The policy, the learner and the player of this process, as the last recipe made them."""
 
-    def __init__(self, team: Processes) -> None:
+    def __init__(self, team: TorchrunGroup) -> None:
         self.team = team
-        self.player: Player | None = None
+        self.player: RolloutRunner | None = None
 
     def obey(self, order: tuple[Any, ...]) -> None:
         match order:
@@ -77,7 +77,7 @@ class _Follower:
                 getattr(self.learner, name)(*arguments)
             case ("play", plans, options):
                 assert self.player is not None
-                play_share(self.team.lines[0], self.player, plans, options)
+                rollout_shard(self.team.lines[0], self.player, plans, options)
             case ("stop",):  # it came too late: the share was played
                 pass
             case _:
@@ -89,7 +89,7 @@ class _Follower:
             self.player.close()
         self.player = None
 
-    def _prepare(self, recipe: Recipe) -> None:
+    def _prepare(self, recipe: LearnerSpec) -> None:
         self.leave()
         self.team.follow(recipe)
         config = recipe.config
@@ -100,10 +100,12 @@ class _Follower:
         if self.learner is not None and recipe.saved is not None:
             checkpoints.load_learner(recipe.folder, recipe.saved, self.learner)
         chat = ChatFormat(policy.tokenizer, think=config.rollout.think)
-        sampler = InWaves(TransformersSampler(policy.model, chat.eos_id, policy.pad_id), config.memory.rows or None)
-        self.player = Player(config=config, chat=chat, sampler=sampler, context=policy.context, tell=_nobody)
+        sampler = ChunkedSampler(
+            TransformersSampler(policy.model, chat.eos_id, policy.pad_id), config.memory.rows or None
+        )
+        self.player = RolloutRunner(config=config, chat=chat, sampler=sampler, context=policy.context, tell=_nobody)
 
-    def _learner(self, config: RunConfig, policy: Any, recipe: Recipe) -> Learner | None:
+    def _learner(self, config: RunConfig, policy: Any, recipe: LearnerSpec) -> Learner | None:
         match config.kind:
             case "train":
                 reference = load(recipe.reference, config.policy) if recipe.reference is not None else None

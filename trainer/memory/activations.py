@@ -15,7 +15,7 @@ _NARROW, _WIDE = 2, 4
 
 
 @dataclass(frozen=True)
-class Passing:
+class ActivationBytes:
     """How tokens go through the model.
 
     Attributes:
@@ -37,7 +37,7 @@ class Passing:
     repeated: bool = False
 
 
-def layer(shape: ModelShape, passing: Passing) -> int:
+def layer(shape: ModelShape, passing: ActivationBytes) -> int:
     """Bytes that one layer keeps of each token.
 
     Kept are, in float32 (norms compute in it): what enters a norm; in the width of the weights: what a norm gives, what
@@ -61,14 +61,14 @@ def layer(shape: ModelShape, passing: Passing) -> int:
     return _WIDE * (wide + shape.heads + norms) + w * own
 
 
-def saved(shape: ModelShape, passing: Passing) -> int:
+def saved(shape: ModelShape, passing: ActivationBytes) -> int:
     """Bytes of each token that all layers keep until the way back, with the last norm and what is read from it."""
     ends = (_WIDE + 3 * passing.width) * shape.hidden
     each = shape.hidden * passing.width if passing.checkpointed else layer(shape, passing)
     return shape.layers * each + ends
 
 
-def returning(shape: ModelShape, passing: Passing) -> int:
+def backward_transient(shape: ModelShape, passing: ActivationBytes) -> int:
     """Bytes of each token that the way back through one layer holds for a moment.
 
     Gradients of its widest part, and where layers are computed a second time all that the layer keeps.
@@ -78,6 +78,6 @@ def returning(shape: ModelShape, passing: Passing) -> int:
     return gradients + (layer(shape, passing) if passing.checkpointed else 0)
 
 
-def passing_through(shape: ModelShape, width: int) -> int:
+def forward_transient(shape: ModelShape, width: int) -> int:
     """Bytes of each token that a forward pass holds for a moment when nothing is kept for a way back."""
     return width * (3 * shape.intermediate + 4 * shape.hidden) + 2 * _WIDE * shape.hidden

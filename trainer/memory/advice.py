@@ -13,14 +13,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainer.config.run import RunConfig
-from trainer.memory.estimate import GB, STAGES, Budget, budget, learned_tokens
+from trainer.memory.estimate import GB, STAGES, MemoryEstimate, estimate_memory, learned_tokens
 from trainer.policy.shapes import ModelShape
 
 _WORTH_TELLING = GB // 20
 
 
 @dataclass(frozen=True)
-class Saving:
+class SuggestedSetting:
     """A change of one setting and the bytes that the run's peak falls by."""
 
     setting: str
@@ -37,7 +37,7 @@ def gigabytes(size: float) -> str:
     return f"{size / GB:,.1f} GB" if size >= GB else f"{max(1, round(size / 10**6))} MB"
 
 
-def savings(
+def suggested_settings(
     config: RunConfig,
     shape: ModelShape,
     *,
@@ -45,18 +45,18 @@ def savings(
     rows: int | None = None,
     total: int | None = None,
     processes: int = 1,
-) -> list[Saving]:
+) -> list[SuggestedSetting]:
     """The changes that would lower the peak by something worth telling, the largest first; each reckoned alone."""
-    before = budget(config, shape, gpu=gpu, rows=rows, total=total, processes=processes).peak
+    before = estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes).peak
     found = []
     for name, value in _changes(config, shape, processes):
         changed = _with(config, name, value)
         if changed is None:
             continue
         fewer = None if rows is None else min(rows, _rows_after(rows, config, changed))
-        saved = before - budget(changed, shape, gpu=gpu, rows=fewer, total=total, processes=processes).peak
+        saved = before - estimate_memory(changed, shape, gpu=gpu, rows=fewer, total=total, processes=processes).peak
         if saved >= min(_WORTH_TELLING, max(1, before // 50)):
-            found.append(Saving(name, value, saved))
+            found.append(SuggestedSetting(name, value, saved))
     return sorted(found, key=lambda saving: -saving.saved)
 
 
@@ -108,7 +108,7 @@ def _with(config: RunConfig, name: str, value: Any) -> RunConfig | None:
         return None
 
 
-def table(found: Budget) -> str:
+def table(found: MemoryEstimate) -> str:
     """A budget in Markdown: each part at the stages at which it is there, and their sums."""
     lines = [["part", *STAGES.values()], ["---", *["---:"] * len(STAGES)]]
     lines += [
@@ -119,13 +119,13 @@ def table(found: Budget) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def in_words(found: Budget) -> str:
+def parts_as_text(found: MemoryEstimate) -> str:
     """The parts of the worst stage, largest first."""
     parts = found.largest(found.worst)
     return ", ".join(f"{part.name} {gigabytes(part.size)}" for part in parts if part.size >= found.peak // 200)
 
 
-def advice(found: list[Saving], most: int = 6) -> str:
+def advice(found: list[SuggestedSetting], most: int = 6) -> str:
     """The largest savings in words."""
     if not found:
         return "no single setting would change that"

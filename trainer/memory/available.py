@@ -11,7 +11,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 _MEMORY = Path("/proc/meminfo")
 
 
-def machine() -> tuple[int, int] | None:
+def available_memory() -> tuple[int, int] | None:
     """(free, total) bytes; None where the machine does not tell."""
     try:
         lines = _MEMORY.read_text(encoding="ascii").splitlines()

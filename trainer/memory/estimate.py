@@ -13,7 +13,7 @@ from typing import Literal
 
 from trainer.config.run import RunConfig
 from trainer.memory import activations
-from trainer.memory.activations import Passing
+from trainer.memory.activations import ActivationBytes
 from trainer.policy.shapes import ModelShape
 
 GB = 10**9
@@ -21,7 +21,7 @@ Stage = Literal["play", "learn", "step"]
 STAGES: dict[Stage, str] = {"play": "while playing", "learn": "while learning", "step": "in the optimiser's step"}
 ALWAYS: tuple[Stage, ...] = ("play", "learn", "step")
 
-CUDA_ITSELF = 600 * 2**20
+CUDA_CONTEXT = 600 * 2**20
 """Context, kernels and workspaces of a process on a GPU, and what its allocator cannot use for being in pieces."""
 STRETCH = 2**25
 """Logits that exist at once, as token_scores.LARGEST has it."""
@@ -40,7 +40,7 @@ USUAL_STATE = 128
 
 
 @dataclass(frozen=True)
-class Part:
+class MemoryItem:
     """Something that takes memory: bytes, and the stages of an iteration at which it is there."""
 
     name: str
@@ -49,13 +49,13 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Budget:
+class MemoryEstimate:
     """Everything that a run keeps on one device. Stages follow one another, so the largest of them counts.
 
     `rows` is how many trajectories are played at once, `row_bytes` what one of them takes.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[MemoryItem, ...]
     rows: int
     row_bytes: int
 
@@ -73,12 +73,12 @@ class Budget:
         """Bytes at the worst stage."""
         return self.at(self.worst)
 
-    def largest(self, stage: Stage) -> list[Part]:
+    def largest(self, stage: Stage) -> list[MemoryItem]:
         """The parts at a stage, largest first."""
         return sorted((part for part in self.parts if stage in part.stages), key=lambda part: -part.size)
 
 
-def budget(
+def estimate_memory(
     config: RunConfig,
     shape: ModelShape,
     *,
@@ -86,7 +86,7 @@ def budget(
     rows: int | None = None,
     total: int | None = None,
     processes: int = 1,
-) -> Budget:
+) -> MemoryEstimate:
     """What the run takes of one device.
 
     Args:
@@ -105,8 +105,8 @@ def budget(
     else:
         parts += _playing(config, shape, rows)
     if gpu:
-        parts.append(Part("CUDA itself", CUDA_ITSELF))
-    return Budget(tuple(part for part in parts if part.size), rows, row_bytes(config, shape))
+        parts.append(MemoryItem("CUDA itself", CUDA_CONTEXT))
+    return MemoryEstimate(tuple(part for part in parts if part.size), rows, row_bytes(config, shape))
 
 
 def width_of(config: RunConfig) -> int:
@@ -135,7 +135,10 @@ def rows_that_fit(config: RunConfig, shape: ModelShape, *, gpu: bool, free: int,
         return wanted
 
     def fits(rows: int) -> bool:
-        return budget(config, shape, gpu=gpu, rows=rows, total=total, processes=processes).at("play") <= NEAR * free
+        return (
+            estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes).at("play")
+            <= NEAR * free
+        )
 
     if fits(wanted):
         return wanted
@@ -211,35 +214,35 @@ def learned_tokens(config: RunConfig, shape: ModelShape) -> int:
     return min(max(config.optimizer.micro_batch_tokens, longest), rows * windows * longest)
 
 
-def _policy(config: RunConfig, shape: ModelShape) -> list[Part]:
+def _policy(config: RunConfig, shape: ModelShape) -> list[MemoryItem]:
     """The weights that play and score; split or not, every process has them whole."""
     size = width_of(config) * shape.parameters
-    parts = [Part("weights of the policy", size)]
+    parts = [MemoryItem("weights of the policy", size)]
     small = shape.parameters < SMALL
     if config.kind == "train" and not config.lora.rank and (small or config.algorithm.kl_coef > 0):
-        parts.append(Part("initial policy (reference)", size))
+        parts.append(MemoryItem("initial policy (reference)", size))
     return parts
 
 
-def _learning(config: RunConfig, shape: ModelShape, *, gpu: bool, shards: int) -> list[Part]:
+def _learning(config: RunConfig, shape: ModelShape, *, gpu: bool, shards: int) -> list[MemoryItem]:
     if config.kind == "evaluate":
         return []
     rank = config.lora.rank
     sizes: list[tuple[int, ...]] = list(shape.adapters(rank, config.lora.targets) if rank else shape.tensors())
     parts = _trained("policy", config, shape, sizes, shards)
     if rank:
-        parts.append(Part("adapters of the policy", 4 * _sum(sizes)))
+        parts.append(MemoryItem("adapters of the policy", 4 * _sum(sizes)))
     if config.kind == "train" and config.algorithm.needs_critic:
         own = [*(sizes if rank or shape.tied else sizes[:-1]), (1, shape.hidden), (1,)]
         if rank or shards == 1:
             what = "adapters" if rank else "weights"
-            parts.append(Part(f"{what} of the critic", _stored(config) * _sum(own)))
+            parts.append(MemoryItem(f"{what} of the critic", _stored(config) * _sum(own)))
         parts += _trained("critic", config, shape, own, shards)
     parts += _activations(config, shape, gpu=gpu)
     if shards > 1:
         gathered = shape.vocabulary * shape.hidden + 2 * _sum(shape.layer_tensors())
-        parts.append(Part("layers put together", width_of(config) * gathered, ("learn",)))
-    parts.append(Part("temporaries of the step", _step_bytes(config, sizes, gpu=gpu) // shards, ("step",)))
+        parts.append(MemoryItem("layers put together", width_of(config) * gathered, ("learn",)))
+    parts.append(MemoryItem("temporaries of the step", _step_bytes(config, sizes, gpu=gpu) // shards, ("step",)))
     return parts
 
 
@@ -257,15 +260,17 @@ def _stepped(config: RunConfig) -> int:
     return 4 if config.optimizer.master_weights else _stored(config)
 
 
-def _trained(who: str, config: RunConfig, shape: ModelShape, sizes: list[tuple[int, ...]], shards: int) -> list[Part]:
+def _trained(
+    who: str, config: RunConfig, shape: ModelShape, sizes: list[tuple[int, ...]], shards: int
+) -> list[MemoryItem]:
     """Gradients, the optimiser's state and, where steps are not taken on the weights themselves, what they are on."""
     number, width = _sum(sizes), _stepped(config)
     copied = width > _stored(config) or shards > 1
     kind = "float32 copy" if width == 4 else "share"
     return [
-        Part(f"{kind} of the {who}'s weights", width * number // shards if copied else 0),
-        Part(f"gradients of the {who}", width * number // shards, ("learn", "step")),
-        Part(f"optimiser's state of the {who}", optimizer_bytes(config, shape, sizes, width) // shards),
+        MemoryItem(f"{kind} of the {who}'s weights", width * number // shards if copied else 0),
+        MemoryItem(f"gradients of the {who}", width * number // shards, ("learn", "step")),
+        MemoryItem(f"optimiser's state of the {who}", optimizer_bytes(config, shape, sizes, width) // shards),
     ]
 
 
@@ -279,7 +284,7 @@ def _step_bytes(config: RunConfig, sizes: list[tuple[int, ...]], *, gpu: bool) -
     return _stepped(config) * copies * (sum(numbers) if gpu else max(numbers))
 
 
-def passing(config: RunConfig, shape: ModelShape, *, gpu: bool) -> Passing:
+def passing(config: RunConfig, shape: ModelShape, *, gpu: bool) -> ActivationBytes:
     """How the update's tokens go through the model.
 
     A dialogue longer than a micro-batch goes through on its own, and reads no token twice.
@@ -289,7 +294,7 @@ def passing(config: RunConfig, shape: ModelShape, *, gpu: bool) -> Passing:
         # PyTorch has no kernel for grouped heads in float32 on a GPU but the one that writes the scores down.
         scores = longest
     shares, most = config.optimizer.shared_prompts, config.optimizer.micro_batch_tokens
-    return Passing(
+    return ActivationBytes(
         width=width_of(config),
         rank=config.lora.rank,
         scores=scores,
@@ -300,17 +305,17 @@ def passing(config: RunConfig, shape: ModelShape, *, gpu: bool) -> Passing:
     )
 
 
-def _activations(config: RunConfig, shape: ModelShape, *, gpu: bool) -> list[Part]:
+def _activations(config: RunConfig, shape: ModelShape, *, gpu: bool) -> list[MemoryItem]:
     """Of one micro-batch: policy and critic go through one after the other, so the larger counts.
 
     Logits are gone when the way back has reached the layers, so of those two as well.
     """
     tokens, how = learned_tokens(config, shape), passing(config, shape, gpu=gpu)
     logits = logit_bytes(config, shape, tokens)
-    returning = tokens * activations.returning(shape, how)
+    returning = tokens * activations.backward_transient(shape, how)
     return [
-        Part(f"activations of {tokens:,} tokens", tokens * activations.saved(shape, how), ("learn",)),
-        Part("logits" if logits > returning else "one layer's way back", max(logits, returning), ("learn",)),
+        MemoryItem(f"activations of {tokens:,} tokens", tokens * activations.saved(shape, how), ("learn",)),
+        MemoryItem("logits" if logits > returning else "one layer's way back", max(logits, returning), ("learn",)),
     ]
 
 
@@ -326,19 +331,21 @@ def logit_bytes(config: RunConfig, shape: ModelShape, tokens: int) -> int:
     return 6 * 4 * numbers
 
 
-def _playing(config: RunConfig, shape: ModelShape, rows: int) -> list[Part]:
+def _playing(config: RunConfig, shape: ModelShape, rows: int) -> list[MemoryItem]:
     """The sampler in this process."""
     width, longest = width_of(config), reserved_tokens(config, shape)
     tokens = min(READ_AT_ONCE, rows * longest)
     repeated = 2 * shape.query * width * tokens if shape.kv_heads < shape.heads else 0
     return [
-        Part(f"keys and values of {rows} × {longest:,} tokens", cache_bytes(shape, rows, longest, width), ("play",)),
-        Part("drawing tokens", 5 * 4 * rows * shape.vocabulary, ("play",)),
-        Part("reading prompts", tokens * activations.passing_through(shape, width) + repeated, ("play",)),
+        MemoryItem(
+            f"keys and values of {rows} × {longest:,} tokens", cache_bytes(shape, rows, longest, width), ("play",)
+        ),
+        MemoryItem("drawing tokens", 5 * 4 * rows * shape.vocabulary, ("play",)),
+        MemoryItem("reading prompts", tokens * activations.forward_transient(shape, width) + repeated, ("play",)),
     ]
 
 
-def _engine(config: RunConfig, shape: ModelShape, *, gpu: bool, total: int | None) -> list[Part]:
+def _engine(config: RunConfig, shape: ModelShape, *, gpu: bool, total: int | None) -> list[MemoryItem]:
     """vLLM in this process: its share of a GPU, or weights and cache of its own on a CPU. A server takes nothing here.
 
     On a GPU of unknown size: weights and the cache of the rows that it continues at once. Asleep it leaves the GPU to
@@ -349,7 +356,7 @@ def _engine(config: RunConfig, shape: ModelShape, *, gpu: bool, total: int | Non
         return []
     weights = width_of(config) * shape.parameters
     if not gpu:
-        return [Part("vLLM: weights, keys and values", weights + int(engine.cache_gib * 2**30))]
+        return [MemoryItem("vLLM: weights, keys and values", weights + int(engine.cache_gib * 2**30))]
     rows = min(engine.rows, played_at_once(config))
     size = int(engine.memory * total) if total else weights + rows * row_bytes(config, shape)
-    return [Part("vLLM: weights, keys and values", size, ("play",) if engine.sleep else ALWAYS)]
+    return [MemoryItem("vLLM: weights, keys and values", size, ("play",) if engine.sleep else ALWAYS)]

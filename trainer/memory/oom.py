@@ -18,11 +18,11 @@ from trainer.policy.load import ModelError
 T = TypeVar("T")
 
 
-class NoRoomError(ModelError):
+class OutOfMemoryError(ModelError):
     """The device's memory ran out, and smaller pieces did not help. The message says what to set."""
 
 
-class Halving:
+class OomRetry:
     """The most tokens of a micro-batch: what the settings say, or half of that once it was too much.
 
     Args:
@@ -51,10 +51,10 @@ class Halving:
                 return work()
             except torch.OutOfMemoryError as error:
                 if self.tokens < self.asked or not self.alone:
-                    raise NoRoomError(self._too_much()) from error
+                    raise OutOfMemoryError(self._too_much()) from error
             # Here, not above: until the handler is left, the error holds on to everything the work had made.
             forget()
-            give_back()
+            empty_cache()
             self.tokens = max(1, self.asked // 2)
             self.tell(
                 f"The GPU's memory ran out while learning with optimizer.micro_batch_tokens={self.asked}: the step is "
@@ -65,17 +65,17 @@ class Halving:
     def _too_much(self) -> str:
         tried = f"the GPU's memory ran out while learning with micro-batches of {self.tokens} tokens"
         halved = f", half of optimizer.micro_batch_tokens = {self.asked}" if self.tokens < self.asked else ""
-        return f"{tried}{halved}: {HELPS}"
+        return f"{tried}{halved}: {ADVICE}"
 
 
-HELPS = (
+ADVICE = (
     "switch on optimizer.gradient_checkpointing, lower optimizer.micro_batch_tokens, set policy.dtype to bfloat16, "
     "train adapters (lora.rank) or allow shorter responses (rollout.max_response_tokens); `python -m trainer memory` "
     "tells what each would save"
 )
 
 
-def give_back() -> None:
+def empty_cache() -> None:
     """Let go of what broken work left behind, so that it can be had in pieces of another size."""
     gc.collect()
     if torch.cuda.is_available():
@@ -83,9 +83,9 @@ def give_back() -> None:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def oom_errors() -> Iterator[None]:
     """Memory that runs out anywhere inside the block ends in a NoRoomError that says what to set."""
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise NoRoomError(f"the GPU's memory ran out ({str(error).split('. ')[0]}): {HELPS}") from error
+        raise OutOfMemoryError(f"the GPU's memory ran out ({str(error).split('. ')[0]}): {ADVICE}") from error

@@ -14,22 +14,22 @@ from transformers import AutoConfig
 
 from trainer.config.run import RunConfig
 from trainer.memory import available
-from trainer.memory.advice import advice, gigabytes, in_words, savings
-from trainer.memory.estimate import NEAR, budget, played_at_once, rows_that_fit
-from trainer.memory.oom import NoRoomError
+from trainer.memory.advice import advice, gigabytes, parts_as_text, suggested_settings
+from trainer.memory.estimate import NEAR, estimate_memory, played_at_once, rows_that_fit
+from trainer.memory.oom import OutOfMemoryError
 from trainer.policy.load import is_hub_id
 from trainer.policy.shapes import ModelShape, read, shape_of
 
 
 @dataclass(frozen=True)
-class Plan:
+class PreflightResult:
     """How a run will fit. `rows` trajectories are played at once, None for all; `warning` is for people."""
 
     rows: int | None = None
     warning: str = ""
 
 
-def prepare(config: RunConfig, source: str, device: torch.device) -> Plan:
+def check(config: RunConfig, source: str, device: torch.device) -> PreflightResult:
     """See whether the run fits what is free on its device now.
 
     Args:
@@ -41,38 +41,42 @@ def prepare(config: RunConfig, source: str, device: torch.device) -> Plan:
     shape = _shape(source)
     memory = _free(device)
     if config.memory.guard == "none" or shape is None or memory is None:
-        return Plan(config.memory.rows or None)
+        return PreflightResult(config.memory.rows or None)
     gpu, processes = device.type == "cuda", int(os.environ.get("WORLD_SIZE", "1"))
     share = 1 if gpu else processes  # GPUs are each their own; processes on CPUs have one memory
-    return fit(config, shape, gpu=gpu, free=memory[0] // share, total=memory[1], processes=processes)
+    return check_shape(config, shape, gpu=gpu, free=memory[0] // share, total=memory[1], processes=processes)
 
 
-def fit(config: RunConfig, shape: ModelShape, *, gpu: bool, free: int, total: int, processes: int = 1) -> Plan:
+def check_shape(
+    config: RunConfig, shape: ModelShape, *, gpu: bool, free: int, total: int, processes: int = 1
+) -> PreflightResult:
     """As `prepare`, for a device of which so many bytes are free.
 
     Raises:
         NoRoomError: see `prepare`; with memory.guard=warn it is a warning.
     """
     rows = rows_that_fit(config, shape, gpu=gpu, free=free, total=total, processes=processes)
-    found = budget(config, shape, gpu=gpu, rows=rows, total=total, processes=processes)
+    found = estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes)
     where = "the GPU" if gpu else "this machine"
     takes = f"{gigabytes(found.peak)} of the {gigabytes(free)} that are free on {where}"
-    saved = advice(savings(config, shape, gpu=gpu, rows=rows, total=total, processes=processes))
+    saved = advice(suggested_settings(config, shape, gpu=gpu, rows=rows, total=total, processes=processes))
     if found.peak > free:
         message = (
-            f"the run does not fit: it would take {takes}. Its parts: {in_words(found)}. Of the settings, {saved}. "
+            f"the run does not fit: it would take {takes}. Its parts: {parts_as_text(found)}. Of the settings, {saved}. "
             "To try it all the same: memory.guard=warn"
         )
         if config.memory.guard == "refuse":
-            raise NoRoomError(message)
-        return Plan(rows, message[:1].upper() + message[1:] + ".")
+            raise OutOfMemoryError(message)
+        return PreflightResult(rows, message[:1].upper() + message[1:] + ".")
     waves = rows < played_at_once(config, processes) and not config.engine.foreign
     if found.peak > NEAR * free and not waves:
-        return Plan(rows, f"The run will take about {takes}. Should that be too much, {saved}.")
-    return Plan(rows if waves else config.memory.rows or None, _told(config, rows, processes) if waves else "")
+        return PreflightResult(rows, f"The run will take about {takes}. Should that be too much, {saved}.")
+    return PreflightResult(
+        rows if waves else config.memory.rows or None, _chunks_notice(config, rows, processes) if waves else ""
+    )
 
 
-def _told(config: RunConfig, rows: int, processes: int) -> str:
+def _chunks_notice(config: RunConfig, rows: int, processes: int) -> str:
     if config.memory.rows and rows == config.memory.rows:
         return ""
     return (
@@ -82,7 +86,7 @@ def _told(config: RunConfig, rows: int, processes: int) -> str:
     )
 
 
-def with_rows(config: RunConfig, plan: Plan) -> RunConfig:
+def with_rows(config: RunConfig, plan: PreflightResult) -> RunConfig:
     """The settings for other processes of the run, which play on devices like this one."""
     if plan.rows is None:
         return config
@@ -108,4 +112,4 @@ def _free(device: torch.device) -> tuple[int, int] | None:
         free, total = torch.cuda.mem_get_info(device)
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(free) + unused, int(total)
-    return available.machine()
+    return available.available_memory()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainer.metrics.spec import MetricSpec, positive, spec
-from trainer.metrics.trap_signals import SIGNS
+from trainer.metrics.trap_signals import SIGNALS
 
 ITERATION: tuple[MetricSpec, ...] = (
     spec("reward/mean", "Mean reward", "reward", "Mean of R(τ) over the iteration's trajectories.", better="up"),
@@ -382,7 +382,7 @@ ITERATION: tuple[MetricSpec, ...] = (
 
 WATCH: tuple[MetricSpec, ...] = tuple(
     spec(name, title, "echo trap", meaning, decimals=2)
-    for sign in SIGNS
+    for sign in SIGNALS
     for name, title, meaning in (
         (sign.name, sign.title, sign.meaning),
         (sign.limit, f"{sign.title}: limit", sign.rule),

@@ -12,7 +12,7 @@ PREFIX, LIMIT = "echo_trap/", "_limit"
 
 
 @dataclass(frozen=True)
-class Sign:
+class Signal:
     """A number that is made of each iteration's metrics. It is a metric under `name`, its limit one under `limit`."""
 
     key: str
@@ -43,8 +43,8 @@ class Sign:
         return abs(value) > limit
 
 
-SIGNS = (
-    Sign(
+SIGNALS = (
+    Signal(
         "spread",
         "Reward spread left in groups",
         "Share of the earlier spread within groups that is left, once what success explains is allowed for.",
@@ -52,7 +52,7 @@ SIGNS = (
         "below",
         "share",
     ),
-    Sign(
+    Signal(
         "entropy",
         "Entropy off its course",
         "How far the entropy of the last half window is off its course, in robust deviations of one iteration.",
@@ -60,7 +60,7 @@ SIGNS = (
         "beyond",
         "deviations",
     ),
-    Sign(
+    Signal(
         "format",
         "Valid format left",
         "Share of the earlier rate of valid turns that is left.",
@@ -68,7 +68,7 @@ SIGNS = (
         "below",
         "share",
     ),
-    Sign(
+    Signal(
         "template",
         "Variety of thoughts left",
         "Distinct pairs in thoughts, as a share of their slow average.",
@@ -76,7 +76,7 @@ SIGNS = (
         "below",
         "share",
     ),
-    Sign(
+    Signal(
         "gradient",
         "Gradient spikes lately",
         "How often the policy's gradient spiked within the last window.",
@@ -84,7 +84,7 @@ SIGNS = (
         "from",
         "times",
     ),
-    Sign(
+    Signal(
         "reward",
         "Fall of the reward",
         "How far the reward's fast average is below the earlier one, in robust deviations of one iteration.",

@@ -22,7 +22,7 @@ _FROM_THOUGHT_TO_ANSWER = re.compile(r"</think>\s*<answer>")
 
 
 @dataclass(frozen=True)
-class Parsed:
+class ParsedResponse:
     """What a response says.
 
     `actions` are the first `max_actions` as written, whether or not they exist; `structured` says that all tags are
@@ -37,7 +37,7 @@ class Parsed:
     problem: str | None
 
 
-def parse_response(response: str, *, think: bool, max_actions: int) -> Parsed:
+def parse_response(response: str, *, think: bool, max_actions: int) -> ParsedResponse:
     """Read thought and actions from a sampled response.
 
     Args:
@@ -50,14 +50,14 @@ def parse_response(response: str, *, think: bool, max_actions: int) -> Parsed:
     full = (THINK if think else ANSWER) + response
     parts = _parts(response, think)
     if parts is None:
-        return Parsed(full, _rest(response), "", (), False, _structure_problem(full, think))
+        return ParsedResponse(full, _rest(response), "", (), False, _structure_problem(full, think))
     thought, answer = map(_clean, parts)
     actions = [part for part in (piece.strip() for piece in answer.split(ACTION_SEPARATOR)) if part]
     if len(actions) > max_actions:
         actions = actions[:max_actions]
         answer = f" {ACTION_SEPARATOR} ".join(actions)
     opening = f"{THINK}{thought}{THINK_END}" if think else ""
-    return Parsed(
+    return ParsedResponse(
         text=f"{opening}{ANSWER}{answer}{ANSWER_END}",
         thought=thought,
         answer=answer,

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from trainer.policy.load import output_head
-from trainer.policy.packing.layout import Packed
-from trainer.policy.token_logprobs import head_scores
+from trainer.policy.packing.layout import PackedBatch
+from trainer.policy.token_logprobs import head_logprobs
 
 
 class PolicyForward(nn.Module):
@@ -18,7 +18,7 @@ class PolicyForward(nn.Module):
         self.model = model
 
     def forward(
-        self, ids: Tensor, mask: Tensor, temperature: float, packed: Packed | None = None
+        self, ids: Tensor, mask: Tensor, temperature: float, packed: PackedBatch | None = None
     ) -> tuple[Tensor, Tensor]:
         """(M,) log-probabilities and (M,) entropies of the M tokens on the mask.
 
@@ -29,10 +29,10 @@ class PolicyForward(nn.Module):
             packed: the rows' layout without padding and with beginnings in common once (packed.py); None: compute all.
         """
         head = output_head(self.model)
-        return head_scores(head, hidden_before(self.model, ids, mask, packed), ids[mask], temperature)
+        return head_logprobs(head, hidden_before(self.model, ids, mask, packed), ids[mask], temperature)
 
 
-def hidden_before(model: PreTrainedModel, ids: Tensor, mask: Tensor, packed: Packed | None = None) -> Tensor:
+def hidden_before(model: PreTrainedModel, ids: Tensor, mask: Tensor, packed: PackedBatch | None = None) -> Tensor:
     """(M, H) the last hidden states that the M tokens on the mask are predicted from. See PolicyForward."""
     if packed is not None:
         return packed.before(packed.hidden_of(model.base_model, ids), mask)

@@ -14,7 +14,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from trainer.policy.load import ModelError
 
 
-def layers_of(module: nn.Module) -> int:
+def checkpoint_layers(module: nn.Module) -> int:
     """Make every decoder layer inside a module recompute its forward pass on the way back. Returns how many there are.
 
     transformers has a switch for this which wants the model in training mode, and so would switch dropout on.

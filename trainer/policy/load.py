@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from trainer.config.run import PolicyConfig
 
 if TYPE_CHECKING:
-    from trainer.policy.packing.layout import Packed
+    from trainer.policy.packing.layout import PackedBatch
 
 
 class ModelError(ValueError):
@@ -166,7 +166,7 @@ class Critic(nn.Module):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, ids: Tensor, packed: Packed | None = None) -> Tensor:
+    def forward(self, ids: Tensor, packed: PackedBatch | None = None) -> Tensor:
         """(B, T) ids → (B, T) values; column t is the value *before* token t, read from the tokens up to t − 1.
 
         With `packed` the layers see no padding (packed.py), and there the values are 0.

@@ -25,7 +25,7 @@ _NAME = "default"  # peft's name of the one adapter
 ALL_LINEAR = "all-linear"
 
 
-def attach(model: PreTrainedModel, settings: LoraConfig, seed: int) -> None:
+def attach_adapters(model: PreTrainedModel, settings: LoraConfig, seed: int) -> None:
     """Put fresh adapters into the model and freeze all else; what it computes is the same until they are trained.
 
     The process-global generator is left as it was.
@@ -67,7 +67,7 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
 
 
 @contextmanager
-def without(model: nn.Module) -> Iterator[None]:
+def adapters_disabled(model: nn.Module) -> Iterator[None]:
     """The model as it was before training: its adapters do nothing inside the block."""
     found = layers(model).values()
     for layer in found:
@@ -80,7 +80,7 @@ def without(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def dropping(seed: int, *models: nn.Module) -> Iterator[None]:
+def seeded_dropout(seed: int, *models: nn.Module) -> Iterator[None]:
     """Dropout of the models' adapters, drawn from this seed alone; outside the block there is none."""
     adapters = [layer for model in models for layer in layers(model).values()]
     drops = [drop for layer in adapters for drop in layer.lora_dropout.values() if isinstance(drop, nn.Dropout)]

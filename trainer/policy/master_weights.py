@@ -16,7 +16,7 @@ from torch import Tensor, nn
 _HALF = (torch.bfloat16, torch.float16)
 
 
-class Weights(Protocol):
+class StepWeights(Protocol):
     """What an optimiser steps on, and the parameters that play and score in its place."""
 
     @property
@@ -39,7 +39,7 @@ class Weights(Protocol):
         """Take up what `state` gave."""
 
 
-class Masters:
+class MasterWeights:
     """What an optimiser steps on in the place of given parameters: a float32 copy of each that is of half precision.
 
     Parameters of full precision stand for themselves, so that for a float32 model nothing is copied and nothing

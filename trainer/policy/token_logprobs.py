@@ -14,23 +14,23 @@ from torch import Tensor, nn
 
 from trainer.algorithms.losses import entropy_from_logprobs
 
-LARGEST = 2**25
+MAX_LOGITS = 2**25
 """Numbers of a stretch: 128 MiB in fp32."""
 
 
-def stretch_of(vocabulary: int, largest: int = LARGEST) -> int:
+def chunk_size(vocabulary: int, largest: int = MAX_LOGITS) -> int:
     """Tokens in a stretch, at least 1."""
     return max(1, largest // vocabulary)
 
 
-class _Scores(torch.autograd.Function):
+class _ChunkedLogprobs(torch.autograd.Function):
     """forward: (M, H) hidden, (V, H) weight, (M,) ids → (M,) log-probabilities, (M,) entropies."""
 
     @staticmethod
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float, largest: int
     ) -> tuple[Tensor, Tensor]:
-        rows = stretch_of(len(weight), largest)
+        rows = chunk_size(len(weight), largest)
         normalizer = hidden.new_empty(len(hidden), dtype=torch.float32)
         logprobs, entropies = torch.empty_like(normalizer), torch.empty_like(normalizer)
         for start in range(0, len(hidden), rows):
@@ -70,8 +70,8 @@ class _Scores(torch.autograd.Function):
         return to_hidden, None if to_weight is None else to_weight.to(weight.dtype), None, None, None
 
 
-def token_scores(
-    hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float = 1.0, largest: int = LARGEST
+def chunked_token_logprobs(
+    hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float = 1.0, largest: int = MAX_LOGITS
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the given tokens and entropies of the distributions they came from.
 
@@ -84,11 +84,11 @@ def token_scores(
     Returns:
         (M,) log-probabilities and (M,) entropies in nats, fp32, differentiable in `hidden` and `weight`.
     """
-    logprobs, entropies = _Scores.apply(hidden, weight, ids, temperature, largest)  # type: ignore[no-untyped-call]
+    logprobs, entropies = _ChunkedLogprobs.apply(hidden, weight, ids, temperature, largest)  # type: ignore[no-untyped-call]
     return logprobs, entropies
 
 
-def head_scores(head: nn.Module, hidden: Tensor, ids: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
+def head_logprobs(head: nn.Module, hidden: Tensor, ids: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
     """As token_scores, by whatever makes the logits; a small vocabulary's are made at once, which is quicker.
 
     Args:
@@ -99,9 +99,9 @@ def head_scores(head: nn.Module, hidden: Tensor, ids: Tensor, temperature: float
     if (
         isinstance(head, nn.Linear)
         and getattr(head, "bias", None) is None
-        and len(hidden) * head.out_features > LARGEST
+        and len(hidden) * head.out_features > MAX_LOGITS
     ):
-        return token_scores(hidden, head.weight, ids, temperature)
+        return chunked_token_logprobs(hidden, head.weight, ids, temperature)
     logits = head(hidden).float()
     logprobs = torch.log_softmax(logits if temperature == 1 else logits / temperature, dim=-1)
     return logprobs.gather(-1, ids[:, None])[:, 0], entropy_from_logprobs(logprobs)

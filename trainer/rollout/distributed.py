@@ -9,35 +9,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
-from trainer.distributed.control_channel import Wire
-from trainer.distributed.group import Team
-from trainer.distributed.torchrun import Processes
-from trainer.engines.base import Listener
-from trainer.rollout.runner import GroupPlan, Interrupted, Player, WorldsFailedError
+from trainer.distributed.control_channel import ControlChannel
+from trainer.distributed.group import ProcessGroup
+from trainer.distributed.torchrun import TorchrunGroup
+from trainer.engines.base import TokenListener
+from trainer.rollout.runner import EnvironmentsFailedError, GroupPlan, Interrupted, RolloutRunner
 from trainer.rollout.trajectory import Trajectory
 
 _WAIT = 0.05  # seconds for each of the others, once the main process has played its own share
 
 
-def shard(player: Player, team: Team) -> Player:
+def shard(player: RolloutRunner, team: ProcessGroup) -> RolloutRunner:
     """The player, with its groups dealt out to all processes of the run where each can play by itself."""
     elsewhere = player.config.engine.name != "transformers" or player.config.hosted.url
-    return SharedPlayer.over(player, team) if isinstance(team, Processes) and not elsewhere else player
+    return DistributedRollout.over(player, team) if isinstance(team, TorchrunGroup) and not elsewhere else player
 
 
 @dataclass
-class SharedPlayer(Player):
+class DistributedRollout(RolloutRunner):
     """The main process's player. Which process plays a group changes nothing but when."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.team: Processes
-        self.inner: Player
+        self.team: TorchrunGroup
+        self.inner: RolloutRunner
 
     @classmethod
-    def over(cls, player: Player, team: Processes) -> Self:
+    def over(cls, player: RolloutRunner, team: TorchrunGroup) -> Self:
         """A player that shares what this one is asked to play."""
-        made = cls(**{field.name: getattr(player, field.name) for field in fields(Player)})
+        made = cls(**{field.name: getattr(player, field.name) for field in fields(RolloutRunner)})
         made.team, made.inner = team, player
         return made
 
@@ -52,26 +52,26 @@ class SharedPlayer(Player):
         split: Literal["train", "eval"],
         temperature: float,
         suite: str | None = None,
-        listener: Callable[[Sequence[str], Callable[[int], int]], Listener] | None = None,
+        listener: Callable[[Sequence[str], Callable[[int], int]], TokenListener] | None = None,
     ) -> list[Trajectory]:
         """As `Player.play`; the main process's own share may be watched while it is written."""
         options = {"iteration": iteration, "split": split, "temperature": temperature, "suite": suite}
         shares = [list(plans[number :: self.team.size]) for number in range(self.team.size)]
-        table = _Table(self)
+        table = _RemoteProgress(self)
         for number in range(1, self.team.size):
             if shares[number]:
                 self.team.order(number, "play", shares[number], options)
                 table.awaited.add(number)
         self.inner.tell, self.inner.progress, self.inner.stop = self.tell, table.own, table.stop
         played: list[Trajectory] = []
-        broken: WorldsFailedError | None = None
+        broken: EnvironmentsFailedError | None = None
         try:
             if shares[0]:
                 played = self.inner.play(shares[0], listener=listener, **options)  # type: ignore[arg-type]
         except Interrupted:
             table.halt()
             raise
-        except WorldsFailedError as error:
+        except EnvironmentsFailedError as error:
             broken, played = error, error.trajectories
         table.wait()
         if table.interrupted:
@@ -82,10 +82,10 @@ class SharedPlayer(Player):
         return trajectories
 
 
-class _Table:
+class _RemoteProgress:
     """What the other processes are at."""
 
-    def __init__(self, player: SharedPlayer) -> None:
+    def __init__(self, player: DistributedRollout) -> None:
         self.player, self.team = player, player.team
         self.awaited: set[int] = set()
         self.counts: dict[int, tuple[int, int]] = {}
@@ -142,7 +142,9 @@ def _in_order(plans: Sequence[GroupPlan], shares: Sequence[Sequence[Trajectory]]
     return sorted((one for share in shares for one in share), key=lambda one: place[one.id])
 
 
-def play_share(wire: Wire, player: Player, plans: Sequence[GroupPlan], options: dict[str, Any]) -> None:
+def rollout_shard(
+    wire: ControlChannel, player: RolloutRunner, plans: Sequence[GroupPlan], options: dict[str, Any]
+) -> None:
     """In another process: play some groups, and tell the main process what happens and what came of it."""
     counts = [0, 0]
     stopped = False
@@ -165,7 +167,7 @@ def play_share(wire: Wire, player: Player, plans: Sequence[GroupPlan], options: 
     except Interrupted:
         wire.send(("interrupted",))
         return
-    except WorldsFailedError as error:  # only the main process knows whether it is so everywhere
+    except EnvironmentsFailedError as error:  # only the main process knows whether it is so everywhere
         trajectories = error.trajectories
     wire.send(("events", (), *counts))
     wire.send(("played", trajectories))

@@ -23,7 +23,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True)
-class Task:
+class EnvironmentShare:
     """One environment of a run.
 
     `number` counts from 0, the run's first environment; `share` of all groups are played in it; `config` is the run's,
@@ -39,7 +39,7 @@ class Task:
         return self.config.environment.name
 
 
-def tasks_of(config: RunConfig) -> list[Task]:
+def shares_of(config: RunConfig) -> list[EnvironmentShare]:
     """The run's environments, the first one first.
 
     The rollout's budgets are the first environment's. Another one has those it recommends itself, whatever they are in
@@ -50,7 +50,7 @@ def tasks_of(config: RunConfig) -> list[Task]:
     budgets = by_environment(environment.other_budgets, "other_budgets")
     alone: dict[str, Any] = {"others": {}, "other_settings": {}, "other_budgets": {}}
     found = [
-        Task(
+        EnvironmentShare(
             number=0,
             share=1 - sum(environment.others.values()),
             config=config.model_copy(update={"environment": environment.model_copy(update=alone)}),
@@ -63,11 +63,11 @@ def tasks_of(config: RunConfig) -> list[Task]:
             "environment": environment.model_copy(update=alone | own),
             "rollout": config.rollout.model_copy(update=recommended | budgets.get(name, {})),
         }
-        found.append(Task(number, share, config.model_copy(update=place)))
+        found.append(EnvironmentShare(number, share, config.model_copy(update=place)))
     return found
 
 
-def deal(shares: Sequence[float], groups: int, iteration: int) -> list[int]:
+def assign_groups(shares: Sequence[float], groups: int, iteration: int) -> list[int]:
     """The task of each group of an iteration, in the order of the tasks.
 
     A task's groups in one iteration are its share of all, rounded down or up. Where the rounding falls moves on from
@@ -86,11 +86,11 @@ def deal(shares: Sequence[float], groups: int, iteration: int) -> list[int]:
     return [next(task for task, end in enumerate(ends) if group + phase < end) for group in range(groups)]
 
 
-def train_plans(config: RunConfig, tasks: Sequence[Task], iteration: int) -> list[GroupPlan]:
+def train_plans(config: RunConfig, tasks: Sequence[EnvironmentShare], iteration: int) -> list[GroupPlan]:
     """The groups of an iteration: everything drawn depends on the run's seed, the iteration and the group's number."""
     seed, rollout = config.seed, config.rollout
     plans = []
-    for group, number in enumerate(deal([task.share for task in tasks], rollout.groups, iteration)):
+    for group, number in enumerate(assign_groups([task.share for task in tasks], rollout.groups, iteration)):
         place, members = (iteration, group), range(rollout.group_size)
         plans.append(
             GroupPlan(
@@ -106,7 +106,7 @@ def train_plans(config: RunConfig, tasks: Sequence[Task], iteration: int) -> lis
     return plans
 
 
-def success_by_environment(trajectories: Iterable[Trajectory], tasks: Sequence[Task]) -> dict[str, float]:
+def success_by_environment(trajectories: Iterable[Trajectory], tasks: Sequence[EnvironmentShare]) -> dict[str, float]:
     """success/<Environment> of an iteration's trajectories; nothing for a run in one environment."""
     if len(tasks) < 2:
         return {}

@@ -13,12 +13,19 @@ from statistics import fmean
 from envs.base import Board, TextEnv
 from envs.pool import failure_message
 from envs.sandbox.client import EnvironmentFailure
-from trainer.algorithms.rewards import format_is_valid
-from trainer.algorithms.thought_rewards import TermError, TurnFacts, score
+from trainer.algorithms.rewards import is_format_valid
+from trainer.algorithms.thought_rewards import RewardTermError, TurnContext, score
 from trainer.config.run import RunConfig
-from trainer.engines.base import Sampled
+from trainer.engines.base import SampledResponse
 from trainer.journal.events import ActionRecord, LostAt, TrajectoryFinished, Turn
-from trainer.policy.chat_format import THINK_END, ChatFormat, Parsed, opening_message, parse_response, state_message
+from trainer.policy.chat_format import (
+    THINK_END,
+    ChatFormat,
+    ParsedResponse,
+    opening_message,
+    parse_response,
+    state_message,
+)
 from trainer.rollout.trajectory import Trajectory
 
 
@@ -76,7 +83,7 @@ class Episode:
         self.trajectory.prompts[len(self.trajectory.turns)] = self._instead
         return self._instead
 
-    def receive(self, response: Sampled) -> Turn | None:
+    def receive(self, response: SampledResponse) -> Turn | None:
         """Execute what the response says and record the turn. None if the engine had no room for a response."""
         trajectory, index = self.trajectory, len(self.trajectory.turns)
         if response.full:
@@ -93,7 +100,7 @@ class Episode:
         actions = [self._act(word, index, number) for number, word in enumerate(parsed.actions)]
         unknown = [action.text for action in actions if action.status == "illegal"]
         terms = {"environment": sum(action.reward for action in actions)}
-        valid = format_is_valid(
+        valid = is_format_valid(
             structured=parsed.structured,
             known_actions=len(actions) - len(unknown),
             unknown_actions=len(unknown),
@@ -126,11 +133,11 @@ class Episode:
         self._close_if_over(response)
         return turn
 
-    def _of_the_thought(self, parsed: Parsed, board: Board) -> dict[str, float]:
+    def _of_the_thought(self, parsed: ParsedResponse, board: Board) -> dict[str, float]:
         """The reward terms that look at the thought. One that fails ends this trajectory, with the error recorded."""
         if not self.rewards.terms:
             return {}
-        turn = TurnFacts(
+        turn = TurnContext(
             thought=parsed.thought,
             earlier_thoughts=tuple(turn.thought for turn in self.trajectory.turns),
             actions=tuple(parsed.actions),
@@ -139,7 +146,7 @@ class Episode:
         )
         try:
             return score(self.rewards.terms, turn)
-        except TermError as error:
+        except RewardTermError as error:
             self.ended = True
             self.trajectory.fail(str(error))
             return {}
@@ -195,7 +202,7 @@ class Episode:
         self.ended = True
         self.trajectory.fail(failure_message(error))
 
-    def _close_if_over(self, response: Sampled) -> None:
+    def _close_if_over(self, response: SampledResponse) -> None:
         trajectory = self.trajectory
         if self.ended:
             return
@@ -206,7 +213,7 @@ class Episode:
         else:
             self._look_ahead(response)
 
-    def _look_ahead(self, response: Sampled) -> None:
+    def _look_ahead(self, response: SampledResponse) -> None:
         """Make the next prompt, or end here if there is no room for it and its response."""
         try:
             self.state = self._state()
@@ -250,7 +257,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return None if math.isnan(found) else found
 
 
-def _problem(parsed: Parsed, unknown: Sequence[str], response: Sampled) -> str | None:
+def _problem(parsed: ParsedResponse, unknown: Sequence[str], response: SampledResponse) -> str | None:
     if parsed.problem is not None:
         return parsed.problem if response.ended else f"{parsed.problem} (cut at {response.tokens} tokens)"
     if unknown:

@@ -14,7 +14,7 @@ from envs.base import TextBoard, TextEnv
 from envs.pool import EnvironmentPool, Start, failure_message
 from envs.sandbox.client import EnvironmentFailure
 from trainer.config.run import RunConfig
-from trainer.engines.base import Listener, Sampler, SamplingParams
+from trainer.engines.base import Sampler, SamplingParams, TokenListener
 from trainer.journal.events import Event, GroupStarted
 from trainer.policy.chat_format import ChatFormat, opening_message
 from trainer.rollout.episode import Episode
@@ -42,7 +42,7 @@ class GroupPlan:
     config: RunConfig | None = None
 
 
-class WorldsFailedError(RuntimeError):
+class EnvironmentsFailedError(RuntimeError):
     """The environment broke down in every single trajectory. The message says what most of them ended with."""
 
     def __init__(self, message: str, trajectories: Sequence[Trajectory]) -> None:
@@ -51,7 +51,7 @@ class WorldsFailedError(RuntimeError):
 
 
 @dataclass
-class Player:
+class RolloutRunner:
     """Plays turns until every trajectory of the given groups has ended.
 
     `tell` receives events in the order in which things happen; `stop` is asked between turns. `close` ends what plays
@@ -83,7 +83,7 @@ class Player:
         split: Literal["train", "eval"],
         temperature: float,
         suite: str | None = None,
-        listener: Callable[[Sequence[str], Callable[[int], int]], Listener] | None = None,
+        listener: Callable[[Sequence[str], Callable[[int], int]], TokenListener] | None = None,
     ) -> list[Trajectory]:
         """Play all groups; gives their trajectories in the order of the plans.
 
@@ -91,7 +91,7 @@ class Player:
             Interrupted: the run was asked to stop.
             WorldsFailedError: the environment broke down in all of them.
         """
-        table = _Table()
+        table = _Rows()
         try:
             for plan, worlds in self._opened(plans):
                 self.tell(*self._start(plan, worlds, table, iteration, split, suite))
@@ -114,7 +114,7 @@ class Player:
             reasons = Counter(trajectory.error for trajectory in trajectories)
             (reason, times), total = reasons.most_common(1)[0], len(trajectories)
             message = f"no trajectory could be played to its end: {reason} ({times} of {total})"
-            raise WorldsFailedError(message, trajectories)
+            raise EnvironmentsFailedError(message, trajectories)
         return trajectories
 
     def _opened(self, plans: Sequence[GroupPlan]) -> Iterator[tuple[GroupPlan, Iterator[TextEnv | Exception]]]:
@@ -141,9 +141,9 @@ class Player:
 
     def _turns(
         self,
-        table: _Table,
+        table: _Rows,
         params: SamplingParams,
-        listener: Callable[[Sequence[str], Callable[[int], int]], Listener] | None,
+        listener: Callable[[Sequence[str], Callable[[int], int]], TokenListener] | None,
     ) -> None:
         """Turn after turn for everybody who is still playing; nobody waits for another unless the sampler does."""
         episodes = table.episodes
@@ -182,7 +182,7 @@ class Player:
         self,
         plan: GroupPlan,
         worlds: Iterator[TextEnv | Exception],
-        table: _Table,
+        table: _Rows,
         iteration: int,
         split: Literal["train", "eval"],
         suite: str | None,
@@ -224,7 +224,7 @@ class Player:
         return [started, *ends]
 
 
-class _Table:
+class _Rows:
     """Who plays: every trajectory in order; and of those whose environment gave a first state, episode and seed."""
 
     def __init__(self) -> None:

@@ -18,12 +18,12 @@ from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.trajectory import Batch, Trajectory
 
 
-class TokenRecord:
+class TokenRecorder:
     """Makes the `trajectory_tokens` events of one run."""
 
     def __init__(self, config: JournalConfig, chat: ChatFormat) -> None:
         self.keep = config.tokens
-        self.pieces = Pieces(chat)
+        self.pieces = TokenTexts(chat)
 
     def evaluated(self, trajectories: Sequence[Trajectory]) -> Iterator[TrajectoryTokens]:
         """Of an evaluation, from which nothing is learned."""
@@ -93,7 +93,7 @@ def by_trajectory(kept: Sequence[Trajectory], batch: Batch, advantages: Tensor) 
     return {trajectory.id: part for trajectory, part in zip(kept, np.split(flat, ends), strict=True)}
 
 
-class Pieces:
+class TokenTexts:
     """How many characters of a response each of its tokens completes.
 
     Byte-level tokenizers, nearly all of today's, write a token as characters that stand for bytes; a character of the

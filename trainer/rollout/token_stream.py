@@ -28,7 +28,7 @@ def _opened(given: str) -> int | None:
     return pipe
 
 
-class LiveChannel:
+class TokenStream:
     """Writes `{"trajectory", "turn", "text"}` lines for watched trajectories to a pipe that may be full or closed."""
 
     def __init__(self, folder: Path) -> None:
@@ -74,11 +74,11 @@ class LiveChannel:
             self.pipe = None
 
 
-class RowListener:
+class TokenStreamListener:
     """A sampler's listener for the rows of one session, each a trajectory."""
 
     def __init__(
-        self, channel: LiveChannel, chat: ChatFormat, names: Sequence[str], turn_of: Callable[[int], int]
+        self, channel: TokenStream, chat: ChatFormat, names: Sequence[str], turn_of: Callable[[int], int]
     ) -> None:
         self.channel, self.chat, self.names, self.turn_of = channel, chat, names, turn_of
 

@@ -15,7 +15,7 @@ from trainer.journal.events import LostAt, TrajectoryFinished, Turn
 
 
 @dataclass(frozen=True)
-class Tokens:
+class TokenSequence:
     """One stretch of tokens as the policy had it before it, with lists that run parallel as in `Trajectory`."""
 
     ids: list[int]
@@ -108,7 +108,7 @@ class Trajectory:
         """Ids that were drawn in this turn."""
         return [token for token, number in zip(self.ids, self.turn_of, strict=True) if number == turn]
 
-    def sequences(self) -> list[Tokens]:
+    def sequences(self) -> list[TokenSequence]:
         """What is trained on, in order: every sampled token exactly once, after what the policy read when it drew it.
 
         One sequence, the dialogue itself, unless the policy was shown only a part of it at some turn: each such turn
@@ -122,7 +122,7 @@ class Trajectory:
                 last[turn] = column
         anew = sorted(turn for turn in self.prompts if turn in first)
         if not anew:
-            return [Tokens(self.ids, self.sampled, self.logprobs, self.turn_of)]
+            return [TokenSequence(self.ids, self.sampled, self.logprobs, self.turn_of)]
         starts = [first[turn] for turn in anew]
         ends = [*(last[turn - 1] + 1 if turn else 0 for turn in anew), len(self.ids)]
         found = [self._stretch([], 0, ends[0])] if ends[0] else []
@@ -130,9 +130,9 @@ class Trajectory:
             found.append(self._stretch(self.prompts[turn], start, end))
         return found
 
-    def _stretch(self, read: list[int], start: int, end: int) -> Tokens:
+    def _stretch(self, read: list[int], start: int, end: int) -> TokenSequence:
         """The dialogue's tokens from `start` to before `end`, behind others that were read."""
-        return Tokens(
+        return TokenSequence(
             ids=read + self.ids[start:end],
             sampled=[False] * len(read) + self.sampled[start:end],
             logprobs=[0.0] * len(read) + self.logprobs[start:end],

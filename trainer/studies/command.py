@@ -79,7 +79,7 @@ def _size(study: Study, scale: Scale) -> str:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """One study as it was asked for. `overrides` are changes to all cells; `docs` gets a copy of page and picture."""
 
     study: Study
@@ -103,7 +103,7 @@ class Plan:
         return shlex.join(words)
 
 
-def run(plan: Plan, cells: Sequence[Cell], stop: Callable[[], bool], say: Callable[[str], None]) -> bool:
+def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], say: Callable[[str], None]) -> bool:
     """Run what is left of the grid, then write page and picture. Returns False when asked to stop before the end.
 
     Raises:

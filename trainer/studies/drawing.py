@@ -17,7 +17,7 @@ Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Series:
+class PlotSeries:
     """One line. `faint` lines are drawn behind it in its colour, `intervals` are (x, low, high) at its points."""
 
     label: str
@@ -33,7 +33,7 @@ class Panel:
     vertical lines with a label, at x, in a colour."""
 
     title: str
-    series: Sequence[Series]
+    series: Sequence[PlotSeries]
     share: bool = False
     marks: Sequence[tuple[float, str, int]] = field(default=())
 

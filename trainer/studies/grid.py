@@ -158,12 +158,12 @@ def here(cell: Cell, stop: Callable[[], bool]) -> None:
     from transformers.utils import logging
 
     from trainer.loops.sft import SftRun
-    from trainer.loops.train import Run
+    from trainer.loops.train import TrainRun
     from trainer.paths import default_cache
 
     logging.disable_progress_bar()
     began = time.monotonic()
-    kind = SftRun if cell.config.kind == "sft" else Run
+    kind = SftRun if cell.config.kind == "sft" else TrainRun
     kind(cell.config, cell.folder, default_cache(), stop).train()
     _book(cell.folder, time.monotonic() - began, 0)
 

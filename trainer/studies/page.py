@@ -10,10 +10,10 @@ from typing import Any
 import envs
 from trainer.metrics.registry import spec_of
 from trainer.studies.catalogue import Arm, Scale, Study
-from trainer.studies.drawing import Panel, Series, picture
+from trainer.studies.drawing import Panel, PlotSeries, picture
 from trainer.studies.grid import Cell
 from trainer.studies.paper import REPORTED
-from trainer.studies.results import Outcome, Verdict
+from trainer.studies.results import FindingVerdict, Outcome
 
 NONE = "–"
 _SCALE_WORDS: dict[Scale, str] = {
@@ -38,7 +38,7 @@ class Made:
 
 
 def write(
-    study: Study, cells: Sequence[Cell], outcomes: Sequence[Outcome], found: Sequence[Verdict], made: Made
+    study: Study, cells: Sequence[Cell], outcomes: Sequence[Outcome], found: Sequence[FindingVerdict], made: Made
 ) -> str:
     """The whole page. The picture is expected beside it under the study's name."""
     parts = [
@@ -77,13 +77,13 @@ def draw(study: Study, outcomes: Sequence[Outcome], scale: Scale) -> str:
     return picture(f"{_label(study.name)}, {scale}: {study.title}", panels, legend, columns=len(study.worlds))
 
 
-def _series(arm: Arm, number: int, metric: str, world: str, outcomes: Iterable[Outcome]) -> Series:
+def _series(arm: Arm, number: int, metric: str, world: str, outcomes: Iterable[Outcome]) -> PlotSeries:
     curves = [o.curves.get(metric, {}) for o in outcomes if (o.world, o.arm) == (world, arm.name)]
     lines = [sorted(curve.items()) for curve in curves if curve]
     iterations = sorted({at for line in lines for at, _ in line})
     mean = [(float(at), fmean(curve[at] for curve in curves if at in curve)) for at in iterations]
     faint = [[(float(at), value) for at, value in line] for line in lines] if len(lines) > 1 else []
-    return Series(arm.title, mean, number, faint)
+    return PlotSeries(arm.title, mean, number, faint)
 
 
 def _outcomes_table(study: Study, outcomes: Sequence[Outcome]) -> str:
@@ -138,7 +138,7 @@ def _each(iterations: Iterable[int | None]) -> str:
     return f"{len(told)} of {len(listed)}{': ' + ', '.join(told) if told else ''}"
 
 
-def _findings_table(found: Sequence[Verdict]) -> str:
+def _findings_table(found: Sequence[FindingVerdict]) -> str:
     rows = [(verdict.finding, _world(verdict.world), verdict.word, verdict.figures) for verdict in found]
     return table(("the paper says", "world", "here", "figures"), rows)
 

@@ -21,7 +21,7 @@ _SURE = 2.0  # standard errors
 
 
 @dataclass
-class Exam:
+class EvaluationResult:
     """One evaluation of a suite: success on so many prompts with its 95 % interval."""
 
     iteration: int
@@ -40,13 +40,13 @@ class Outcome:
     seed: int
     iterations: int = 0
     curves: dict[str, dict[int, float]] = field(default_factory=dict)
-    exams: dict[str, list[Exam]] = field(default_factory=dict)
+    exams: dict[str, list[EvaluationResult]] = field(default_factory=dict)
     suite: str = ""
     alarms: list[tuple[int, str]] = field(default_factory=list)
     seconds: float = 0.0
     megabytes: float = 0.0
 
-    def final(self, suite: str = "") -> Exam | None:
+    def final(self, suite: str = "") -> EvaluationResult | None:
         """The last evaluation of a suite (default: the world it trained in)."""
         found = self.exams.get(suite or self.suite)
         return found[-1] if found else None
@@ -96,7 +96,9 @@ def read(cell: Cell) -> Outcome:
                 for name, value in event.values.items():
                     outcome.curves.setdefault(name, {})[event.iteration] = value
             case events.Evaluation():
-                exam = Exam(event.iteration, event.prompts, event.success, event.success_low, event.success_high)
+                exam = EvaluationResult(
+                    event.iteration, event.prompts, event.success, event.success_low, event.success_high
+                )
                 outcome.exams.setdefault(event.suite, []).append(exam)
             case events.Alarm():
                 outcome.alarms.append((event.iteration, event.state))
@@ -116,7 +118,7 @@ def _forget(outcome: Outcome, start: events.RunStarted) -> None:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FindingVerdict:
     """Whether a finding appears in one world, in a word, and from which figures that was told."""
 
     finding: str
@@ -125,7 +127,7 @@ class Verdict:
     figures: str
 
 
-def verdicts(study: Study, outcomes: Iterable[Outcome]) -> list[Verdict]:
+def verdicts(study: Study, outcomes: Iterable[Outcome]) -> list[FindingVerdict]:
     """Every finding of the study in every world."""
     found = list(outcomes)
     judged = []
@@ -134,7 +136,7 @@ def verdicts(study: Study, outcomes: Iterable[Outcome]) -> list[Verdict]:
             arm = [o for o in found if (o.world, o.arm) == (world, finding.arm)]
             other = [o for o in found if (o.world, o.arm) == (world, finding.other)]
             word, figures = _CLAIMS[finding.claim](finding, arm, other)
-            judged.append(Verdict(finding.words, world, word, figures))
+            judged.append(FindingVerdict(finding.words, world, word, figures))
     return judged
 
 

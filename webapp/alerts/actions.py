@@ -11,9 +11,9 @@ from django.db.models import F
 from django.utils import timezone
 
 from webapp.alerts import messages
-from webapp.alerts.detection import Happening, happenings, wants
+from webapp.alerts.detection import AlertEvent, alert_events, matches
 from webapp.alerts.models import Delivery, Rule, Standstill, Try, new_secret
-from webapp.alerts.webhooks import Outcome
+from webapp.alerts.webhooks import WebhookResponse
 from webapp.core import ids
 from webapp.runs.models import Run
 from webapp.teams.models import Membership, Team, User
@@ -25,12 +25,12 @@ DELAYS = tuple(timedelta(seconds=seconds) for seconds in (30, 120, 420, 900, 213
 LEASE = timedelta(seconds=60)
 """How long a try may take. A process that died in it leaves the delivery to others after that."""
 LOOK_BACK = timedelta(days=7)
-MOST_GIVEN_UP = 5
+MAX_FAILED_DELIVERIES = 5
 """Deliveries given up in a row, each after an hour: then the rule switches itself off."""
 KEEP_DELIVERIES = timedelta(days=90)
 
 
-class Refused(ValueError):
+class RuleRefused(ValueError):
     """This cannot be done now. The message says why, in words."""
 
 
@@ -78,41 +78,41 @@ def do_test_rule(rule: Rule) -> Delivery:
     return Delivery.objects.create(slug=slug, rule=rule, event="test", key=f"test:{slug}", payload=told)
 
 
-def do_send_again(delivery: Delivery) -> Delivery:
+def do_redeliver(delivery: Delivery) -> Delivery:
     """Once more from the first try, under the same id. Raises Refused while it waits anyway."""
     if delivery.event != "test" and not Rule.objects.filter(pk=delivery.rule_id, enabled=True).exists():
-        raise Refused("This rule is switched off. Switch it on first.")
+        raise RuleRefused("This rule is switched off. Switch it on first.")
     changed = (
         Delivery.objects.filter(pk=delivery.pk)
         .exclude(state=Delivery.State.PENDING)
         .update(state=Delivery.State.PENDING, tries=0, next_try_at=timezone.now(), claim="", ended_at=None)
     )
     if not changed:
-        raise Refused("This delivery is waiting for its next try already.")
+        raise RuleRefused("This delivery is waiting for its next try already.")
     delivery.refresh_from_db()
     return delivery
 
 
-def do_notice(now: datetime, look_back: timedelta = LOOK_BACK) -> int:
+def do_detect_alerts(now: datetime, look_back: timedelta = LOOK_BACK) -> int:
     """Store a delivery for each event that a rule tells and that has none yet. Returns how many are new."""
     rules = list(Rule.objects.filter(enabled=True).select_related("team"))
     if not rules:
         return 0
     if any({Rule.Event.QUEUED, Rule.Event.STALLED} & set(rule.events) for rule in rules):
-        do_watch_standstills(now)
+        do_detect_stalled_runs(now)
     earliest: datetime = min(rule.since for rule in rules)
     authors = {rule.author_id for rule in rules if rule.author_id is not None}
     members = set(Membership.objects.filter(user_id__in=authors).values_list("user_id", "team_id"))
     found = [
         (rule, happening)
-        for happening in happenings(rules, max(earliest, now - look_back), now)
+        for happening in alert_events(rules, max(earliest, now - look_back), now)
         for rule in rules
-        if wants(rule, happening, members)
+        if matches(rule, happening, members)
     ]
     return _store(found)
 
 
-def _store(found: list[tuple[Rule, Happening]]) -> int:
+def _store(found: list[tuple[Rule, AlertEvent]]) -> int:
     """One delivery for each pair that has none. The unique key decides between processes that look at the same time."""
     keys = {happening.key for _, happening in found}
     known = set(Delivery.objects.filter(key__in=keys).values_list("rule_id", "key")) if keys else set()
@@ -135,7 +135,7 @@ def _store(found: list[tuple[Rule, Happening]]) -> int:
 
 
 @transaction.atomic
-def do_watch_standstills(now: datetime) -> None:
+def do_detect_stalled_runs(now: datetime) -> None:
     """Note of every run that waits or is held since when it has not moved."""
     runs = {run.pk: run for run in Run.objects.filter(state__in=(Run.State.QUEUED, *Run.HELD), imported=False)}
     Standstill.objects.exclude(run__in=runs).delete()
@@ -162,7 +162,7 @@ def do_claim_delivery(delivery_id: int, now: datetime) -> Delivery | None:
 
 
 @transaction.atomic
-def do_settle_try(delivery: Delivery, outcome: Outcome, now: datetime) -> None:
+def do_finish_delivery_attempt(delivery: Delivery, outcome: WebhookResponse, now: datetime) -> None:
     """Log the try and say what comes next: nothing more, another try, or the end of a rule that reaches nobody."""
     Try.objects.create(
         delivery=delivery,
@@ -182,13 +182,13 @@ def do_settle_try(delivery: Delivery, outcome: Outcome, now: datetime) -> None:
         _count_given_up(delivery.rule, outcome, now)
 
 
-def _count_given_up(rule: Rule, outcome: Outcome, now: datetime) -> None:
+def _count_given_up(rule: Rule, outcome: WebhookResponse, now: datetime) -> None:
     Rule.objects.filter(pk=rule.pk).update(failures=F("failures") + 1)
     reason = (
-        f"{MOST_GIVEN_UP} alerts in a row could not be delivered, each after {len(DELAYS) + 1} tries within an hour. "
+        f"{MAX_FAILED_DELIVERIES} alerts in a row could not be delivered, each after {len(DELAYS) + 1} tries within an hour. "
         f"The last answer: “{outcome.answer[:300].strip()}”."
     )
-    too_many = Rule.objects.filter(pk=rule.pk, enabled=True, failures__gte=MOST_GIVEN_UP)
+    too_many = Rule.objects.filter(pk=rule.pk, enabled=True, failures__gte=MAX_FAILED_DELIVERIES)
     if too_many.update(enabled=False, disabled_reason=reason):
         logger.warning("Alert rule %s switched itself off: %s", rule.slug, reason)
         _drop(rule, now)

@@ -13,5 +13,5 @@ class AlertsConfig(AppConfig):
     def ready(self) -> None:
         from webapp.alerts import delivery
 
-        every(LOOK_EVERY, "lookout", delivery.Lookout().look)
+        every(LOOK_EVERY, "lookout", delivery.Detector().look)
         every(DELIVER_EVERY, "courier", delivery.deliver_due)

@@ -17,17 +17,17 @@ from django.utils import timezone
 from webapp.alerts import actions, messages
 from webapp.alerts.models import Delivery, Rule
 from webapp.alerts.signatures import HEADER, sign
-from webapp.alerts.webhooks import Outcome, post
+from webapp.alerts.webhooks import WebhookResponse, post
 from webapp.core.mail import mail_is_configured
 
-AT_ONCE = 4
+BATCH_SIZE = 4
 """Rules served at the same time: a slow receiver holds up only its own alerts, and one of so many seats."""
 PER_ROUND = 20
 WHOLE_LOOK_EVERY = 600.0
 SHORT_LOOK_BACK = timedelta(minutes=15)
 
 
-class Lookout:
+class Detector:
     """Finds events again and again: mostly those of the last minutes, now and then those of a week, for late news."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Lookout:
     def look(self) -> None:
         whole = time.monotonic() - self._whole_at >= WHOLE_LOOK_EVERY
         now = timezone.now()
-        actions.do_notice(now, actions.LOOK_BACK if whole else SHORT_LOOK_BACK)
+        actions.do_detect_alerts(now, actions.LOOK_BACK if whole else SHORT_LOOK_BACK)
         if whole:
             actions.do_forget_deliveries(now)
             self._whole_at = time.monotonic()
@@ -50,7 +50,7 @@ def deliver_due() -> int:
         due.setdefault(rule_id, []).append(delivery_id)
     if not due:
         return 0
-    with ThreadPoolExecutor(min(AT_ONCE, len(due)), thread_name_prefix="courier") as pool:
+    with ThreadPoolExecutor(min(BATCH_SIZE, len(due)), thread_name_prefix="courier") as pool:
         return sum(pool.map(_serve, due.values()))
 
 
@@ -62,8 +62,8 @@ def _serve(delivery_ids: list[int]) -> int:
             delivery = actions.do_claim_delivery(delivery_id, timezone.now())
             if delivery is None:
                 continue
-            outcome = carry(delivery)
-            actions.do_settle_try(delivery, outcome, timezone.now())
+            outcome = deliver(delivery)
+            actions.do_finish_delivery_attempt(delivery, outcome, timezone.now())
             tries += 1
             if not outcome.ok:
                 break
@@ -72,7 +72,7 @@ def _serve(delivery_ids: list[int]) -> int:
     return tries
 
 
-def carry(delivery: Delivery) -> Outcome:
+def deliver(delivery: Delivery) -> WebhookResponse:
     """One try."""
     rule = delivery.rule
     kind = {"Content-Type": "application/json"}
@@ -88,9 +88,9 @@ def carry(delivery: Delivery) -> Outcome:
             return _mail(delivery)
 
 
-def _mail(delivery: Delivery) -> Outcome:
+def _mail(delivery: Delivery) -> WebhookResponse:
     if not mail_is_configured():
-        return Outcome(False, None, "This site cannot send e-mail yet: its operator has to name a mail server.")
+        return WebhookResponse(False, None, "This site cannot send e-mail yet: its operator has to name a mail server.")
     started = time.monotonic()
     mail = EmailMessage(
         messages.mail_subject(delivery),
@@ -101,8 +101,10 @@ def _mail(delivery: Delivery) -> Outcome:
     try:
         mail.send()
     except (SMTPException, OSError) as error:
-        return Outcome(False, None, f"The mail server did not take it: {error}", _since(started))
-    return Outcome(True, None, f"Handed to the mail server for {', '.join(delivery.rule.addresses)}.", _since(started))
+        return WebhookResponse(False, None, f"The mail server did not take it: {error}", _since(started))
+    return WebhookResponse(
+        True, None, f"Handed to the mail server for {', '.join(delivery.rule.addresses)}.", _since(started)
+    )
 
 
 def _since(started: float) -> int:

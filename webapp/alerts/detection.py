@@ -22,7 +22,7 @@ IMPORTED_WHOLE = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
-class Happening:
+class AlertEvent:
     """Something that happened to a run. `key` is the same whenever it is asked for."""
 
     event: str
@@ -36,7 +36,7 @@ class Happening:
     minutes: float = 0.0
 
 
-def happenings(rules: list[Rule], after: datetime, now: datetime) -> Iterator[Happening]:
+def alert_events(rules: list[Rule], after: datetime, now: datetime) -> Iterator[AlertEvent]:
     """What the rules may want to tell of the time after `after`. Which rule wants what is not decided here."""
     wanted = {event for rule in rules for event in rule.events}
     runs = Run.objects.filter(team__in={rule.team_id for rule in rules}).select_related("author", "team")
@@ -55,7 +55,7 @@ def _of(runs: QuerySet[Run], ids: set[int]) -> dict[int, Run]:
     return runs.in_bulk(ids) if ids else {}
 
 
-def _alarms(runs: QuerySet[Run], after: datetime) -> Iterator[Happening]:
+def _alarms(runs: QuerySet[Run], after: datetime) -> Iterator[AlertEvent]:
     alarms = list(
         Alarm.objects.filter(
             run__in=runs.values("pk"), time__gte=after, state__in=(Event.WATCH, Event.TRAPPED)
@@ -63,7 +63,7 @@ def _alarms(runs: QuerySet[Run], after: datetime) -> Iterator[Happening]:
     )
     known = _of(runs, {alarm.run_id for alarm in alarms})
     for alarm in alarms:
-        yield Happening(
+        yield AlertEvent(
             alarm.state,
             known[alarm.run_id],
             f"alarm:{alarm.run_id}:{alarm.seq}",
@@ -73,14 +73,14 @@ def _alarms(runs: QuerySet[Run], after: datetime) -> Iterator[Happening]:
         )
 
 
-def _ends(runs: QuerySet[Run], after: datetime) -> Iterator[Happening]:
+def _ends(runs: QuerySet[Run], after: datetime) -> Iterator[AlertEvent]:
     over = ~Q(imported=True, ended_at__lt=F("created_at") + IMPORTED_WHOLE)
     for run in runs.filter(over, state__in=(Run.State.FAILED, Run.State.FINISHED), ended_at__gte=after):
         assert run.ended_at is not None
         failed = run.state == Run.State.FAILED
         told = run.failure if failed else run.end_message
         message = f"Failed after iteration {run.iteration} of {run.iterations}." if failed else "Finished."
-        yield Happening(
+        yield AlertEvent(
             Event.FAILED if failed else Event.FINISHED,
             run,
             f"end:{run.pk}:{run.ended_at.isoformat()}",
@@ -90,7 +90,7 @@ def _ends(runs: QuerySet[Run], after: datetime) -> Iterator[Happening]:
         )
 
 
-def _evaluations(runs: QuerySet[Run], after: datetime) -> Iterator[Happening]:
+def _evaluations(runs: QuerySet[Run], after: datetime) -> Iterator[AlertEvent]:
     before = Evaluation.objects.filter(
         run=OuterRef("run"), suite=OuterRef("suite"), iteration__lt=OuterRef("iteration")
     ).order_by("-iteration")
@@ -111,7 +111,7 @@ def _evaluations(runs: QuerySet[Run], after: datetime) -> Iterator[Happening]:
             "previous_success": result.previous,
         }
         for event, word in ((Event.REACHED, "reached"), (Event.FELL, "fell to")):
-            yield Happening(
+            yield AlertEvent(
                 event,
                 known[result.run_id],
                 f"{event}:{result.run_id}:{result.suite}:{result.iteration}",
@@ -125,13 +125,13 @@ def _evaluations(runs: QuerySet[Run], after: datetime) -> Iterator[Happening]:
             )
 
 
-def _standstills(runs: QuerySet[Run], now: datetime) -> Iterator[Happening]:
+def _standstills(runs: QuerySet[Run], now: datetime) -> Iterator[AlertEvent]:
     known = _of(runs, set(Standstill.objects.filter(run__in=runs.values("pk")).values_list("run_id", flat=True)))
     for still in Standstill.objects.filter(run__in=known):
         run, minutes = known[still.run_id], (now - still.since).total_seconds() / 60
         since = still.since.isoformat()
         if still.state == Run.State.QUEUED:
-            yield Happening(
+            yield AlertEvent(
                 Event.QUEUED,
                 run,
                 f"queued:{run.pk}:{since}",
@@ -141,8 +141,8 @@ def _standstills(runs: QuerySet[Run], now: datetime) -> Iterator[Happening]:
                 minutes=minutes,
             )
         else:
-            phase = formatting.phase_words(run.phase_facts, run.iterations) or "before its first event"
-            yield Happening(
+            phase = formatting.phase_text(run.phase_facts, run.iterations) or "before its first event"
+            yield AlertEvent(
                 Event.STALLED,
                 run,
                 f"stalled:{run.pk}:{still.seq}:{since}",
@@ -153,7 +153,7 @@ def _standstills(runs: QuerySet[Run], now: datetime) -> Iterator[Happening]:
             )
 
 
-def wants(rule: Rule, happening: Happening, of_the_team: set[tuple[int, int]]) -> bool:
+def matches(rule: Rule, happening: AlertEvent, of_the_team: set[tuple[int, int]]) -> bool:
     """Whether the rule tells it. `of_the_team` holds (user, team) of authors who still are in their rule's team."""
     run = happening.run
     if happening.event not in rule.events or run.team_id != rule.team_id or happening.at < rule.since:
@@ -178,7 +178,7 @@ def wants(rule: Rule, happening: Happening, of_the_team: set[tuple[int, int]]) -
     return True
 
 
-def _crosses(rule: Rule, happening: Happening) -> bool:
+def _crosses(rule: Rule, happening: AlertEvent) -> bool:
     """Only the evaluation that crosses the threshold counts, not every one beyond it."""
     if (rule.suite and rule.suite != happening.suite) or happening.values is None:
         return False

@@ -11,11 +11,11 @@ from django.core.validators import validate_email
 
 import envs
 from webapp.alerts.models import Rule
-from webapp.alerts.webhooks import Refused, check_url
+from webapp.alerts.webhooks import WebhookRefused, check_url
 from webapp.runs.models import Evaluation
 from webapp.teams.models import Team
 
-MOST_ADDRESSES = 10
+MAX_ADDRESSES = 10
 Channel, Event, Scope = Rule.Channel, Rule.Event, Rule.Scope
 
 
@@ -62,7 +62,7 @@ class RuleForm(forms.Form):
         label="E-mail addresses",
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=f"At most {MOST_ADDRESSES}, separated by commas, spaces or lines.",
+        help_text=f"At most {MAX_ADDRESSES}, separated by commas, spaces or lines.",
     )
     url = forms.CharField(
         label="Address",
@@ -96,8 +96,8 @@ class RuleForm(forms.Form):
                 validate_email(address)
             except ValidationError:
                 raise ValidationError(f"{address} is no e-mail address.") from None
-        if len(given) > MOST_ADDRESSES:
-            raise ValidationError(f"At most {MOST_ADDRESSES} addresses; these are {len(given)}.")
+        if len(given) > MAX_ADDRESSES:
+            raise ValidationError(f"At most {MAX_ADDRESSES} addresses; these are {len(given)}.")
         return list(dict.fromkeys(given))
 
     def clean(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class RuleForm(forms.Form):
             case Channel.WEBHOOK | Channel.SLACK:
                 try:
                     check_url(data.get("url", ""))
-                except Refused as refusal:
+                except WebhookRefused as refusal:
                     self.add_error("url", str(refusal))
         scope = data.get("scope")
         for needed, field in ((Scope.ENVIRONMENT, "environment"), (Scope.TAG, "tag")):

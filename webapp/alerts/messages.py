@@ -8,7 +8,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from webapp.alerts.detection import Happening
+from webapp.alerts.detection import AlertEvent
 from webapp.alerts.models import Delivery, Rule
 from webapp.core.mail import absolute
 
@@ -50,7 +50,7 @@ TITLES = {
 }
 
 
-def payload(rule: Rule, happening: Happening, delivery_id: str) -> dict[str, Any]:
+def payload(rule: Rule, happening: AlertEvent, delivery_id: str) -> dict[str, Any]:
     """All there is to tell, as webhooks carry it and as the log of deliveries shows it."""
     run = happening.run
     details = dict(happening.details)

@@ -185,9 +185,9 @@ def delivery_again(request: HttpRequest, slug: str, delivery_slug: str) -> HttpR
     """Send it again."""
     rule = get_own_rule(request.user, slug)
     try:
-        actions.do_send_again(get_delivery(rule, delivery_slug))
+        actions.do_redeliver(get_delivery(rule, delivery_slug))
         messages.success(request, "It is sent again, under the same id.")
-    except actions.Refused as refusal:
+    except actions.RuleRefused as refusal:
         messages.warning(request, str(refusal))
     return redirect("delivery", slug, delivery_slug)
 

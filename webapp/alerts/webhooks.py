@@ -15,19 +15,19 @@ from dataclasses import dataclass
 import httpx
 from django.conf import settings
 
-PATIENCE = 10.0
-LONGEST_ANSWER = 2000
+TIMEOUT = 10.0
+MAX_RESPONSE_BYTES = 2000
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class Refused(ValueError):
+class WebhookRefused(ValueError):
     """Nothing is sent there. The message says why, in words."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WebhookResponse:
     """What came of a try. `answer` is the beginning of what was answered, or why nothing was."""
 
     ok: bool
@@ -42,21 +42,21 @@ def check_url(url: str) -> httpx.URL:
         parsed = httpx.URL(url)
         port = parsed.port
     except (httpx.InvalidURL, ValueError) as error:
-        raise Refused(f"This is no address: {error}.") from error
+        raise WebhookRefused(f"This is no address: {error}.") from error
     if parsed.scheme not in {"http", "https"}:
-        raise Refused("The address must begin with https:// or http://.")
+        raise WebhookRefused("The address must begin with https:// or http://.")
     if not parsed.host:
-        raise Refused("The address names no host.")
+        raise WebhookRefused("The address names no host.")
     if port is not None and not 0 < port < 65536:
-        raise Refused(f"This is no address: there is no port {port}.")
+        raise WebhookRefused(f"This is no address: there is no port {port}.")
     if parsed.userinfo:
-        raise Refused("The address must not hold a name or a password.")
+        raise WebhookRefused("The address must not hold a name or a password.")
     try:
         literal = ipaddress.ip_address(parsed.host)
     except ValueError:
         return parsed
     if not _may_be_private(parsed.host) and not is_public(literal):
-        raise Refused(_inner(parsed.host))
+        raise WebhookRefused(_inner(parsed.host))
     return parsed
 
 
@@ -71,7 +71,7 @@ def is_public(address: Address) -> bool:
     return address.is_global and not address.is_multicast
 
 
-def post(url: str, body: bytes, headers: dict[str, str]) -> Outcome:
+def post(url: str, body: bytes, headers: dict[str, str]) -> WebhookResponse:
     """Send the body. Whatever happens is told in the outcome."""
     started = time.monotonic()
     try:
@@ -79,25 +79,25 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> Outcome:
         ok = 200 <= status < 300
         if 300 <= status < 400:
             answer = f"It answered with a redirect, which is not followed. {answer}".strip()
-    except Refused as refusal:
+    except WebhookRefused as refusal:
         ok, status, answer = False, None, str(refusal)
     except TimeoutError:
-        ok, status, answer = False, None, f"No answer within {PATIENCE:.0f} s."
+        ok, status, answer = False, None, f"No answer within {TIMEOUT:.0f} s."
     except (httpx.HTTPError, OSError) as error:
         ok, status, answer = False, None, f"No answer: {error or type(error).__name__}"
-    return Outcome(ok, status, answer[:LONGEST_ANSWER], round(1000 * (time.monotonic() - started)))
+    return WebhookResponse(ok, status, answer[:MAX_RESPONSE_BYTES], round(1000 * (time.monotonic() - started)))
 
 
 async def _post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
     target = check_url(url)
-    async with asyncio.timeout(PATIENCE):  # of everything: a target must not hold us by one byte a second
+    async with asyncio.timeout(TIMEOUT):  # of everything: a target must not hold us by one byte a second
         address = await _resolve(target)
         request = httpx.Request(
             "POST",
             target.copy_with(host=address),
             content=body,
             headers={"Host": target.netloc.decode("ascii"), "User-Agent": "Echoscope-Alerts/1", **headers},
-            extensions={"sni_hostname": target.raw_host.decode("ascii"), "timeout": httpx.Timeout(PATIENCE).as_dict()},
+            extensions={"sni_hostname": target.raw_host.decode("ascii"), "timeout": httpx.Timeout(TIMEOUT).as_dict()},
         )
         async with httpx.AsyncClient(trust_env=False, follow_redirects=False) as client:
             response = await client.send(request, stream=True)
@@ -105,7 +105,7 @@ async def _post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, st
                 answer = b""
                 async for part in response.aiter_raw(512):
                     answer += part
-                    if len(answer) >= LONGEST_ANSWER:
+                    if len(answer) >= MAX_RESPONSE_BYTES:
                         break
             finally:
                 await response.aclose()
@@ -119,10 +119,10 @@ async def _resolve(target: httpx.URL) -> str:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
-        raise Refused(f"The name {host} is not known: {error.strerror}.") from error
+        raise WebhookRefused(f"The name {host} is not known: {error.strerror}.") from error
     addresses = [str(entry[4][0]) for entry in found]
     if not _may_be_private(host) and not all(is_public(ipaddress.ip_address(address)) for address in addresses):
-        raise Refused(_inner(host))
+        raise WebhookRefused(_inner(host))
     return addresses[0]
 
 

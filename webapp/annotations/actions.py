@@ -8,10 +8,10 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from webapp.annotations.markup import named, normal_tag
+from webapp.annotations.markup import mentioned_names, normal_tag
 from webapp.annotations.models import (
-    LONGEST_COMMENT,
-    LONGEST_TAG,
+    MAX_COMMENT_LENGTH,
+    MAX_TAG_LENGTH,
     Change,
     Comment,
     Mention,
@@ -27,7 +27,7 @@ from webapp.trajectories.models import Trajectory
 TAGS_PER_TRAJECTORY = 20
 
 
-class Refused(ValueError):
+class AnnotationRefused(ValueError):
     """This cannot be stored. The message says why, in words."""
 
 
@@ -52,15 +52,15 @@ def do_tag(trajectory: Trajectory, user: User, text: str) -> str:
     """Put a tag on it, whatever its spelling. Returns the tag's one spelling. Raises Refused."""
     name = normal_tag(text)
     if not name:
-        raise Refused("A tag needs at least one letter or digit.")
-    if len(name) > LONGEST_TAG:
-        raise Refused(f"A tag has at most {LONGEST_TAG} characters; this one has {len(name)}.")
+        raise AnnotationRefused("A tag needs at least one letter or digit.")
+    if len(name) > MAX_TAG_LENGTH:
+        raise AnnotationRefused(f"A tag has at most {MAX_TAG_LENGTH} characters; this one has {len(name)}.")
     _lock(trajectory)
     there = set(Tagging.objects.filter(trajectory=trajectory).values_list("tag__name", flat=True))
     if name in there:
         return name
     if len(there) >= TAGS_PER_TRAJECTORY:
-        raise Refused(f"A trajectory carries at most {TAGS_PER_TRAJECTORY} tags. Take one away first.")
+        raise AnnotationRefused(f"A trajectory carries at most {TAGS_PER_TRAJECTORY} tags. Take one away first.")
     tag, _ = Tag.objects.get_or_create(team_id=trajectory.run.team_id, name=name)
     Tagging.objects.create(trajectory=trajectory, tag=tag, author=user)
     _changed(trajectory)
@@ -81,7 +81,7 @@ def do_untag(trajectory: Trajectory, text: str) -> None:
 def do_comment(trajectory: Trajectory, author: User, text: str, turn: int | None = None) -> Comment:
     """Say something about it, or about one of its turns (0-based). Raises Refused."""
     if turn is not None and not trajectory.turns.filter(number=turn).exists():
-        raise Refused(f"This trajectory has no turn {turn + 1}.")
+        raise AnnotationRefused(f"This trajectory has no turn {turn + 1}.")
     comment = Comment.objects.create(trajectory=trajectory, turn=turn, author=author, text=_sound(text))
     _mention(comment)
     _changed(trajectory)
@@ -114,7 +114,7 @@ def do_read_mentions(user: User, slug: str | None = None) -> int:
     return found.update(read_at=timezone.now(), mail_at=None)
 
 
-def do_wish_mail(user: User, mail: bool) -> None:
+def do_set_mention_mail(user: User, mail: bool) -> None:
     """Whether mentions are e-mailed from now on."""
     Wish.objects.update_or_create(user=user, defaults={"mail": mail})
     if not mail:
@@ -127,7 +127,7 @@ def do_claim_mail(mention: Mention, now: datetime, patience: timedelta) -> bool:
     return bool(due.update(mail_at=now + patience, mail_tries=F("mail_tries") + 1))
 
 
-def do_settle_mail(mention: Mention) -> None:
+def do_finish_mail(mention: Mention) -> None:
     """The e-mail is out, or given up."""
     Mention.objects.filter(pk=mention.pk).update(mail_at=None)
 
@@ -135,15 +135,17 @@ def do_settle_mail(mention: Mention) -> None:
 def _sound(text: str) -> str:
     cleaned = text.replace("\0", "").replace("\r\n", "\n").strip()
     if not cleaned:
-        raise Refused("The comment is empty.")
-    if len(cleaned) > LONGEST_COMMENT:
-        raise Refused(f"A comment has at most {LONGEST_COMMENT:,} characters; this one has {len(cleaned):,}.")
+        raise AnnotationRefused("The comment is empty.")
+    if len(cleaned) > MAX_COMMENT_LENGTH:
+        raise AnnotationRefused(
+            f"A comment has at most {MAX_COMMENT_LENGTH:,} characters; this one has {len(cleaned):,}."
+        )
     return cleaned
 
 
 def _mention(comment: Comment) -> None:
     """Bring the comment's mentions in step with its text. Who may not see the trajectory is not told of it."""
-    names = named(comment.text)
+    names = mentioned_names(comment.text)
     people = {
         user.username.lower(): user
         for user in User.objects.filter(memberships__team_id=comment.trajectory.run.team_id, is_active=True)

@@ -10,7 +10,7 @@ from django.utils.html import format_html, urlize
 from django.utils.safestring import SafeString, mark_safe
 
 NAMED = re.compile(r"(?:^|(?<=[\s(\[,;]))@([\w.+-]+)", re.MULTILINE)
-MOST_NAMED = 20
+MAX_MENTIONS = 20
 
 
 def normal_tag(text: str) -> str:
@@ -18,10 +18,10 @@ def normal_tag(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).lower().replace("\0", "").split()).lstrip("#").strip()
 
 
-def named(text: str) -> list[str]:
+def mentioned_names(text: str) -> list[str]:
     """Names after an @, each once, in lower case: candidates, whether or not such people exist."""
     names = [match[1].rstrip(".+-").lower() for match in NAMED.finditer(text)]
-    return list(dict.fromkeys(name for name in names if name))[:MOST_NAMED]
+    return list(dict.fromkeys(name for name in names if name))[:MAX_MENTIONS]
 
 
 def as_html(text: str, people: Iterable[str] = ()) -> SafeString:

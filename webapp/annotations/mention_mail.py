@@ -17,10 +17,10 @@ from webapp.core.mail import absolute, mail_is_configured
 
 logger = logging.getLogger(__name__)
 
-MOST_TRIES = 5
-PATIENCE = timedelta(minutes=10)
+MAX_ATTEMPTS = 5
+RETRY_DELAY = timedelta(minutes=10)
 """Until the next try, whether the mail server refused or this process died."""
-AT_ONCE = 50
+BATCH_SIZE = 50
 
 
 def send_due() -> int:
@@ -30,10 +30,10 @@ def send_due() -> int:
     now = timezone.now()
     due = Mention.objects.filter(mail_at__lte=now).select_related("user", "comment__author", "comment__trajectory__run")
     sent = 0
-    for mention in due.order_by(F("mail_at"))[:AT_ONCE]:
+    for mention in due.order_by(F("mail_at"))[:BATCH_SIZE]:
         if not Mention.objects.of(mention.user).filter(pk=mention.pk).exists():
-            actions.do_settle_mail(mention)  # no longer in the team: it is not for their eyes
-        elif actions.do_claim_mail(mention, now, PATIENCE):
+            actions.do_finish_mail(mention)  # no longer in the team: it is not for their eyes
+        elif actions.do_claim_mail(mention, now, RETRY_DELAY):
             sent += _send(mention)
     return sent
 
@@ -43,10 +43,10 @@ def _send(mention: Mention) -> bool:
         _mail(mention).send()
     except (SMTPException, OSError) as error:
         logger.warning("The e-mail about mention %s could not be sent: %s", mention.slug, error)
-        if mention.mail_tries + 1 >= MOST_TRIES:
-            actions.do_settle_mail(mention)
+        if mention.mail_tries + 1 >= MAX_ATTEMPTS:
+            actions.do_finish_mail(mention)
         return False
-    actions.do_settle_mail(mention)
+    actions.do_finish_mail(mention)
     return True
 
 

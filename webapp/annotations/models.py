@@ -15,8 +15,8 @@ from webapp.trajectories.models import Trajectory
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
-LONGEST_TAG = 40
-LONGEST_COMMENT = 4000
+MAX_TAG_LENGTH = 40
+MAX_COMMENT_LENGTH = 4000
 
 
 class Change(models.Model):
@@ -48,7 +48,7 @@ class Tag(models.Model):
     """A word of a team's vocabulary."""
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="trajectory_tags")
-    name = models.CharField(max_length=LONGEST_TAG)
+    name = models.CharField(max_length=MAX_TAG_LENGTH)
 
     class Meta:
         ordering = ["name"]
@@ -80,7 +80,7 @@ class Comment(models.Model):
     trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="comments")
     turn = models.PositiveIntegerField(null=True, blank=True, help_text="0-based; empty = the whole trajectory.")
     author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="comments")
-    text = models.CharField(max_length=LONGEST_COMMENT)
+    text = models.CharField(max_length=MAX_COMMENT_LENGTH)
     created_at = models.DateTimeField(auto_now_add=True)
     edited_at = models.DateTimeField(null=True, blank=True)
 

@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Prefetch
 
 from webapp.annotations.access import may_change
 from webapp.annotations.markup import as_html
-from webapp.annotations.models import LONGEST_COMMENT, LONGEST_TAG, Change, Comment, Mention, Star, Tag
+from webapp.annotations.models import MAX_COMMENT_LENGTH, MAX_TAG_LENGTH, Change, Comment, Mention, Star, Tag
 from webapp.teams.models import Membership, User
 from webapp.trajectories.models import Trajectory
 
@@ -51,8 +51,8 @@ def facts(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.R
         "comment_count": sum(len(thread.comments) for thread in threads),
         "turns": range(1, trajectory.turn_count + 1),
         "writer": role in Membership.WRITERS,
-        "longest_tag": LONGEST_TAG,
-        "longest_comment": LONGEST_COMMENT,
+        "longest_tag": MAX_TAG_LENGTH,
+        "longest_comment": MAX_COMMENT_LENGTH,
     }
 
 
@@ -60,13 +60,13 @@ def _threads(user: User | AnonymousUser, trajectory: Trajectory, role: Membershi
     named = Prefetch("mentions", Mention.objects.select_related("user"))
     threads: dict[int | None, Thread] = {}
     for comment in trajectory.comments.select_related("author").prefetch_related(named):
-        dress(comment)
+        render_comment(comment)
         comment.changeable = may_change(user, role, comment)  # type: ignore[attr-defined]
         threads.setdefault(comment.turn, Thread(comment.turn)).comments.append(comment)
     return sorted(threads.values(), key=lambda thread: -1 if thread.turn is None else thread.turn)
 
 
-def dress(comment: Comment) -> None:
+def render_comment(comment: Comment) -> None:
     """Give the comment its safe HTML, with the names of the people it mentions."""
     people = [mention.user.username for mention in comment.mentions.all()]
     comment.html = as_html(comment.text, people)  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ class ApiConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.api.idempotency import do_forget
-        from webapp.api.uploads import do_settle_silent
+        from webapp.api.uploads import do_finish_silent_imports
 
         every(TIDY_EVERY, "keys of requests", lambda: do_forget(timezone.now()))
-        every(TIDY_EVERY, "senders of journals", lambda: do_settle_silent(timezone.now()))
+        every(TIDY_EVERY, "senders of journals", lambda: do_finish_silent_imports(timezone.now()))

@@ -10,7 +10,7 @@ from django.utils import timezone
 from ninja import Path, Router
 
 import envs
-from trainer.config.files import find_preset, in_order, load_preset, preset_names
+from trainer.config.files import find_preset, load_preset, ordered_dump, preset_names
 from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import Problem, refused
@@ -91,7 +91,7 @@ def get_preset(request: HttpRequest, name: Name) -> schemas.PresetDetail:
     found = find_preset(name)
     if found is None:
         raise Problem(404, f"There is no preset {name}; there are {', '.join(preset_names())}.")
-    config = in_order(load_preset(found).model_dump(mode="json"))
+    config = ordered_dump(load_preset(found).model_dump(mode="json"))
     return schemas.PresetDetail(**_preset(found).model_dump(), config=config)
 
 

@@ -34,7 +34,7 @@ PLACES = {"slug": "RUN", "token": "TOKEN", "name": "NAME"}
 
 
 @dataclass(frozen=True)
-class Row:
+class FieldRow:
     """A parameter, or a field of a schema."""
 
     name: str
@@ -53,7 +53,7 @@ class Operation:
     path: str
     summary: str
     about: str
-    parameters: list[Row]
+    parameters: list[FieldRow]
     body: str
     answers: list[tuple[str, str]]
     errors: list[str]
@@ -75,7 +75,7 @@ class Shape:
 
     name: str
     about: str
-    rows: list[Row]
+    rows: list[FieldRow]
 
 
 @require_GET
@@ -102,7 +102,7 @@ def contents() -> tuple[list[Part], list[Shape]]:
 
 def _operation(method: str, path: str, told: Mapping[str, Any]) -> Operation:
     parameters = [
-        Row(
+        FieldRow(
             parameter["name"],
             kind(parameter["schema"]),
             _plain(parameter.get("description", "")),
@@ -151,10 +151,10 @@ def _sample(method: str, path: str, told: Mapping[str, Any], content: Mapping[st
     return " \\\n  ".join([f'curl "$ECHOSCOPE_URL{path}{"?" + query if query else ""}"', *options])
 
 
-def _fields(schema: Mapping[str, Any]) -> Iterator[Row]:
+def _fields(schema: Mapping[str, Any]) -> Iterator[FieldRow]:
     required = schema.get("required", [])
     for name, told in schema.get("properties", {}).items():
-        yield Row(name, kind(told), _note(told), name in required)
+        yield FieldRow(name, kind(told), _note(told), name in required)
 
 
 def _note(told: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from pydantic import Field
 
-from trainer.config.files import sentences
+from trainer.config.files import as_messages
 from webapp.runs.actions import RequestRefused
 
 NO_CREDENTIALS = (
@@ -93,7 +93,7 @@ def answer(problem: Problem) -> JsonResponse:
 def fields_of(errors: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Ninja's validation errors by the name under which a caller sent the value."""
     told: dict[str, str] = {}
-    for where, text in sentences(errors):
+    for where, text in as_messages(errors):
         parts = where.split(".")
         place = parts[2:] if parts[0] in ("body", "query", "path", "header", "form", "file") else parts
         told.setdefault(".".join(place) or parts[-1], text)

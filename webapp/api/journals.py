@@ -98,7 +98,7 @@ def get_journal(request: HttpRequest, slug: RunSlug) -> schemas.JournalOut:
     return journal_out(caller(request).run(slug))
 
 
-class Piece(Schema):
+class JournalPiece(Schema):
     """Where a piece of a journal belongs."""
 
     offset: Annotated[int, Field(ge=0, le=2**53, description="Of its first byte in the journal, unpacked.")]
@@ -117,7 +117,7 @@ class Piece(Schema):
         }
     },
 )
-def append_journal(request: HttpRequest, slug: RunSlug, piece: Query[Piece]) -> schemas.JournalOut:
+def append_journal(request: HttpRequest, slug: RunSlug, piece: Query[JournalPiece]) -> schemas.JournalOut:
     """Only complete lines are taken: continue at the answer's `offset`. 409 tells the offset when yours is another.
 
     An empty piece says that the sender lives (`growing`) or has finished. 422 when a line cannot be read.

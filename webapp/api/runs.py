@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query, Router, Schema, Status
 from pydantic import Field, ValidationError
 
-from trainer.config.files import find_preset, in_order, load_preset, preset_names, sentences
+from trainer.config.files import as_messages, find_preset, load_preset, ordered_dump, preset_names
 from trainer.config.run import RunConfig
 from webapp.api import cursors, schemas
 from webapp.api.auth import Caller, caller
@@ -22,12 +22,12 @@ from webapp.api.idempotency import Key, do_once
 from webapp.api.serializers import run_detail, run_out
 from webapp.runs.access import require_may_prefer, require_may_set
 from webapp.runs.actions import (
-    Asked,
+    SchedulingOptions,
     do_create_run,
     do_delete_run,
-    do_describe_run,
     do_request,
-    wanted_again,
+    do_update_run,
+    options_for_clone,
 )
 from webapp.runs.launch import hosted_endpoints
 from webapp.runs.models import Run
@@ -97,7 +97,7 @@ def create_run(request: HttpRequest, payload: schemas.NewRun, key: Key = None) -
         config,
         preset,
         payload,
-        Asked(payload.queue or "", payload.gpus, wanted or Run.Priority.NORMAL),
+        SchedulingOptions(payload.queue or "", payload.gpus, wanted or Run.Priority.NORMAL),
     )
 
 
@@ -112,7 +112,7 @@ def clone_run(
     source = who.run_to_change(slug)
     config = _with_overrides(_config(source.config), payload.overrides)
     asked = payload.model_dump(mode="json") | {"source": slug}
-    wanted, before = _priority(who, source.team_id, payload.priority), wanted_again(source)
+    wanted, before = _priority(who, source.team_id, payload.priority), options_for_clone(source)
     return _made(
         request,
         who,
@@ -123,7 +123,7 @@ def clone_run(
         config,
         source.preset,
         payload,
-        Asked(
+        SchedulingOptions(
             payload.queue or before.queue,
             before.gpus if payload.gpus is None else payload.gpus,
             wanted or Run.Priority.NORMAL,
@@ -141,7 +141,7 @@ def _made(
     config: RunConfig,
     preset: str,
     payload: schemas.NewRun | schemas.Changes,
-    wanted: Asked,
+    wanted: SchedulingOptions,
 ) -> Status[schemas.RunDetail]:
     if unwanted := hosted_endpoints.problem(config.hosted):
         raise invalid(dict([unwanted]))
@@ -179,7 +179,7 @@ def _config(data: dict[str, Any]) -> RunConfig:
     try:
         return RunConfig.model_validate(data)
     except ValidationError as error:
-        raise invalid(dict(sentences(error.errors()))) from None
+        raise invalid(dict(as_messages(error.errors()))) from None
 
 
 def _with_overrides(config: RunConfig, overrides: dict[str, Any]) -> RunConfig:
@@ -226,7 +226,7 @@ def get_run(request: HttpRequest, slug: RunSlug) -> schemas.RunDetail:
 def get_run_config(request: HttpRequest, slug: RunSlug) -> HttpResponse:
     """What `python -m trainer train --config` takes."""
     run = caller(request).run(slug)
-    text = yaml.safe_dump(in_order(run.config), sort_keys=False, allow_unicode=True)
+    text = yaml.safe_dump(ordered_dump(run.config), sort_keys=False, allow_unicode=True)
     return HttpResponse(text, content_type="application/yaml; charset=utf-8")
 
 
@@ -243,7 +243,7 @@ def update_run(request: HttpRequest, slug: RunSlug, payload: schemas.RunPatch) -
     wanted = _priority(who, run.team_id, payload.priority)
     title = None if payload.title is None else payload.title.strip()
     return run_detail(
-        request, do_describe_run(run, title=title, tags=payload.tags, visibility=visibility, priority=wanted)
+        request, do_update_run(run, title=title, tags=payload.tags, visibility=visibility, priority=wanted)
     )
 
 
@@ -253,7 +253,7 @@ def update_run(request: HttpRequest, slug: RunSlug, payload: schemas.RunPatch) -
     operation_id="control_run",
     summary="Pause, resume, stop or cancel a run",
 )
-def control_run(request: HttpRequest, slug: RunSlug, payload: schemas.Wish) -> schemas.RunDetail:
+def control_run(request: HttpRequest, slug: RunSlug, payload: schemas.RunControl) -> schemas.RunDetail:
     """409 with a sentence when the run is not in a state in which this can be asked of it."""
     return run_detail(request, do_request(caller(request).run_to_change(slug), payload.action))
 

@@ -147,7 +147,7 @@ class RunPatch(Given):
     priority: Priority | None = Field(default=None, description="Only admins of the team may ask for “high”.")
 
 
-class Wish(Given):
+class RunControl(Given):
     """What to ask of a run."""
 
     action: Literal["pause", "resume", "stop", "cancel"]
@@ -349,10 +349,10 @@ class Me(Schema):
 
     username: str
     scopes: list[str]
-    teams: list[Membership]
+    teams: list[MembershipOut]
 
 
-class Membership(Schema):
+class MembershipOut(Schema):
     slug: str
     name: str
     role: Literal["viewer", "member", "admin"]

@@ -8,10 +8,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from trainer.config.files import in_order
+from trainer.config.files import ordered_dump
 from webapp.api import schemas
 from webapp.runs.models import Run
-from webapp.runs.queue.order import standings
+from webapp.runs.queue.order import queue_positions
 from webapp.trajectories.models import ShareLink, Trajectory
 
 
@@ -23,14 +23,15 @@ def run_out(request: HttpRequest, run: Run) -> schemas.RunOut:
 def run_detail(request: HttpRequest, run: Run) -> schemas.RunDetail:
     """A run with its configuration and the state of its journal."""
     return schemas.RunDetail.model_validate(
-        _run(request, run) | {"config": in_order(run.config), "journal": journal_out(run), "waiting": waiting_out(run)}
+        _run(request, run)
+        | {"config": ordered_dump(run.config), "journal": journal_out(run), "waiting": waiting_out(run)}
     )
 
 
 def waiting_out(run: Run) -> schemas.WaitingOut | None:
     if run.state != Run.State.QUEUED:
         return None
-    found = standings(timezone.now()).get(run.pk)
+    found = queue_positions(timezone.now()).get(run.pk)
     if found is None:
         return None
     return schemas.WaitingOut(position=found.position, message=found.words, possible=found.possible)

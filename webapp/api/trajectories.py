@@ -15,7 +15,7 @@ from webapp.api.runs import Cursor, Limit, RunSlug
 from webapp.api.serializers import trajectory_out
 from webapp.explorer import trajectory_filters
 from webapp.trajectories import pagination
-from webapp.trajectories.serialize import played
+from webapp.trajectories.serialize import trajectory_data
 
 router = Router(tags=["trajectories"])
 TrajectorySlug = Annotated[schemas.Slug, Path(description="The trajectory's public id, as in its address.")]
@@ -94,7 +94,7 @@ def list_trajectories(request: HttpRequest, slug: RunSlug, wanted: Query[Traject
     filters, errors = trajectory_filters.Filters.parse({name: str(value) for name, value in asked.items()})
     if errors:
         raise invalid({name: text[:1].lower() + text[1:].rstrip(".") for name, text in errors.items()})
-    found = trajectory_filters.found(run, filters).select_related("group")
+    found = trajectory_filters.filter_trajectories(run, filters).select_related("group")
     try:
         page = pagination.page(found, filters.sort, wanted.cursor, size=wanted.limit)
     except pagination.BadCursor:
@@ -113,7 +113,7 @@ def list_trajectories(request: HttpRequest, slug: RunSlug, wanted: Query[Traject
 def get_trajectory(request: HttpRequest, slug: TrajectorySlug) -> schemas.TrajectoryDetail:
     """With its prompt, its first board and all its turns."""
     found = caller(request).trajectory(slug)
-    data = played(found)
+    data = trajectory_data(found)
     return schemas.TrajectoryDetail(
         trajectory=trajectory_out(request, found.run.slug, found),
         seed=found.group.seed,

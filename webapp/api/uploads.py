@@ -15,8 +15,8 @@ from django.utils import timezone
 from trainer.journal.events import FILE_NAME, JournalError, RunStarted, parse_line
 from webapp.api.errors import Problem
 from webapp.api.models import SentJournal
-from webapp.ingest.imports import do_settle_imported_run
-from webapp.ingest.tailer import LONGEST_LINE, Ingest
+from webapp.ingest.imports import do_finish_import
+from webapp.ingest.tailer import MAX_LINE_BYTES, JournalTailer
 from webapp.runs.models import Run
 
 PIECE = 1024 * 1024
@@ -71,7 +71,7 @@ def _unpacked(raw: Iterable[bytes]) -> Iterator[bytes]:
         yield unpack.flush()
 
 
-class SentLines(Ingest):
+class SentLines(JournalTailer):
     """The ingest of bytes that were sent: the first of them stands at `offset` of the journal."""
 
     def __init__(self, run: Run, offset: int, *, skip_bad_lines: bool = False) -> None:
@@ -81,8 +81,8 @@ class SentLines(Ingest):
     def feed(self, data: bytes) -> None:
         """Take in every line that is complete by now. Raises Problem 409 when somebody else sent other pieces."""
         self._held += data
-        if len(self._held) > 2 * LONGEST_LINE:
-            raise Problem(422, f"A line of the journal is longer than {LONGEST_LINE:,} bytes.")
+        if len(self._held) > 2 * MAX_LINE_BYTES:
+            raise Problem(422, f"A line of the journal is longer than {MAX_LINE_BYTES:,} bytes.")
         if b"\n" in data:
             self.drain()
             known = min(max(0, self.offset - self._start), len(self._held))
@@ -118,7 +118,7 @@ def first_event(stream: Iterator[bytes]) -> tuple[RunStarted, bytes]:
     while number < MOST_BEFORE_START:
         end = data.find(b"\n", at)
         if end < 0:
-            piece = next(stream, b"") if len(data) <= LONGEST_LINE else b""
+            piece = next(stream, b"") if len(data) <= MAX_LINE_BYTES else b""
             if not piece:
                 break
             data += piece
@@ -137,24 +137,24 @@ def first_event(stream: Iterator[bytes]) -> tuple[RunStarted, bytes]:
 def take_in(run: Run, offset: int, stream: Iterable[bytes], *, growing: bool, skip_bad_lines: bool) -> Run:
     """Read what was sent, and leave the run in the state that its journal tells. What came before a Problem is kept."""
     lines = SentLines(run, offset, skip_bad_lines=skip_bad_lines)
-    do_hear(run, growing=growing)
+    do_touch_import(run, growing=growing)
     try:
         for piece in stream:
             lines.feed(piece)
     finally:
-        settled = do_settle_imported_run(run, growing=growing)
+        settled = do_finish_import(run, growing=growing)
     return Run.objects.select_related("team", "author", "sent_journal").get(pk=settled.pk)
 
 
-def do_hear(run: Run, *, growing: bool) -> None:
+def do_touch_import(run: Run, *, growing: bool) -> None:
     """Note that the run's sender lives, and whether it has more to send."""
     SentJournal.objects.update_or_create(run=run, defaults={"heard_at": timezone.now(), "growing": growing})
 
 
-def do_settle_silent(now: datetime) -> int:
+def do_finish_silent_imports(now: datetime) -> int:
     """Runs whose sender went without a word count as running no longer. Returns how many there were."""
     silent = list(SentJournal.objects.filter(growing=True, heard_at__lt=now - SILENCE).select_related("run"))
     for sent in silent:
         if SentJournal.objects.filter(pk=sent.pk, heard_at=sent.heard_at).update(growing=False):
-            do_settle_imported_run(sent.run, growing=False)
+            do_finish_import(sent.run, growing=False)
     return len(silent)

@@ -18,10 +18,10 @@ from django.conf import settings
 logger = logging.getLogger(__name__)
 
 REDIS_GONE = (redis.exceptions.RedisError, OSError, TimeoutError)
-Board = TypeVar("Board", bound="Switchboard")
+Board = TypeVar("Board", bound="BroadcastHub")
 
 
-class Switchboard:
+class BroadcastHub:
     """One channel that joins the groups of everything watched here, and is told of changes in them.
 
     Only `_care` subscribes. What talks to Redis is shielded: its client may swallow a cancellation, and whoever waits

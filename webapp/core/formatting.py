@@ -70,7 +70,7 @@ def duration(seconds: float) -> str:
     return f"{int(minutes / 1440 + 0.5)} days"
 
 
-def phase_words(phase: Mapping[str, Any] | None, iterations: int) -> str:
+def phase_text(phase: Mapping[str, Any] | None, iterations: int) -> str:
     """As in “Iteration 37 of 200 · rollout 96 of 128 trajectories”."""
     if not phase or not phase.get("phase"):
         return ""
@@ -98,7 +98,7 @@ def progress(phase: Mapping[str, Any] | None, iterations: int, state: str) -> fl
     return min(1.0, (phase["iteration"] - 1 + inside) / iterations)
 
 
-def pace_words(phase: Mapping[str, Any] | None, device: str, state: str) -> str:
+def pace_text(phase: Mapping[str, Any] | None, device: str, state: str) -> str:
     """As in “5,310 tokens/s · CPU, 2 threads · 9 min left”."""
     parts = []
     if state == "running" and phase and phase.get("tokens_per_second"):

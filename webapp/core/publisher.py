@@ -16,15 +16,15 @@ from channels.layers import get_channel_layer
 
 logger = logging.getLogger(__name__)
 
-POKE = "run.poke"
+RUN_CHANGED = "run.poke"
 ANNOTATIONS_CHANGED = "annotations.poke"
 TOKENS = "run.tokens"
-MOST_PENDING = 64
+MAX_PENDING = 64
 QUIET = 30.0
-FAREWELL = 1.0
+SHUTDOWN_TIMEOUT = 1.0
 
 
-def group_name(slug: str) -> str:
+def run_group(slug: str) -> str:
     """The channel-layer group of everybody who watches the run."""
     return f"run.{slug}"
 
@@ -34,7 +34,7 @@ def annotations_group(slug: str) -> str:
     return f"annotations.{slug}"
 
 
-class Bus:
+class Publisher:
     """One event loop in a thread of its own with one connection, so that no caller ever waits for Redis."""
 
     def __init__(self) -> None:
@@ -46,12 +46,12 @@ class Bus:
 
     def poke(self, slug: str, seq: int) -> None:
         """Tell readers that the run's row or its frames changed."""
-        self.send(group_name(slug), {"type": POKE, "slug": slug, "seq": seq})
+        self.send(run_group(slug), {"type": RUN_CHANGED, "slug": slug, "seq": seq})
 
     def tokens(self, slug: str, trajectory: str, turn: int, text: str) -> None:
         """A thought as far as it is written."""
         message = {"type": TOKENS, "slug": slug, "trajectory": trajectory, "turn": turn, "text": text}
-        self.send(group_name(slug), message)
+        self.send(run_group(slug), message)
 
     def flush(self, seconds: float = 2.0) -> None:
         """Wait until what was sent so far is out, or for `seconds`."""
@@ -61,16 +61,16 @@ class Bus:
 
     def close(self) -> None:
         """Send what waits (for a second at most) and end the thread. What is sent afterwards starts another."""
-        self.flush(FAREWELL)
+        self.flush(SHUTDOWN_TIMEOUT)
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is not None:
             loop.call_soon_threadsafe(loop.stop)
-            self._thread.join(FAREWELL)
+            self._thread.join(SHUTDOWN_TIMEOUT)
 
     def send(self, group: str, message: dict[str, Any]) -> None:
         """A message for everybody in that group of the channel layer. Dropped when too many wait already."""
-        if self._pending >= MOST_PENDING:
+        if self._pending >= MAX_PENDING:
             return
         with self._lock:
             self._pending += 1
@@ -111,21 +111,21 @@ class Bus:
             logger.error("A wake-up call could not be sent.", exc_info=error)
 
 
-_buses: dict[int, Bus] = {}
+_buses: dict[int, Publisher] = {}
 
 
-def bus() -> Bus:
+def publisher() -> Publisher:
     """This process's bus. A forked worker gets its own: threads do not survive a fork."""
-    return _buses.setdefault(os.getpid(), Bus())
+    return _buses.setdefault(os.getpid(), Publisher())
 
 
 def notify_annotations(slug: str) -> None:
     """Have open pages of the trajectory fetch its annotations again. Never waits; without Redis they poll."""
-    bus().send(annotations_group(slug), {"type": ANNOTATIONS_CHANGED, "slug": slug})
+    publisher().send(annotations_group(slug), {"type": ANNOTATIONS_CHANGED, "slug": slug})
 
 
 @atexit.register
-def _say_goodbye() -> None:
+def _close_at_exit() -> None:
     """A command that ends at once still wakes the readers; the interpreter aborts on a thread amidst a C++ module."""
     mine = _buses.get(os.getpid())
     if mine is not None:

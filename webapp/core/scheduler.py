@@ -37,7 +37,7 @@ def every(pause: float, name: str, work: Callable[[], object]) -> None:
     _jobs.append(Job(name, pause, work))
 
 
-class Background:
+class Scheduler:
     """The threads, one for each job: a job that waits for somebody holds up no other."""
 
     def __init__(self, jobs: list[Job]) -> None:
@@ -69,4 +69,4 @@ class Background:
 
 @beat_init.connect
 def begin(**kwargs: Any) -> None:
-    Background(_jobs).start()
+    Scheduler(_jobs).start()

@@ -17,9 +17,9 @@ from webapp.runs import curves, summaries
 from webapp.runs.launch import form
 from webapp.runs.models import Evaluation, Run
 from webapp.trajectories.models import Group, Trajectory, Turn
-from webapp.trajectories.serialize import played
+from webapp.trajectories.serialize import trajectory_data
 
-MOST = 8
+MAX_RUNS = 8
 LETTERS = "ABCDEFGH"
 DASHES: tuple[tuple[int, ...], ...] = ((), (7, 3), (2, 2), (9, 3, 2, 3), (), (7, 3), (2, 2), (9, 3, 2, 3))
 """A line's pattern beside its colour; the letter in the legend tells the rest."""
@@ -228,5 +228,5 @@ def prompt(found: Sequence[Side], suite: str, number: int) -> Prompt | None:
     plays = []
     for side in found:
         member = members.get(side.run.pk)
-        plays.append(Play(side, member, None if member is None else played(member, turns[member.pk])))
+        plays.append(Play(side, member, None if member is None else trajectory_data(member, turns[member.pk])))
     return Prompt(suite, number, last + 1, first.seed, plays)

@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import BooleanField, ExpressionWrapper, Q, Subquery
 from django.db.models.functions import Coalesce
 
-from webapp.explorer.trajectory_filters import Filters, alarms_of, found, windows
+from webapp.explorer.trajectory_filters import Filters, alarms_of, filter_trajectories, windows
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory, TrajectoryQuerySet
 
@@ -23,14 +23,14 @@ LIMIT = 50_000
 """So many are counted; of more it is only said that there are more."""
 LIMIT_OF_TEXT = 5_000
 """The same with a full-text search, where each one costs a look at its turns."""
-MOST_OPEN = 3_000
+MAX_OPEN = 3_000
 """With more trajectories than that still to change, a page asks the server instead of counting by itself."""
 ASK_THE_SERVER = {"text", "starred", "tag"}
 """Filters that cannot be decided from events."""
 
 
 @dataclass(frozen=True)
-class Facts:
+class ResultCounts:
     """What was found; `success` and `reward` (a sum) are those of the `ended` ones. With `more`, only `found` tells."""
 
     found: int
@@ -53,10 +53,10 @@ class Facts:
 ENDED = Q(status__in=Trajectory.ENDED)
 
 
-def facts(run: Run, filters: Filters) -> Facts:
+def facts(run: Run, filters: Filters) -> ResultCounts:
     """One statement, which looks at no more than the limit."""
     limit = LIMIT if filters.text is None else LIMIT_OF_TEXT
-    return _summed(_tallies(found(run, filters), Q(pk__isnull=True), limit), limit)
+    return _summed(_tallies(filter_trajectories(run, filters), Q(pk__isnull=True), limit), limit)
 
 
 @dataclass(frozen=True)
@@ -87,16 +87,16 @@ FROM ({}) AS looked_at (status, total_reward, still_open) GROUP BY status, still
 """
 
 
-def _summed(tallies: Iterable[_Tally], limit: int) -> Facts:
+def _summed(tallies: Iterable[_Tally], limit: int) -> ResultCounts:
     counted = list(tallies)
     ended = [one for one in counted if one.status in Trajectory.ENDED]
-    facts = Facts(
+    facts = ResultCounts(
         found=sum(one.number for one in counted),
         ended=sum(one.number for one in ended),
         success=sum(one.number for one in ended if one.status == Trajectory.Status.SUCCESS),
         reward=sum((one.reward for one in ended), 0.0),
     )
-    return facts if facts.found <= limit else Facts(limit, 0, 0, 0.0, more=True)
+    return facts if facts.found <= limit else ResultCounts(limit, 0, 0, 0.0, more=True)
 
 
 def live_counts(run: Run, filters: Filters) -> dict[str, Any]:
@@ -120,11 +120,11 @@ def live_counts(run: Run, filters: Filters) -> dict[str, Any]:
     if ASK_THE_SERVER & asked.keys():
         return known | {"now": asdict(facts(run, filters))}
     still_open = Q(iteration__gte=newest) | ~ENDED | Q(split="train", group__kept__isnull=True)
-    tallies = _tallies(found(run, filters), still_open, LIMIT)
+    tallies = _tallies(filter_trajectories(run, filters), still_open, LIMIT)
     now, base = _summed(tallies, LIMIT), _summed((one for one in tallies if not one.still_open), LIMIT)
     known["now"] = asdict(now)
     opened = [] if now.more else list(_open(current.filter(still_open)))
-    if now.more or len(opened) > MOST_OPEN:
+    if now.more or len(opened) > MAX_OPEN:
         return known
     known |= {"by_itself": True, "filters": asked, "newest": newest, "open": opened, "base": asdict(base)}
     known["windows"] = windows(alarms_of(run))
@@ -152,5 +152,5 @@ _COLUMNS = {
 
 
 def _open(queryset: TrajectoryQuerySet) -> Iterator[dict[str, Any]]:
-    for values in queryset.order_by("pk").values_list(*_COLUMNS.values())[: MOST_OPEN + 1]:
+    for values in queryset.order_by("pk").values_list(*_COLUMNS.values())[: MAX_OPEN + 1]:
         yield dict(zip(_COLUMNS, values, strict=True))

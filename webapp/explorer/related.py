@@ -12,10 +12,10 @@ from itertools import groupby
 from django.db.models.fields.json import KT
 from django.db.models.functions import MD5
 
-from webapp.explorer.rows import Outcome, outcome
+from webapp.explorer.rows import OutcomeLabel, outcome
 from webapp.trajectories.models import Trajectory, Turn
 
-MOST = 600
+MAX_RELATED = 600
 """Trajectories from the same prompt that are shown; the newest of them."""
 BAR, LEAST_BAR = 20.0, 2.0
 
@@ -25,7 +25,7 @@ class Played:
     """A trajectory beside the one that is looked at."""
 
     trajectory: Trajectory
-    outcome: Outcome
+    outcome: OutcomeLabel
     here: bool
 
 
@@ -52,7 +52,7 @@ class Iteration:
 
 
 @dataclass(frozen=True)
-class Member:
+class RelatedMember:
     """A member of the group; `differs` is the first turn, 0-based, that it answered otherwise, or None."""
 
     played: Played
@@ -90,7 +90,7 @@ def same_prompt(found: Trajectory) -> list[Iteration]:
             "group_id",
             "run_id",
         )
-    )[:MOST]
+    )[:MAX_RELATED]
     newest_first = [_iteration(number, list(members), found) for number, members in groupby(again, _iteration_of)]
     means = [each.mean for each in newest_first if each.mean is not None]
     low, high = min(means, default=0.0), max(means, default=0.0)
@@ -122,7 +122,7 @@ def _played(member: Trajectory, found: Trajectory) -> Played:
     return Played(member, outcome(member), member.pk == found.pk)
 
 
-def same_group(found: Trajectory) -> list[Member]:
+def same_group(found: Trajectory) -> list[RelatedMember]:
     """All members of the group in order, with the first turn at which each parts from this one."""
     members = list(found.group.trajectories.order_by("member"))
     said: dict[int, list[str]] = {}
@@ -130,7 +130,9 @@ def same_group(found: Trajectory) -> list[Member]:
     for pk, digest in turns.values_list("trajectory_id", MD5(KT("event__response"))):
         said.setdefault(pk, []).append(digest)
     own = said.get(found.pk, [])
-    return [Member(_played(member, found), _first_difference(own, said.get(member.pk, []))) for member in members]
+    return [
+        RelatedMember(_played(member, found), _first_difference(own, said.get(member.pk, []))) for member in members
+    ]
 
 
 def _first_difference(one: Sequence[str], other: Sequence[str]) -> int | None:

@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from webapp.core import formatting
 from webapp.explorer.trajectory_filters import DEFAULT_SORT, OUTCOMES, Filters, search
-from webapp.trajectories.models import LONGEST_SEARCHED, Trajectory, Turn
+from webapp.trajectories.models import MAX_SEARCHED_LENGTH, Trajectory, Turn
 
 FIRST_WORDS = 110
 MARK, UNMARK = "\ue000", "\ue001"
@@ -38,7 +38,7 @@ RISING_FIRST = {"place", "environment", "outcome"}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class OutcomeLabel:
     """What became of a trajectory in one word, with a sign of its own for each."""
 
     word: str
@@ -46,37 +46,37 @@ class Outcome:
     tone: str = ""
 
 
-def outcome(trajectory: Trajectory) -> Outcome:
+def outcome(trajectory: Trajectory) -> OutcomeLabel:
     """The most telling word."""
     match trajectory.status:
         case Trajectory.Status.SUCCESS:
-            return Outcome("solved", "✓", "good")
+            return OutcomeLabel("solved", "✓", "good")
         case Trajectory.Status.PLAYING:
-            return Outcome("playing", "▸")
+            return OutcomeLabel("playing", "▸")
         case Trajectory.Status.WAITING:
-            return Outcome("waiting", "·")
+            return OutcomeLabel("waiting", "·")
     if trajectory.error:
-        return Outcome("error", "!", "bad")
+        return OutcomeLabel("error", "!", "bad")
     if trajectory.end == "truncated":
-        return Outcome("cut off", "✂", "bad")
+        return OutcomeLabel("cut off", "✂", "bad")
     if trajectory.end == "interrupted":
-        return Outcome("interrupted", "‖")
-    return Outcome("stuck", "⊘", "bad") if trajectory.lost_at else Outcome("failed", "✗", "bad")
+        return OutcomeLabel("interrupted", "‖")
+    return OutcomeLabel("stuck", "⊘", "bad") if trajectory.lost_at else OutcomeLabel("failed", "✗", "bad")
 
 
 @dataclass(frozen=True)
-class Row:
+class TrajectoryRow:
     """A line of the table. The bar lies between −100 and 100; `said` are pieces of text and whether they were found."""
 
     trajectory: Trajectory
     address: str
-    outcome: Outcome
+    outcome: OutcomeLabel
     bar_start: float
     bar_length: float
     said: list[tuple[str, bool]]
 
 
-def rows(items: Sequence[Trajectory], filters: Filters) -> list[Row]:
+def rows(items: Sequence[Trajectory], filters: Filters) -> list[TrajectoryRow]:
     """The page's trajectories (with their groups) as the table shows them: one more query for what they said."""
     said = _found_words(items, filters.text) if filters.text else _first_words(items)
     largest = max((abs(item.total_reward) for item in items), default=0.0) or 1.0
@@ -85,7 +85,7 @@ def rows(items: Sequence[Trajectory], filters: Filters) -> list[Row]:
     for item in items:
         length = round(100 * item.total_reward / largest, 1)
         shown = said.get(item.pk, [])
-        result.append(Row(item, address + item.slug, outcome(item), min(0.0, length), abs(length), shown))
+        result.append(TrajectoryRow(item, address + item.slug, outcome(item), min(0.0, length), abs(length), shown))
     return result
 
 
@@ -109,9 +109,9 @@ def _found_words(items: Sequence[Trajectory], text: str) -> dict[int, list[tuple
         .values("pk")
     )
     told = Concat(
-        Left(Coalesce(KT("event__thought"), Value("")), LONGEST_SEARCHED),
+        Left(Coalesce(KT("event__thought"), Value("")), MAX_SEARCHED_LENGTH),
         Value(" → "),
-        Left(Coalesce(KT("event__answer"), Value("")), LONGEST_SEARCHED),
+        Left(Coalesce(KT("event__answer"), Value("")), MAX_SEARCHED_LENGTH),
     )
     headline = SearchHeadline(
         told, query, config="simple", start_sel=MARK, stop_sel=UNMARK, max_words=22, min_words=9, max_fragments=1

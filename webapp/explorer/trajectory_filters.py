@@ -19,7 +19,7 @@ from webapp.runs.models import Alarm, Run
 from webapp.trajectories.models import Trajectory, TrajectoryQuerySet, Turn
 from webapp.trajectories.pagination import SORTS, BadCursor, Page, page
 
-__all__ = ["OUTCOMES", "SORTS", "BadCursor", "Filters", "Page", "found", "page"]
+__all__ = ["OUTCOMES", "SORTS", "BadCursor", "Filters", "Page", "filter_trajectories", "page"]
 
 OUTCOMES = {
     "success": "Solved",
@@ -32,8 +32,8 @@ OUTCOMES = {
 }
 FORMATS = {"valid": "Valid throughout", "broken": "Broken at least once"}
 ALARMS = ("watch", "trapped")
-LARGEST = 2_147_483_647
-LONGEST_TEXT = 200
+MAX_NUMBER = 2_147_483_647
+MAX_TEXT_LENGTH = 200
 DEFAULT_SORT = "-iteration"
 _YES, _NO = {"yes", "1", "true", "on"}, {"no", "0", "false", "off"}
 
@@ -46,8 +46,8 @@ def _whole(text: str) -> int:
     cleaned = text.replace(",", "").replace(" ", "")
     if not (cleaned.isascii() and cleaned.isdecimal()):
         raise _Wrong(f"“{_short(text)}” is not a whole number, such as 12.")
-    if len(cleaned) > 10 or int(cleaned) > LARGEST:
-        raise _Wrong(f"That is too large: at most {LARGEST:,}.")
+    if len(cleaned) > 10 or int(cleaned) > MAX_NUMBER:
+        raise _Wrong(f"That is too large: at most {MAX_NUMBER:,}.")
     return int(cleaned)
 
 
@@ -83,8 +83,8 @@ def _name(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    if len(text) > LONGEST_TEXT:
-        raise _Wrong(f"That is too long: at most {LONGEST_TEXT} characters.")
+    if len(text) > MAX_TEXT_LENGTH:
+        raise _Wrong(f"That is too long: at most {MAX_TEXT_LENGTH} characters.")
     if "\0" in text or not any(sign.isalnum() for sign in text):
         raise _Wrong("Write at least one word or number: signs alone are not in the index.")
     return text
@@ -207,7 +207,7 @@ def _spelled(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
-def found(runs: Run | QuerySet[Run], filters: Filters) -> TrajectoryQuerySet:
+def filter_trajectories(runs: Run | QuerySet[Run], filters: Filters) -> TrajectoryQuerySet:
     """The trajectories of the run or runs that the filters ask for, in no order, without those that were replaced.
 
     Whether the reader may see those runs is decided by whoever gives them.

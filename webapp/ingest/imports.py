@@ -13,10 +13,10 @@ from django.db import transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
-from trainer.config.files import sentences
+from trainer.config.files import as_messages
 from trainer.config.run import RunConfig
 from trainer.journal.events import RunStarted
-from webapp.runs.actions import poke_on_commit
+from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import Run
 from webapp.teams.models import Team, User
 
@@ -28,7 +28,7 @@ ENDS = {
 }
 TOLERATED = ("extra_forbidden", "value_error")
 """Settings of another version and environments that are not installed here do not keep a run from being looked at."""
-LARGEST = 2**31 - 1
+MAX_JOURNAL_BYTES = 2**31 - 1
 
 
 class NotImportable(ValueError):
@@ -46,7 +46,7 @@ def do_create_imported_run(
 ) -> Run:
     """A run without a process and without events yet. Raises NotImportable."""
     config = _complete(started.config)
-    if not 0 <= started.iterations <= LARGEST:
+    if not 0 <= started.iterations <= MAX_JOURNAL_BYTES:
         raise NotImportable(f"its run_started event plans {started.iterations} iterations")
     title = (title.strip() or started.title.strip() or "Imported run")[:200]
     if "\0" in title or "\\u0000" in json.dumps(config):
@@ -72,7 +72,7 @@ def _complete(config: dict[str, Any]) -> dict[str, Any]:
     except ValidationError as error:
         wrong = [item for item in error.errors() if item["type"] not in TOLERATED]
         if wrong:
-            where, text = sentences(wrong[:1])[0]
+            where, text = as_messages(wrong[:1])[0]
             raise NotImportable(f"its configuration cannot be read: {where} {text}") from None
     try:
         json.dumps(config, allow_nan=False).encode()
@@ -90,7 +90,7 @@ def _over(base: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @transaction.atomic
-def do_settle_imported_run(run: Run, *, growing: bool) -> Run:
+def do_finish_import(run: Run, *, growing: bool) -> Run:
     """Its state is what its journal says last; without an end, it runs as long as its journal grows."""
     found = Run.objects.select_for_update().get(pk=run.pk)
     if found.end_reason in ENDS:
@@ -107,5 +107,5 @@ def do_settle_imported_run(run: Run, *, growing: bool) -> Run:
         if ended:
             found.tokens_per_second = found.eta_seconds = None
         found.save(update_fields=["state", "failure", "ended_at", "tokens_per_second", "eta_seconds"])
-        poke_on_commit(found.pk)
+        notify_on_commit(found.pk)
     return found

@@ -15,18 +15,18 @@ from django.db import DataError, connection, transaction
 
 from trainer.journal.events import FILE_NAME, AnyEvent, JournalError, Notice, RunStarted, TrajectoryTokens, parse_line
 from webapp.ingest import writer
-from webapp.runs.actions import poke_on_commit
+from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import EventBatch, Run
 
 logger = logging.getLogger(__name__)
 
 BATCH_BYTES = 256 * 1024
-LONGEST_LINE = 32 * 1024 * 1024
+MAX_LINE_BYTES = 32 * 1024 * 1024
 NUL = b"\\u0000"
 
 
 @dataclass(frozen=True)
-class Line:
+class JournalLine:
     """A complete line of the journal, its event, and the text that goes to browsers."""
 
     event: AnyEvent
@@ -34,7 +34,7 @@ class Line:
     size: int
 
 
-class Ingest:
+class JournalTailer:
     """The reader of one run's journal. It keeps nothing that the database does not know."""
 
     def __init__(self, run: Run, folder: Path | None = None, *, skip_bad_lines: bool = False) -> None:
@@ -91,15 +91,15 @@ class Ingest:
                     file.seek(self.offset)
                     data = file.read(limit)
                     end = data.rfind(b"\n") + 1
-                    if end or len(data) < limit or limit >= LONGEST_LINE:
+                    if end or len(data) < limit or limit >= MAX_LINE_BYTES:
                         return data[:end]
                     limit *= 2
         except FileNotFoundError:
             return b""
 
-    def _apply(self, run: Run, data: bytes, most: int) -> tuple[list[Line], str]:
+    def _apply(self, run: Run, data: bytes, most: int) -> tuple[list[JournalLine], str]:
         lines, problem = self._parse(data, run.seq, most)
-        lines, refused = writer.acceptable(run, lines, leave_out if self.skip_bad_lines else None)
+        lines, refused = writer.validate(run, lines, leave_out if self.skip_bad_lines else None)
         problem = refused or problem
         if lines:
             slugs = writer.write(run, lines)
@@ -113,12 +113,12 @@ class Ingest:
                 logger.error("Run %s: %s", run.slug, told)
             run.journal_error = told
             run.save(update_fields=writer.WRITTEN)
-            poke_on_commit(run.pk)
+            notify_on_commit(run.pk)
         return lines, problem
 
-    def _parse(self, data: bytes, seq: int, most: int) -> tuple[list[Line], str]:
+    def _parse(self, data: bytes, seq: int, most: int) -> tuple[list[JournalLine], str]:
         """The lines up to the first that cannot be read, or up to the next start of an attempt, at most so many."""
-        lines: list[Line] = []
+        lines: list[JournalLine] = []
         self._tried = []
         for number, raw in enumerate(_split(data)[:most], seq + 1):
             try:
@@ -135,7 +135,7 @@ class Ingest:
                 continue
             if isinstance(event, RunStarted) and lines:
                 break
-            lines.append(Line(event, text, len(raw)))
+            lines.append(JournalLine(event, text, len(raw)))
             self._tried.append(raw)
         return lines, ""
 
@@ -157,10 +157,10 @@ def _commit_without_waiting() -> None:
         cursor.execute("SET LOCAL synchronous_commit TO off")
 
 
-def leave_out(number: int, size: int, problem: str) -> Line:
+def leave_out(number: int, size: int, problem: str) -> JournalLine:
     """What stands in for a line that makes no sense."""
     event = Notice(seq=number, level="error", message=f"An event was left out: {problem}.")
-    return Line(event, event.model_dump_json(exclude_none=True), size)
+    return JournalLine(event, event.model_dump_json(exclude_none=True), size)
 
 
 def _is_event_of_another_line(raw: bytes, number: int) -> bool:
@@ -192,7 +192,7 @@ def _without_nul(text: str, number: int) -> tuple[AnyEvent, str]:
     return parse_line(cleaned, number), cleaned
 
 
-def frame(lines: list[Line], slugs: dict[int, list[str]]) -> str:
+def frame(lines: list[JournalLine], slugs: dict[int, list[str]]) -> str:
     """The websocket frame: the journal's own lines, and in each group_started the slugs parallel to its members.
 
     Token arrays are left out: who wants them asks for one trajectory's.

@@ -19,7 +19,7 @@ from webapp.runs.models import Alarm, Checkpoint, Evaluation, MetricPoint, Notic
 from webapp.trajectories.models import Group, ShareLink, TokenArrays, Trajectory, Turn
 
 if TYPE_CHECKING:
-    from webapp.ingest.tailer import Line
+    from webapp.ingest.tailer import JournalLine
 
 WRITTEN = [
     "attempt",
@@ -51,9 +51,9 @@ def moment(time: float) -> datetime:
     return datetime.fromtimestamp(time, tz=UTC)
 
 
-def acceptable(
-    run: Run, lines: list[Line], leave_out: Callable[[int, int, str], Line] | None
-) -> tuple[list[Line], str]:
+def validate(
+    run: Run, lines: list[JournalLine], leave_out: Callable[[int, int, str], JournalLine] | None
+) -> tuple[list[JournalLine], str]:
     """The lines up to the first that contradicts what is known: an unannounced trajectory, a turn told twice.
 
     With `leave_out`, its stand-ins take the place of such lines.
@@ -78,9 +78,9 @@ def acceptable(
             ).values_list("key", "turn_count", "finished_seq", "token_arrays")
         }
     )
-    accepted: list[Line] = []
+    accepted: list[JournalLine] = []
     for line in lines:
-        if problem := _contradiction(line.event, known):
+        if problem := _inconsistency(line.event, known):
             problem = f"line {line.event.seq} {problem}"
             if leave_out is None:
                 return accepted, problem
@@ -92,7 +92,7 @@ def acceptable(
 _ENDED, _TOLD = -1, -2  # in place of a number of turns: it has ended; its tokens were told as well
 
 
-def _contradiction(event: journal.AnyEvent, known: dict[str, int]) -> str:
+def _inconsistency(event: journal.AnyEvent, known: dict[str, int]) -> str:
     """`known` holds the turns of each trajectory so far, or how far it is after its end; it is brought up to date."""
     match event:
         case journal.GroupStarted():
@@ -123,7 +123,7 @@ def _contradiction(event: journal.AnyEvent, known: dict[str, int]) -> str:
     return ""
 
 
-def write(run: Run, lines: Sequence[Line]) -> dict[int, list[str]]:
+def write(run: Run, lines: Sequence[JournalLine]) -> dict[int, list[str]]:
     """Store the events and bring `run` (not saved) up to date. Returns the members' slugs by seq of group_started.
 
     A run_started may only be the first of them.
@@ -155,7 +155,7 @@ def write(run: Run, lines: Sequence[Line]) -> dict[int, list[str]]:
         if isinstance(event, journal.Notice)
     )
     for event in events:
-        _tell_run(run, event)
+        _update_run(run, event)
     return slugs
 
 
@@ -226,7 +226,7 @@ def _groups(run: Run, events: Sequence[journal.GroupStarted]) -> dict[int, list[
     return {event.seq: [next(slugs) for _ in event.members] for event in events}
 
 
-def _play(run: Run, lines: Sequence[Line]) -> None:
+def _play(run: Run, lines: Sequence[JournalLine]) -> None:
     """Turns and ends of trajectories: three statements, however many. The database takes the lines as they are."""
     turns = [line.event for line in lines if isinstance(line.event, journal.Turn)]
     ends = [line.event for line in lines if isinstance(line.event, journal.TrajectoryFinished)]
@@ -326,7 +326,7 @@ def _metrics(run: Run, events: Sequence[journal.Metrics]) -> None:
     )
 
 
-def _tell_run(run: Run, event: journal.AnyEvent) -> None:
+def _update_run(run: Run, event: journal.AnyEvent) -> None:
     match event:
         case journal.Phase():
             run.phase, run.phase_iteration = event.phase, event.iteration

@@ -24,7 +24,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.http import Http404
 
 from webapp.annotations.models import Change
-from webapp.core.broadcast import Switchboard, of_this_loop
+from webapp.core.broadcast import BroadcastHub, of_this_loop
 from webapp.core.publisher import annotations_group
 from webapp.live.frame_reader import DATABASE_GONE
 
@@ -34,8 +34,8 @@ LOG_IN, NOT_FOUND, TRY_LATER = 4403, 4404, 1013
 PING_EVERY = 20.0
 SILENCE = 65.0
 SAFETY_POLL = 20.0
-BLIND_POLL = 3.0
-LONGEST_MESSAGE = 200
+POLL_WITHOUT_REDIS = 3.0
+MAX_MESSAGE_LENGTH = 200
 
 
 @database_sync_to_async
@@ -55,7 +55,7 @@ def version_of(trajectory_id: int) -> int:
     return Change.objects.filter(trajectory_id=trajectory_id).values_list("version", flat=True).first() or 0
 
 
-class Hub(Switchboard):
+class AnnotationHub(BroadcastHub):
     """The sockets of one event loop."""
 
     pulse = 5.0
@@ -91,12 +91,12 @@ class Hub(Switchboard):
         self.wake(message.get("slug", ""))
 
 
-_hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
+_hubs: dict[asyncio.AbstractEventLoop, AnnotationHub] = {}
 
 
-def hub() -> Hub:
+def hub() -> AnnotationHub:
     """The hub of the running event loop."""
-    return of_this_loop(_hubs, Hub)
+    return of_this_loop(_hubs, AnnotationHub)
 
 
 class AnnotationsConsumer(AsyncWebsocketConsumer):
@@ -148,7 +148,7 @@ class AnnotationsConsumer(AsyncWebsocketConsumer):
                 self.version = version
                 await self.send(json.dumps({"type": "changed", "version": version}))
             try:
-                async with asyncio.timeout(SAFETY_POLL if hub().redis_answers else BLIND_POLL):
+                async with asyncio.timeout(SAFETY_POLL if hub().redis_answers else POLL_WITHOUT_REDIS):
                     await self.woken.wait()
             except TimeoutError:
                 pass
@@ -178,7 +178,7 @@ class AnnotationsConsumer(AsyncWebsocketConsumer):
 
 def _is_ping(text: str | None) -> bool:
     """Whatever else a client says means nothing here."""
-    if text is None or len(text) > LONGEST_MESSAGE:
+    if text is None or len(text) > MAX_MESSAGE_LENGTH:
         return False
     try:
         frame = json.loads(text)

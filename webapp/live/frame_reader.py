@@ -17,14 +17,14 @@ from typing import Any, NamedTuple, Protocol
 from channels.db import database_sync_to_async
 from django.db import InterfaceError, OperationalError
 
-from webapp.core.broadcast import Switchboard, of_this_loop
-from webapp.core.publisher import POKE, TOKENS, group_name
+from webapp.core.broadcast import BroadcastHub, of_this_loop
+from webapp.core.publisher import RUN_CHANGED, TOKENS, run_group
 from webapp.runs.models import EventBatch, Run
 
 logger = logging.getLogger(__name__)
 
 SAFETY_POLL = 2.0
-BLIND_POLL = 0.25
+POLL_WITHOUT_REDIS = 0.25
 RETRY = 2.0
 PAGE = 32
 RING_BYTES = 4 * 1024 * 1024
@@ -40,7 +40,7 @@ class Frame(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunStatus:
     """Where a run stands: what hello says, and from which cursor on events make sense."""
 
     seq: int
@@ -52,9 +52,9 @@ class Standing:
 
 
 @database_sync_to_async
-def standing(run_id: int) -> Standing | None:
+def run_status(run_id: int) -> RunStatus | None:
     """Where the run stands now; None if it is gone."""
-    return _standing(run_id)
+    return _run_status(run_id)
 
 
 @database_sync_to_async
@@ -63,12 +63,12 @@ def frames_after(run_id: int, seq: int) -> list[Frame]:
     return _frames_after(run_id, seq)
 
 
-def _standing(run_id: int) -> Standing | None:
+def _run_status(run_id: int) -> RunStatus | None:
     fields = ("seq", "attempt", "state", "requested", "resync_seq", "failure", "journal_error")
     run = Run.objects.filter(pk=run_id).only(*fields).first()
     if run is None:
         return None
-    return Standing(run.seq, run.attempt, run.shown_state, run.resync_seq, run.failure, run.journal_error)
+    return RunStatus(run.seq, run.attempt, run.shown_state, run.resync_seq, run.failure, run.journal_error)
 
 
 def _frames_after(run_id: int, seq: int) -> list[Frame]:
@@ -80,11 +80,11 @@ _looking = ThreadPoolExecutor(2, thread_name_prefix="reader")
 """Readers have threads of their own: behind a crowd of arriving sockets everybody who is there already would wait."""
 
 
-async def _look_after(run_id: int, seq: int) -> tuple[Standing | None, list[Frame]]:
+async def _look_after(run_id: int, seq: int) -> tuple[RunStatus | None, list[Frame]]:
     """Where the run stands, and the next page of frames after `seq`, by one trip to the database."""
 
-    def look() -> tuple[Standing | None, list[Frame]]:
-        now = _standing(run_id)
+    def look() -> tuple[RunStatus | None, list[Frame]]:
+        now = _run_status(run_id)
         return now, _frames_after(run_id, seq) if now is not None and now.seq > seq else []
 
     return await database_sync_to_async(look, thread_sensitive=False, executor=_looking)()
@@ -100,24 +100,24 @@ class Listener(Protocol):
         """A thought as far as it is written."""
 
 
-class Hub(Switchboard):
+class FrameHub(BroadcastHub):
     """The readers of one event loop."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, FrameReader] = {}
 
-    def join(self, run_id: int, slug: str, now: Standing, listener: Listener) -> Reader:
+    def join(self, run_id: int, slug: str, now: RunStatus, listener: Listener) -> FrameReader:
         """The run's reader, with one listener more."""
         self.start()
         reader = self._readers.get(slug)
         if reader is None:
-            reader = self._readers[slug] = Reader(self, run_id, slug, now)
+            reader = self._readers[slug] = FrameReader(self, run_id, slug, now)
             self.changed()
         reader.listeners.add(listener)
         return reader
 
-    async def leave(self, reader: Reader, listener: Listener) -> None:
+    async def leave(self, reader: FrameReader, listener: Listener) -> None:
         """One listener less; with the last one the reader ends."""
         reader.listeners.discard(listener)
         if not reader.listeners and self._readers.get(reader.slug) is reader:
@@ -126,7 +126,7 @@ class Hub(Switchboard):
             await reader.close()
 
     def group(self, slug: str) -> str:
-        return group_name(slug)
+        return run_group(slug)
 
     def watched(self) -> Collection[str]:
         return self._readers.keys()
@@ -140,18 +140,18 @@ class Hub(Switchboard):
             reader.hear(message)
 
 
-_hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
+_hubs: dict[asyncio.AbstractEventLoop, FrameHub] = {}
 
 
-def hub() -> Hub:
+def hub() -> FrameHub:
     """The hub of the running event loop."""
-    return of_this_loop(_hubs, Hub)
+    return of_this_loop(_hubs, FrameHub)
 
 
-class Reader:
+class FrameReader:
     """Follows one run. Listeners take frames from memory, or from the database when they are slower than that."""
 
-    def __init__(self, owner: Hub, run_id: int, slug: str, now: Standing) -> None:
+    def __init__(self, owner: FrameHub, run_id: int, slug: str, now: RunStatus) -> None:
         self.run_id, self.slug, self.now = run_id, slug, now
         self.hub = owner
         self.seq = now.seq
@@ -182,7 +182,7 @@ class Reader:
 
     def hear(self, message: dict[str, Any]) -> None:
         """A wake-up call, or a thought for whoever watches it."""
-        if message["type"] == POKE:
+        if message["type"] == RUN_CHANGED:
             self._woken.set()
         elif message["type"] == TOKENS:
             for listener in self.listeners:
@@ -201,7 +201,7 @@ class Reader:
                 logger.warning("The database does not answer (%s): live pages wait.", str(error).strip())
                 await asyncio.sleep(RETRY)
             try:
-                async with asyncio.timeout(SAFETY_POLL if self.hub.redis_answers else BLIND_POLL):
+                async with asyncio.timeout(SAFETY_POLL if self.hub.redis_answers else POLL_WITHOUT_REDIS):
                     await self._woken.wait()
             except TimeoutError:
                 pass

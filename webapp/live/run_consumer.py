@@ -28,7 +28,7 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from webapp.core.broadcast import REDIS_GONE
-from webapp.live.frame_reader import DATABASE_GONE, Frame, Reader, frames_after, hub, standing
+from webapp.live.frame_reader import DATABASE_GONE, Frame, FrameReader, frames_after, hub, run_status
 from webapp.runs import token_subscriptions
 from webapp.runs.models import Run
 
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 LOG_IN, NOT_FOUND, TRY_LATER = 4403, 4404, 1013
 PING_EVERY = 20.0
 SILENCE = 65.0
-LONGEST_MESSAGE = 2000
+MAX_MESSAGE_LENGTH = 2000
 TOO_FAR_BEHIND = 5000
 TOKENS_PENDING = 8
 
@@ -54,7 +54,7 @@ class RunConsumer(AsyncWebsocketConsumer):
     channel_layer_alias = "unused"  # the process's reader listens for all of its sockets, so that Redis may be away
 
     async def connect(self) -> None:
-        self.reader: Reader | None = None
+        self.reader: FrameReader | None = None
         self.tasks: list[asyncio.Task[None]] = []
         self.woken = asyncio.Event()
         self.thoughts: dict[str, dict[str, Any]] = {}
@@ -65,7 +65,7 @@ class RunConsumer(AsyncWebsocketConsumer):
         await self.accept()  # a refusal before it would reach browsers without its code
         try:
             run_id = await visible_run(self.scope["user"], self.slug)
-            now = await standing(run_id) if run_id is not None else None
+            now = await run_status(run_id) if run_id is not None else None
         except DATABASE_GONE:
             await self.close(TRY_LATER)
             return
@@ -93,8 +93,8 @@ class RunConsumer(AsyncWebsocketConsumer):
 
     async def _obey(self, text: str | None) -> str:
         """Do what the client asks. Returns what is wrong with it, in words."""
-        if text is None or len(text) > LONGEST_MESSAGE:
-            return f"A frame must be JSON text of at most {LONGEST_MESSAGE} characters."
+        if text is None or len(text) > MAX_MESSAGE_LENGTH:
+            return f"A frame must be JSON text of at most {MAX_MESSAGE_LENGTH} characters."
         try:
             frame = json.loads(text)
         except (ValueError, RecursionError):
@@ -150,7 +150,7 @@ class RunConsumer(AsyncWebsocketConsumer):
         reader = self.reader
         assert reader is not None
         if self.cursor > reader.seq:
-            now = await standing(reader.run_id)
+            now = await run_status(reader.run_id)
             if now is not None and self.cursor > now.seq:
                 await self._resync(now.seq)
         while True:
@@ -177,7 +177,7 @@ class RunConsumer(AsyncWebsocketConsumer):
             if self.cursor >= reader.seq:
                 await self.woken.wait()
 
-    async def _hello(self, reader: Reader) -> None:
+    async def _hello(self, reader: FrameReader) -> None:
         now = reader.now
         standing_now = {
             "attempt": now.attempt,

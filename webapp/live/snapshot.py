@@ -32,7 +32,7 @@ from django.db import connection, transaction
 from webapp.runs import curves, echo_trap
 from webapp.runs.models import Run
 from webapp.trajectories.models import Group, Trajectory
-from webapp.trajectories.serialize import outcome, played
+from webapp.trajectories.serialize import outcome_data, trajectory_data
 
 CURVES = ("reward/mean", "reward/in_group_std", "success/rate", "entropy/mean", "policy/grad_norm")
 FINISHED = 8
@@ -153,7 +153,7 @@ def _finished(trajectory: Trajectory) -> dict[str, Any]:
         "slug": trajectory.slug,
         "group": trajectory.group.number,
         "member": trajectory.member,
-        **outcome(trajectory),
+        **outcome_data(trajectory),
         "turns": trajectory.turn_count,
         "actions": trajectory.action_count,
     }
@@ -163,4 +163,4 @@ def _stage(run: Run, finished: Sequence[Trajectory]) -> dict[str, Any] | None:
     """What is played now, or else what ended last; `finished` are the newest that ended."""
     current = run.trajectories.filter(superseded=False, status=Trajectory.Status.PLAYING).select_related("group")
     newest = current.order_by("-last_seq").first() or next(iter(finished), None)
-    return None if newest is None else played(newest)
+    return None if newest is None else trajectory_data(newest)

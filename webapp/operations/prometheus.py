@@ -37,7 +37,7 @@ REQUESTS = Histogram(
 SOCKETS = Gauge("echoscope_websockets", "Open websockets of this process.")
 
 
-class Standing(Collector):
+class QueueCollector(Collector):
     """Runs by state, queues, workers and how far the journals are read, from the database."""
 
     def collect(self) -> Iterator[Metric]:
@@ -113,7 +113,7 @@ def _devices(now: datetime) -> Iterator[Metric]:
 
 
 STANDING = CollectorRegistry(auto_describe=False)
-STANDING.register(Standing())
+STANDING.register(QueueCollector())
 
 
 def allowed(request: HttpRequest) -> bool:
@@ -126,7 +126,7 @@ def allowed(request: HttpRequest) -> bool:
 
 @require_safe
 @never_cache
-def figures(request: HttpRequest) -> HttpResponse:
+def metrics(request: HttpRequest) -> HttpResponse:
     """All figures. Does not exist for whoever may not read them."""
     if not allowed(request):
         raise Http404("There are figures here only for staff and for the bearer of ECHOSCOPE_METRICS_TOKEN.")

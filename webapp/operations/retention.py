@@ -18,7 +18,7 @@ from webapp.trajectories.models import ShareLink, Trajectory, TrajectoryQuerySet
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 500
+BATCH_SIZE = 500
 
 
 def thinnable(now: datetime) -> TrajectoryQuerySet:
@@ -40,10 +40,10 @@ def do_thin(now: datetime) -> int:
     gone = 0
     while True:
         with transaction.atomic():
-            some = list(thinnable(now).order_by("pk").values_list("pk", flat=True)[:AT_ONCE])
+            some = list(thinnable(now).order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE])
             Trajectory.objects.filter(pk__in=some).delete()
         gone += len(some)
-        if len(some) < AT_ONCE:
+        if len(some) < BATCH_SIZE:
             break
     if gone:
         logger.info("Retention: %d trajectories of ended runs were thinned out.", gone)

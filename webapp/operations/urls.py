@@ -7,5 +7,5 @@ from webapp.operations import health, prometheus
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.alive, name="alive"),
     path("readyz", health.ready, name="ready"),
-    path("metrics", prometheus.figures, name="figures"),
+    path("metrics", prometheus.metrics, name="figures"),
 ]

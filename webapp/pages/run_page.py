@@ -12,8 +12,8 @@ from webapp.core import formatting
 from webapp.live.snapshot import heading, snapshot
 from webapp.runs import summaries
 from webapp.runs.models import Run
-from webapp.runs.queue.order import standings
-from webapp.teams.access import role_here
+from webapp.runs.queue.order import queue_positions
+from webapp.teams.access import role_in_team
 from webapp.teams.models import Membership
 
 TABS = (
@@ -32,7 +32,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
     """A page of one run: the header with its state, the tabs, and what is the tab's own."""
     now = snapshot(run) if tab == "run" else heading(run)
     phase = now["phase"]
-    role = role_here(request.user, run.team_id)
+    role = role_in_team(request.user, run.team_id)
     return render(
         request,
         template,
@@ -46,14 +46,14 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "state": now["state"],
             "writer": role in Membership.WRITERS,
             "may_hide": role == Membership.Role.ADMIN or run.author_id == request.user.pk,
-            "phase_words": formatting.phase_words(phase, run.iterations)
+            "phase_words": formatting.phase_text(phase, run.iterations)
             if run.state in Run.HELD
             else summaries.rest_words(run),
-            "waiting": standings(timezone.now()).get(run.pk) if run.state == Run.State.QUEUED else None,
+            "waiting": queue_positions(timezone.now()).get(run.pk) if run.state == Run.State.QUEUED else None,
             "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
             "priority": Run.Priority(run.priority).name.lower(),
             "may_prefer": role == Membership.Role.ADMIN,
-            "pace_words": formatting.pace_words(phase, run.device, run.state),
+            "pace_words": formatting.pace_text(phase, run.device, run.state),
             "progress": formatting.progress(phase, run.iterations, run.state),
             "rollout": run.config["rollout"],
         }

@@ -17,7 +17,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Rival:
+class BestRun:
     """A run's newest play of a state."""
 
     run: Run
@@ -32,7 +32,7 @@ class Rival:
         return self.solved / self.played if self.played else 0.0
 
 
-def rivals(user: Any, start: Start, board: dict[str, Any]) -> list[Rival]:
+def best_runs_from(user: Any, start: Start, board: dict[str, Any]) -> list[BestRun]:
     """Runs of the user's teams that played this state, best first. One query."""
     ended = Q(trajectories__finished_seq__isnull=False)
     solved = Q(trajectories__status=Trajectory.Status.SUCCESS)
@@ -53,10 +53,10 @@ def rivals(user: Any, start: Start, board: dict[str, Any]) -> list[Rival]:
         )
         .order_by("-iteration", "-pk")[:LOOKED_AT]
     )
-    newest: dict[int, Rival] = {}
+    newest: dict[int, BestRun] = {}
     for group in groups:
-        if group.played and group.run_id not in newest and bare(group.board) == bare(board):  # type: ignore[attr-defined]
-            newest[group.run_id] = Rival(
+        if group.played and group.run_id not in newest and without_players(group.board) == without_players(board):  # type: ignore[attr-defined]
+            newest[group.run_id] = BestRun(
                 group.run,
                 group.iteration,
                 group.played,  # type: ignore[attr-defined]
@@ -95,8 +95,8 @@ def best_of_each(user: Any, names: Sequence[str]) -> dict[str, Evaluation]:
     return best
 
 
-def bare(data: Any) -> Any:
+def without_players(data: Any) -> Any:
     """Without what is not there: boards are written with and without empty fields."""
     if isinstance(data, dict):
-        return {key: bare(value) for key, value in data.items() if value is not None}
-    return [bare(value) for value in data] if isinstance(data, list) else data
+        return {key: without_players(value) for key, value in data.items() if value is not None}
+    return [without_players(value) for value in data] if isinstance(data, list) else data

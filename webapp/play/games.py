@@ -11,12 +11,12 @@ from typing import Any
 
 from envs.base import Hint
 from webapp.core import formatting
-from webapp.play.sessions import TABLES, Move, Table
+from webapp.play.sessions import SESSIONS, GameSession, Move
 from webapp.play.starts import Start
 
 SESSION_KEY = "games"
 KEPT = 12
-LONGEST_ACTION = 1000
+MAX_ACTION_LENGTH = 1000
 
 
 @dataclass(frozen=True)
@@ -138,26 +138,26 @@ Kept = dict[str, Any]
 
 def look(person: int, start: Start, kept: Kept, said: str = "") -> Game:
     """The game as the session tells it. Raises what Tables.at raises."""
-    return TABLES.at(person, start, kept["actions"], lambda table: _game(table, start, kept, said))
+    return SESSIONS.at(person, start, kept["actions"], lambda table: _game(table, start, kept, said))
 
 
 def act(person: int, start: Start, kept: Kept, text: str) -> Game:
     """Do one action and note it. Raises Refused for what is none, and what Tables.at raises."""
     before = list(kept["actions"])
 
-    def step(table: Table) -> Game:
+    def step(table: GameSession) -> Game:
         if table.ended or len(table.moves) >= start.budget:
             return _game(table, start, kept, "This game is over: start it again or take another state.")
         table.act(text)
         return _game(table, start, kept | {"actions": table.actions, "hint_at": -1}, "")
 
-    game = TABLES.at(person, start, before, step)
+    game = SESSIONS.at(person, start, before, step)
     if game.taken > len(before):
         kept.update({"actions": [move.text for move in game.moves], "hint_at": -1})
     return game
 
 
-def _game(table: Table, start: Start, kept: Kept, said: str) -> Game:
+def _game(table: GameSession, start: Start, kept: Kept, said: str) -> Game:
     newest = table.moves[-1].hint if table.moves else table.hint
     asked = kept.get("hint_at") == len(table.moves)
     return Game(

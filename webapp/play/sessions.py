@@ -19,15 +19,15 @@ import envs
 from envs.base import Hint, TextEnv
 from envs.pool import failure_message
 from envs.registry import environment_class
-from envs.sandbox.client import EnvironmentFailure, Guard
+from envs.sandbox.client import EnvironmentFailure, Sandbox
 from envs.sokoban.sokoban_env import Sokoban, SokobanSettings
 from envs.sokoban.solver import MAX_STATES
 from webapp.play.starts import Start
 
 T = TypeVar("T")
 
-MOST_TABLES = 48
-MOST_OF_ONE = 3
+MAX_SESSIONS = 48
+MAX_SESSIONS_PER_PERSON = 3
 IDLE_SECONDS = 600.0
 THREADS = 6
 PATIENCE = 3.0
@@ -38,7 +38,7 @@ class Preparing(Exception):
     """The environment is being made: ask again in a second."""
 
 
-class Refused(ValueError):
+class ActionRefused(ValueError):
     """The action is none. The message says so in words; nothing was changed."""
 
 
@@ -55,7 +55,7 @@ class Move:
     hint: Hint | None
 
 
-class Table:
+class GameSession:
     """One environment and what was done in it since its start. `guard` names the process that made it, if one did."""
 
     def __init__(self, env: TextEnv, guard: str = "") -> None:
@@ -81,11 +81,13 @@ class Table:
         names = {name.lower(): name for name in self.env.world.actions}
         name = names.get(text.lower()) if names else text
         if name is None:
-            raise Refused(f"There is no action “{_short(text)}” here. There is {', '.join(self.env.world.actions)}.")
+            raise ActionRefused(
+                f"There is no action “{_short(text)}” here. There is {', '.join(self.env.world.actions)}."
+            )
         try:
             _, reward, terminated, truncated, info = self.env.step(name)
             if not info["valid"]:
-                raise Refused(f"“{_short(name)}” is not possible here: nothing was done, and it cost nothing.")
+                raise ActionRefused(f"“{_short(name)}” is not possible here: nothing was done, and it cost nothing.")
             if not math.isfinite(reward):
                 raise ValueError(f"the reward {reward} is not a finite number")
             move = Move(
@@ -97,7 +99,7 @@ class Table:
                 ended=bool(terminated or truncated),
                 hint=self.env.hint(),
             )
-        except Refused:
+        except ActionRefused:
             raise
         except Exception as error:  # an environment is anybody's code, and what it raises is told
             raise EnvironmentFailure(failure_message(error)) from error
@@ -105,17 +107,17 @@ class Table:
         return move
 
 
-class Tables:
+class SessionPool:
     """All live environments of this process."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="play")
         self._lock = threading.Lock()
-        self._tables: dict[tuple[int, str], Table] = {}
-        self._guards: dict[str, tuple[Guard, threading.Lock]] = {}
+        self._tables: dict[tuple[int, str], GameSession] = {}
+        self._guards: dict[str, tuple[Sandbox, threading.Lock]] = {}
         self._coming: dict[tuple[int, str], Future[Any]] = {}
 
-    def at(self, person: int, start: Start, actions: Sequence[str], then: Callable[[Table], T]) -> T:
+    def at(self, person: int, start: Start, actions: Sequence[str], then: Callable[[GameSession], T]) -> T:
         """What `then` says about the environment after those actions.
 
         Raises Preparing when that takes longer than PATIENCE (it goes on being made), EnvironmentFailure, Refused.
@@ -124,7 +126,7 @@ class Tables:
         with self._lock:
             coming = self._coming.get(key)
             if coming is None:
-                if sum(owner == person for owner, _ in self._coming) >= MOST_OF_ONE:
+                if sum(owner == person for owner, _ in self._coming) >= MAX_SESSIONS_PER_PERSON:
                     raise Preparing
                 coming = self._coming[key] = self._pool.submit(self._serve, key, start, list(actions), then)
                 coming.add_done_callback(lambda _: self._coming.pop(key, None))
@@ -141,7 +143,7 @@ class Tables:
             raise Preparing from None
         return found
 
-    def _serve(self, key: tuple[int, str], start: Start, actions: list[str], then: Callable[[Table], T]) -> T:
+    def _serve(self, key: tuple[int, str], start: Start, actions: list[str], then: Callable[[GameSession], T]) -> T:
         table = self._table(key, start, actions)
         with table.lock:
             table.used = time.monotonic()
@@ -151,7 +153,7 @@ class Tables:
                 self._drop(key)
                 raise
 
-    def _table(self, key: tuple[int, str], start: Start, actions: list[str]) -> Table:
+    def _table(self, key: tuple[int, str], start: Start, actions: list[str]) -> GameSession:
         self._sweep()
         with self._lock:
             table = self._tables.get(key)
@@ -169,13 +171,13 @@ class Tables:
             old.env.close()
         return table
 
-    def _make(self, start: Start) -> Table:
+    def _make(self, start: Start) -> GameSession:
         dynamics = {} if start.dynamics is None else {"dynamics_seed": start.dynamics}
-        identity = "" if at_hand(start) else json.dumps([start.environment, start.settings], sort_keys=True)
+        identity = "" if is_available(start) else json.dumps([start.environment, start.settings], sort_keys=True)
         try:
             env = self._guarded(start, identity) if identity else envs.make(start.environment, start.settings)
             env.reset(seed=start.seed, options=dynamics)
-            return Table(env, identity)
+            return GameSession(env, identity)
         except EnvironmentFailure:
             raise
         except Exception as error:  # an environment is anybody's code, and what it raises is told
@@ -185,7 +187,7 @@ class Tables:
         patience = COMPILE_SECONDS if environment_class(start.environment).trusted else STEP_SECONDS
         with self._lock:
             if identity not in self._guards:
-                guard = Guard(start.environment, start.settings, step_timeout=patience, start_timeout=START_SECONDS)
+                guard = Sandbox(start.environment, start.settings, step_timeout=patience, start_timeout=START_SECONDS)
                 self._guards[identity] = (guard, threading.Lock())
             guard, making = self._guards[identity]
         with making:
@@ -197,7 +199,7 @@ class Tables:
         with self._lock:
             oldest = sorted(self._tables, key=lambda key: self._tables[key].used)
             idle = [key for key in oldest if now - self._tables[key].used > IDLE_SECONDS]
-            surplus = oldest[: max(0, len(oldest) - MOST_TABLES)]
+            surplus = oldest[: max(0, len(oldest) - MAX_SESSIONS)]
             gone = [self._tables.pop(key) for key in dict.fromkeys([*idle, *surplus])]
             serving = {table.guard for table in self._tables.values()}
             unused = [identity for identity in self._guards if identity not in serving]
@@ -225,10 +227,10 @@ class Tables:
             guard.close()
 
 
-TABLES = Tables()
+SESSIONS = SessionPool()
 
 
-def at_hand(start: Start) -> bool:
+def is_available(start: Start) -> bool:
     """Whether it may be played in this process: known to return at once, and without a compiler."""
     kind = environment_class(start.environment)
     if not kind.trusted:

@@ -20,7 +20,7 @@ from webapp.trajectories.models import Trajectory
 
 PROMPTS = EvaluationConfig().prompts
 EXAM_SEED = EvaluationConfig().seed
-MOST_SEED = 2**31 - 1
+MAX_SEED = 2**31 - 1
 KINDS = ("prompt", "seed", "of")
 
 
@@ -85,8 +85,8 @@ def find(user: Any, spec: EnvSpec, name: str, query: str) -> Start:
     number = int(value)
     budgets = (spec.max_turns, spec.max_actions_per_turn, spec.max_actions)
     if kind == "seed":
-        if number > MOST_SEED:
-            raise NoSuchStart(f"A seed is at most {MOST_SEED:,}.")
+        if number > MAX_SEED:
+            raise NoSuchStart(f"A seed is at most {MAX_SEED:,}.")
         return Start(name, f"seed={number}", number, *budgets)
     if not 1 <= number <= PROMPTS:
         raise NoSuchStart(f"The fixed exam has the prompts 1 to {PROMPTS}.")

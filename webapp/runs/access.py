@@ -8,7 +8,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from webapp.runs.models import Run
-from webapp.teams.access import may_admin, role_here
+from webapp.teams.access import may_admin, role_in_team
 from webapp.teams.models import User
 
 NOT_YOURS_TO_HIDE = "Only its author or an admin of the team can make a run private: you would not see it any more."
@@ -30,7 +30,7 @@ def get_run(user: User | AnonymousUser, slug: str) -> Run:
 def get_run_of_team(user: User | AnonymousUser, slug: str) -> Run:
     """As get_run, but only for the run's team: what everybody with the address may see is not enough."""
     run = get_run(user, slug)
-    if role_here(user, run.team_id) is None:
+    if role_in_team(user, run.team_id) is None:
         raise Http404("This belongs to a team you are not in.")
     return run
 

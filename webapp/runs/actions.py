@@ -18,7 +18,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from trainer.config.run import RunConfig
-from webapp.core.publisher import bus
+from webapp.core.publisher import publisher
 from webapp.runs import object_storage
 from webapp.runs.launch import estimates
 from webapp.runs.models import EventBatch, Run, Worker
@@ -31,13 +31,13 @@ LEASE = timedelta(seconds=20)
 TRAIN_TASK = "webapp.worker.train"
 """Name of the Celery task that starts a queued run; sent by name, so that the site does not import the worker."""
 WAKE_AGAIN = timedelta(seconds=15)
-MOST_CRASHES = 3
+MAX_CRASHES = 3
 FORGET_WORKERS = timedelta(days=1)
 KEEP_FRAMES = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class Asked:
+class SchedulingOptions:
     """What a run asks of the workers, besides its configuration. Empty and None: as the configuration suggests."""
 
     queue: str = ""
@@ -50,14 +50,14 @@ class Asked:
         `known` are the classes that living workers serve.
         """
         several = self.gpus is not None and self.gpus > 1
-        queue = self.queue or (device_classes.GPU if several else device_classes.wanted_class(config, known))
+        queue = self.queue or (device_classes.GPU if several else device_classes.suggested_class(config, known))
         return queue, device_classes.wanted_gpus(config, queue) if self.gpus is None else self.gpus
 
 
-def wanted_again(run: Run) -> Asked:
+def options_for_clone(run: Run) -> SchedulingOptions:
     """What a clone of the run asks for: what somebody must have chosen, and not what its configuration suggested."""
     usual = run.queue in (device_classes.ANY, device_classes.CPU, device_classes.GPU)
-    return Asked("" if usual else run.queue, run.gpus if run.gpus > 1 else None)
+    return SchedulingOptions("" if usual else run.queue, run.gpus if run.gpus > 1 else None)
 
 
 class RequestRefused(ValueError):
@@ -71,11 +71,11 @@ def do_create_run(
     config: RunConfig,
     *,
     preset: str = "",
-    asked: Asked | None = None,
+    asked: SchedulingOptions | None = None,
     visibility: Run.Visibility = Run.Visibility.TEAM,
 ) -> Run:
     """A run in the queue; workers are told once it is committed."""
-    now, asked = timezone.now(), asked or Asked()
+    now, asked = timezone.now(), asked or SchedulingOptions()
     queue, gpus = asked.resolved(config, order.known_classes(now))
     run = Run.objects.create(
         team=team,
@@ -98,7 +98,7 @@ def do_create_run(
 
 
 @transaction.atomic
-def do_describe_run(
+def do_update_run(
     run: Run,
     *,
     title: str | None = None,
@@ -118,7 +118,7 @@ def do_describe_run(
         Run.objects.filter(pk=run.pk).update(**changes)
         for name, value in changes.items():
             setattr(run, name, value)
-        poke_on_commit(run.pk)
+        notify_on_commit(run.pk)
         if priority is not None:
             wake_next_on_commit()
     return run
@@ -138,10 +138,10 @@ def do_delete_run(run: Run) -> None:
 
     def forget() -> None:
         shutil.rmtree(folder, ignore_errors=True)
-        storage = object_storage.offered()
+        storage = object_storage.configured_storage()
         if storage is not None:
             try:
-                object_storage.forget(storage, slug)
+                object_storage.delete(storage, slug)
             except object_storage.failures() as error:  # the run is gone in any case
                 logger.warning("The copy of run %s in storage could not be deleted: %s", slug, error)
 
@@ -184,7 +184,7 @@ def _interrupt(run_id: int, wish: Run.Request) -> bool:
     if not changed:  # a supervisor holds it: it sees the wish within a second
         changed = Run.objects.filter(pk=run_id, state__in=Run.HELD).update(requested=wish)
     if changed:
-        poke_on_commit(run_id)
+        notify_on_commit(run_id)
     return bool(changed)
 
 
@@ -201,7 +201,7 @@ def _resume(run_id: int) -> bool:
         promised=None,
     )
     if changed:
-        poke_on_commit(run_id)
+        notify_on_commit(run_id)
         _wake_on_commit(run_id)
     return bool(changed)
 
@@ -236,7 +236,7 @@ def do_release_run(run: Run, state: Run.State, *, failure: str = "", log_tail: s
     )
     if changed:
         fair_share.end([run.pk], timezone.now())
-        poke_on_commit(run.pk)
+        notify_on_commit(run.pk)
         wake_next_on_commit()
     return bool(changed)
 
@@ -274,7 +274,7 @@ def do_reap(now: datetime) -> int:
             if changed:
                 fair_share.end([run.pk], now)
                 logger.warning("Run %s lost its worker and is %s now.", run.slug, state.label.lower())
-                poke_on_commit(run.pk)
+                notify_on_commit(run.pk)
             count += changed
     waiting = Run.objects.filter(Q(woken_at=None) | Q(woken_at__lt=now - WAKE_AGAIN), state=Run.State.QUEUED)
     for run_id in waiting.order_by("created_at").values_list("pk", flat=True):
@@ -283,7 +283,7 @@ def do_reap(now: datetime) -> int:
     return count
 
 
-def do_describe_worker(name: str, now: datetime, **description: object) -> Worker:
+def do_record_heartbeat(name: str, now: datetime, **description: object) -> Worker:
     """Note that a worker lives, and what it says about itself."""
     worker, _ = Worker.objects.update_or_create(
         name=name,
@@ -303,12 +303,12 @@ def do_prune(now: datetime) -> int:
     return frames
 
 
-def poke_on_commit(run_id: int) -> None:
+def notify_on_commit(run_id: int) -> None:
     """Wake the run's readers when the transaction is through."""
 
     def poke() -> None:
         slug, seq = Run.objects.values_list("slug", "seq").get(pk=run_id)
-        bus().poke(slug, seq)
+        publisher().poke(slug, seq)
 
     transaction.on_commit(poke)
 
@@ -329,7 +329,7 @@ def _wake_next() -> None:
     told: set[str] = set()
     now = timezone.now()
     runs = order.waiting()
-    for run in order.best_first(runs, fair_share.used(now) if runs else {}, now):
+    for run in order.claim_order(runs, fair_share.used(now) if runs else {}, now):
         if run.queue not in told:
             told.add(run.queue)
             wake(run.pk)

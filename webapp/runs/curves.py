@@ -16,7 +16,7 @@ from django.db import connection
 
 from trainer.metrics import registry
 from trainer.metrics.spec import SECTIONS, Better, MetricSpec, Section
-from trainer.metrics.trap_signals import LIMIT, SIGNS
+from trainer.metrics.trap_signals import LIMIT, SIGNALS
 from webapp.runs.models import Run
 
 Axis = Literal["iteration", "tokens", "seconds"]
@@ -277,7 +277,7 @@ def sections(names: Iterable[str], found: dict[str, Summary] | None = None) -> l
     ]
 
 
-_LIMITS = {sign.limit: sign.name for sign in SIGNS}
+_LIMITS = {sign.limit: sign.name for sign in SIGNALS}
 
 
 def _is_partner(name: str, known: set[str]) -> bool:

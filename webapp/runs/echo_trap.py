@@ -14,13 +14,13 @@ from itertools import zip_longest
 from typing import Any
 
 from trainer.journal import events
-from trainer.metrics.trap_signals import SIGNS, Sign
+from trainer.metrics.trap_signals import SIGNALS, Signal
 from webapp.runs.models import Alarm, MetricPoint, Rewind, Run
 
 SHOWN_ITERATIONS = 120
 """How far back the small curves of the evidence go."""
 ALARMS, REWINDS = 12, 6
-NUMBERS = tuple(name for sign in SIGNS for name in (sign.name, sign.limit))
+NUMBERS = tuple(name for sign in SIGNALS for name in (sign.name, sign.limit))
 MEANING = {
     "healthy": "Nothing the watch looks for is on its bad side for long.",
     "watch": "An early sign of a collapse: the policy may be settling on one way to think and act. The reward can "
@@ -75,7 +75,7 @@ def evidence(run: Run) -> dict[str, list[list[float]]]:
             for iteration, value in values[sign.name].items()
             if iteration in values[sign.limit]
         ]
-        for sign in SIGNS
+        for sign in SIGNALS
     }
 
 
@@ -86,7 +86,7 @@ def evidence(run: Run) -> dict[str, list[list[float]]]:
 class Evidence:
     """A signal as the server renders it; static/js/live/echo_trap.js renders later values the same way."""
 
-    sign: Sign
+    sign: Signal
     points: list[list[float]]
 
     @property
@@ -103,7 +103,7 @@ class Evidence:
         return f"{number_words(self.sign, value)}, limit {side}{number_words(self.sign, limit)}"
 
 
-def number_words(sign: Sign, value: float) -> str:
+def number_words(sign: Signal, value: float) -> str:
     """The number for people, halves rounded up as browsers do."""
     match sign.unit:
         case "share":
@@ -119,7 +119,7 @@ def shown(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, A
     """What the panel says beside the snapshot's own words: the signs, what the state means, what is done about it."""
     return {
         "state": snapshot["alarm"]["state"] if snapshot["alarm"] else "healthy",
-        "evidence": [Evidence(sign, snapshot["evidence"].get(sign.key, [])) for sign in SIGNS],
+        "evidence": [Evidence(sign, snapshot["evidence"].get(sign.key, [])) for sign in SIGNALS],
         "meaning": MEANING,
         "answer": answer_words(config),
     }

@@ -46,7 +46,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class PolicyRow:
     """A policy through all suites; None where it was not played."""
 
     name: str
@@ -56,14 +56,14 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class GeneralizationTable:
     """The matrix as a page shows it."""
 
     suites: list[str]
-    rows: list[Row]
+    rows: list[PolicyRow]
 
 
-def table(run: Run) -> Table | None:
+def table(run: Run) -> GeneralizationTable | None:
     """The run's matrix, if it made one. One query."""
     found = GeneralizationMatrix.objects.filter(run=run).first()
     if found is None:
@@ -74,7 +74,7 @@ def table(run: Run) -> Table | None:
         for suite in found.suites
     }
     rows = [
-        Row(
+        PolicyRow(
             policy["name"],
             policy["source"],
             policy.get("trained_on") or "",
@@ -82,7 +82,7 @@ def table(run: Run) -> Table | None:
         )
         for policy in found.policies
     ]
-    return Table(found.suites, rows)
+    return GeneralizationTable(found.suites, rows)
 
 
 def _cell(cell: Mapping[str, Any] | None, policy: Mapping[str, Any], suite: str, best: float) -> Cell | None:

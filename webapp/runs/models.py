@@ -219,10 +219,10 @@ class Run(models.Model):
         return self.Request(self.requested).label.lower() if self.requested else self.state
 
     @property
-    def needs(self) -> placement.Needs:
+    def needs(self) -> placement.ResourceRequest:
         """What a worker must have to take it."""
         optional = self.config.get("policy", {}).get("device") != "cuda" and self.gpus <= 1
-        return placement.Needs(self.queue, self.gpus, self.memory, optional)
+        return placement.ResourceRequest(self.queue, self.gpus, self.memory, optional)
 
     @property
     def folder(self) -> Path:

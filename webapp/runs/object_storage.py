@@ -47,7 +47,7 @@ class Manifest:
             yield f"journal/{start:015d}", end - start
 
 
-def offered() -> Storage | None:
+def configured_storage() -> Storage | None:
     """Where copies go; None where no storage was named."""
     try:
         return storages["runs"]
@@ -192,7 +192,7 @@ def open_file(storage: Storage, slug: str, path: str) -> IO[bytes] | None:
     return file
 
 
-def forget(storage: Storage, slug: str) -> None:
+def delete(storage: Storage, slug: str) -> None:
     """Delete the copy, its manifest first."""
     manifest = read_manifest(storage, slug)
     if manifest is None:

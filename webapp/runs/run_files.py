@@ -21,7 +21,7 @@ LOG_TAIL_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
-class Files:
+class RunFiles:
     """What lies in a run's folder, besides the journal and the checkpoints."""
 
     folder: Path
@@ -57,7 +57,7 @@ def open_file(run: Run, path: str) -> IO[bytes]:
 def log_tail(run: Run) -> str:
     """The last lines; empty where nothing was written, or the folder lies on another machine and has no copy."""
     try:
-        with open_file(run, Files(run.folder).log.name) as file:
+        with open_file(run, RunFiles(run.folder).log.name) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - LOG_TAIL_BYTES))
             data = file.read()
@@ -72,7 +72,7 @@ def journal(run: Run) -> Iterator[bytes] | None:
     path = run.folder / FILE_NAME
     if object_storage.is_current(run.folder, run.copy):
         return _blocks(path) if path.is_file() else None
-    storage = object_storage.offered()
+    storage = object_storage.configured_storage()
     if storage is None:
         return _blocks(path) if path.is_file() else None
     try:
@@ -89,7 +89,7 @@ def checkpoint(run: Run, iteration: int) -> Iterator[bytes] | None:
         files = [file for file in sorted((run.folder / prefix).rglob("*")) if file.is_file()]
         sizes = {file.relative_to(run.folder).as_posix(): file.stat().st_size for file in files}
     else:
-        storage = object_storage.offered()
+        storage = object_storage.configured_storage()
         try:
             manifest = object_storage.read_manifest(storage, run.slug) if storage is not None else None
         except object_storage.failures():
@@ -122,7 +122,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def _from_copy(run: Run, path: str) -> IO[bytes] | None:
-    storage = object_storage.offered()
+    storage = object_storage.configured_storage()
     try:
         return None if storage is None else object_storage.open_file(storage, run.slug, path)
     except object_storage.failures():

@@ -21,7 +21,7 @@ from trainer.config.files import load_preset, preset_names
 from trainer.config.run import POCKET, RunConfig
 from webapp.core import formatting
 from webapp.runs.models import Evaluation, Run
-from webapp.runs.queue.order import standings
+from webapp.runs.queue.order import queue_positions
 
 SPARK_POINTS = 60
 ESTIMATORS = {
@@ -34,12 +34,12 @@ ESTIMATORS = {
     "gigpo": "GiGPO",
 }
 SUCCESS, REWARD = "success/rate", "reward/mean"
-TAUGHT = ("Sokoban", "FrozenLake", "Bandit")
+POCKET_ENVIRONMENTS = ("Sokoban", "FrozenLake", "Bandit")
 """Environments that the pocket policy was shown: what most people begin with."""
 
 
 @dataclass(frozen=True)
-class RunCard:
+class RunSummary:
     """A run as the list shows it."""
 
     run: Run
@@ -73,7 +73,7 @@ class RunCard:
 
     @property
     def phase_words(self) -> str:
-        return formatting.phase_words(self.run.phase_facts, self.run.iterations)
+        return formatting.phase_text(self.run.phase_facts, self.run.iterations)
 
     @property
     def iteration_words(self) -> str:
@@ -104,7 +104,7 @@ class PresetCard:
 
 
 @dataclass(frozen=True)
-class PresetWorld:
+class PresetGroup:
     """An environment and the shipped presets that play it, a tuple for each policy."""
 
     title: str
@@ -112,7 +112,7 @@ class PresetWorld:
     policies: tuple[tuple[PresetCard, ...], ...]
 
 
-def cards(runs: Sequence[Run]) -> list[RunCard]:
+def cards(runs: Sequence[Run]) -> list[RunSummary]:
     """The runs with their sparklines, their newest results and why they wait, in few queries for all."""
     keys = [run.pk for run in runs]
     curves: dict[tuple[int, str], list[float]] = {}
@@ -124,12 +124,12 @@ def cards(runs: Sequence[Run]) -> list[RunCard]:
     results: dict[int, Evaluation] = {}
     newest_of_suites = Evaluation.objects.filter(run__in=keys).order_by("run_id", "suite", "-iteration")
     environments = {run.pk: run.environment for run in runs}
-    places = standings(timezone.now()) if any(run.state == Run.State.QUEUED for run in runs) else {}
+    places = queue_positions(timezone.now()) if any(run.state == Run.State.QUEUED for run in runs) else {}
     for result in newest_of_suites.distinct("run_id", "suite"):
         if result.run_id not in results or result.suite == environments[result.run_id]:
             results[result.run_id] = result
     return [
-        RunCard(
+        RunSummary(
             run,
             curves.get((run.pk, SUCCESS), []),
             curves.get((run.pk, REWARD), []),
@@ -216,23 +216,23 @@ def algorithm_words(config: dict[str, Any]) -> str:
 
 
 @cache
-def presets() -> tuple[PresetWorld, ...]:
+def presets() -> tuple[PresetGroup, ...]:
     """The shipped presets by environment; those for the pocket policy, which run anywhere, first."""
     worlds: dict[str, list[tuple[str, RunConfig]]] = defaultdict(list)
     for name in preset_names():
         config = load_preset(name)
         worlds[config.environment.name].append((name, config))
-    order = sorted(worlds, key=lambda world: (world not in TAUGHT, envs.names().index(world)))
+    order = sorted(worlds, key=lambda world: (world not in POCKET_ENVIRONMENTS, envs.names().index(world)))
     return tuple(_world(world, worlds[world]) for world in order)
 
 
-def _world(name: str, found: list[tuple[str, RunConfig]]) -> PresetWorld:
+def _world(name: str, found: list[tuple[str, RunConfig]]) -> PresetGroup:
     found.sort(
         key=lambda item: (item[1].policy.model != POCKET, item[1].policy.model, item[1].algorithm.filter != "none")
     )
     listed = [_preset(preset, config) for preset, config in found]
     spec = envs.spec(name)
-    return PresetWorld(spec.title, spec.summary, tuple(tuple(part) for _, part in groupby(listed, lambda p: p.model)))
+    return PresetGroup(spec.title, spec.summary, tuple(tuple(part) for _, part in groupby(listed, lambda p: p.model)))
 
 
 def _preset(name: str, config: RunConfig) -> PresetCard:

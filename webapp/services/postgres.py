@@ -17,7 +17,7 @@ import psycopg
 from psycopg import sql
 
 from webapp.services.child_process import Program, command_line
-from webapp.services.unprivileged_user import child_setup, stand_in
+from webapp.services.unprivileged_user import child_setup, unprivileged_user
 
 USER = "echoscope"
 DATABASE = "echoscope"
@@ -78,7 +78,7 @@ class Postgres:
         if (self.data / "PG_VERSION").exists():
             self._check_version()
             return False
-        account = stand_in(self.folder, binaries())
+        account = unprivileged_user(self.folder, binaries())
         new = self.folder / "data.new"  # renamed when complete, so that an interrupted initdb leaves no half folder
         shutil.rmtree(new, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ class Postgres:
             folder=Path("/"),
             stop_signal=signal.SIGINT,  # "fast shutdown": open connections do not hold it up
             stop_seconds=30.0,
-            account=stand_in(self.data, binaries()),
+            account=unprivileged_user(self.data, binaries()),
             before=self.settle,
         )
 

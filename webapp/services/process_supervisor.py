@@ -26,7 +26,7 @@ Patrol = Callable[[dict[str, int]], None]
 
 
 @dataclass
-class Member:
+class SupervisedProcess:
     """A program of the group and how it fares."""
 
     program: Program
@@ -37,15 +37,15 @@ class Member:
     died_at: float | None = None
 
 
-class Supervisor:
+class ProcessSupervisor:
     """The group. `say` gets one line whenever a person should know something."""
 
     def __init__(self, say: Say) -> None:
         self.say = say
         self.stopping = False
-        self._members: list[Member] = []
+        self._members: list[SupervisedProcess] = []
         self._watchdog = Watchdog()
-        subreaper.adopt()
+        subreaper.become_subreaper()
 
     def heed_signals(self) -> None:
         """Ctrl-C, SIGTERM and a closed terminal end the group in good order; the second time at once."""
@@ -58,14 +58,14 @@ class Supervisor:
                 programs.kill_group(member.process.pid)
         self.stopping = True
 
-    def start(self, program: Program) -> Member:
+    def start(self, program: Program) -> SupervisedProcess:
         """Start a program; do not wait for it to serve."""
-        member = Member(program, programs.spawn(program), time.monotonic())
+        member = SupervisedProcess(program, programs.spawn(program), time.monotonic())
         self._watchdog.add(member.process.pid, program.stop_signal)
         self._members.append(member)
         return member
 
-    def wait(self, *members: Member, seconds: float = 120.0) -> None:
+    def wait(self, *members: SupervisedProcess, seconds: float = 120.0) -> None:
         """Return once all of them serve. Raises NotReady."""
         for member in members:
             programs.wait_ready(member.program, member.process, seconds)
@@ -75,7 +75,7 @@ class Supervisor:
         while not self.stopping:
             for member in self._members:
                 self._look_after(member)
-            subreaper.bury(*self._known())
+            subreaper.reap(*self._known())
             patrol(self.pids())
             time.sleep(interval)
 
@@ -86,7 +86,7 @@ class Supervisor:
     def _known(self) -> list[int]:
         return [self._watchdog.pid, *self.pids().values()]
 
-    def _look_after(self, member: Member) -> None:
+    def _look_after(self, member: SupervisedProcess) -> None:
         now = time.monotonic()
         if member.again_at is not None:
             if now >= member.again_at:
@@ -99,7 +99,7 @@ class Supervisor:
         elif member.died_at is None and now - member.started > GOOD_AFTER:
             member.failures = 0
 
-    def _mourn(self, member: Member, now: float) -> None:
+    def _mourn(self, member: SupervisedProcess, now: float) -> None:
         programs.kill_group(member.process.pid)
         self._watchdog.remove(member.process.pid)
         delay = min(FIRST_DELAY * 2**member.failures, LONGEST_DELAY)
@@ -112,7 +112,7 @@ class Supervisor:
         if member.failures == 4:
             self.say(programs.tail(member.program.log))
 
-    def _start_again(self, member: Member) -> None:
+    def _start_again(self, member: SupervisedProcess) -> None:
         try:
             member.process = programs.spawn(member.program)
         except (OSError, RuntimeError) as error:  # no memory, no disk, a left-over that does not end: try again later
@@ -136,6 +136,6 @@ class Supervisor:
                 if not programs.finish(member.program, member.process):
                     self.say(f"{member.program.name} did not end by itself and was ended by force.")
                 self._watchdog.remove(member.process.pid)
-            subreaper.see_off(*self._known())
+            subreaper.wait_for_orphans(*self._known())
         self._members.clear()
         self._watchdog.close()

@@ -17,7 +17,7 @@ from bootstrap.progress import step
 from webapp.services import addresses, programs
 from webapp.services.child_process import NotReady, tail
 from webapp.services.lock import Lock
-from webapp.services.process_supervisor import Supervisor
+from webapp.services.process_supervisor import ProcessSupervisor
 from webapp.services.unprivileged_user import child_setup
 
 FIRST_PORT = 8000
@@ -26,19 +26,19 @@ SPACE_TO_WARN = 200_000_000
 SPACE_INTERVAL = 15.0
 
 
-class CannotStart(RuntimeError):
+class StartupError(RuntimeError):
     """Something a person must put right first. The message says what."""
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Options:
     """What this start should do."""
 
     demo: bool
     open_browser: bool
 
 
-def run(wishes: Wishes) -> int:
+def run(wishes: Options) -> int:
     """Start everything, look after it until asked to stop, stop everything. The exit code."""
     started = time.monotonic()
     home = addresses.home_folder()
@@ -48,18 +48,18 @@ def run(wishes: Wishes) -> int:
     host = os.environ.get("ECHOSCOPE_HOST", addresses.LOOPBACK)
     port = choose_port(os.environ.get("ECHOSCOPE_PORT", ""), host)
     url = f"http://{'localhost' if host in {addresses.LOOPBACK, '0.0.0.0'} else host}:{port}"
-    supervisor = Supervisor(say)
+    supervisor = ProcessSupervisor(say)
     supervisor.heed_signals()
     try:
         env = start_servers(supervisor, home)
         facts = start_site(supervisor, home, host, port, env, wishes)
         print(f"  Ready after {time.monotonic() - started:.1f} s.\n", flush=True)
         announce(url, facts, home, wishes)
-        supervisor.watch(Patrol(home, lock, url))
+        supervisor.watch(DiskMonitor(home, lock, url))
         print(flush=True)
     except NotReady as error:
         if not supervisor.stopping:
-            raise CannotStart(f"{error}\nEverything that had started was stopped again; your data is kept.") from error
+            raise StartupError(f"{error}\nEverything that had started was stopped again; your data is kept.") from error
     finally:
         with step("Stopping; a training run writes its checkpoint first"):
             supervisor.stop()
@@ -67,7 +67,7 @@ def run(wishes: Wishes) -> int:
     return 0
 
 
-def start_servers(supervisor: Supervisor, home: Path) -> dict[str, str]:
+def start_servers(supervisor: ProcessSupervisor, home: Path) -> dict[str, str]:
     """PostgreSQL and Redis, unless they are given from outside; where to find them, for the programs' environment."""
     chosen = addresses.choose(home)
     postgres, redis, logs = chosen.postgres(home), chosen.redis(home), home / "log"
@@ -90,7 +90,7 @@ def start_servers(supervisor: Supervisor, home: Path) -> dict[str, str]:
 
 
 def start_site(
-    supervisor: Supervisor, home: Path, host: str, port: int, env: dict[str, str], wishes: Wishes
+    supervisor: ProcessSupervisor, home: Path, host: str, port: int, env: dict[str, str], wishes: Options
 ) -> dict[str, str]:
     """Bring the database up to date, start the programs, create what the demo needs; what `prepare` told."""
     argv = [sys.executable, "manage.py", "prepare", *(["--demo"] if wishes.demo else [])]
@@ -116,7 +116,7 @@ def start_site(
             members = [supervisor.start(program) for program in programs.applications(host, port, env, home / "log")]
         rest = process.stdout.read()
     if process.wait() or not rest:
-        raise CannotStart(f"The database could not be brought up to date. Nothing was lost.\n{tail(log, 20)}")
+        raise StartupError(f"The database could not be brought up to date. Nothing was lost.\n{tail(log, 20)}")
     with step("Starting the web pages and the worker"):
         supervisor.wait(*members)
     facts: dict[str, str] = json.loads(rest)
@@ -128,17 +128,17 @@ def choose_port(wanted: str, host: str) -> int:
     if not wanted:
         port = addresses.next_free(FIRST_PORT, host)
         if port is None:
-            raise CannotStart(
+            raise StartupError(
                 f"Every port from {FIRST_PORT} to {FIRST_PORT + 49} is taken. Name one: ECHOSCOPE_PORT=9000."
             )
         if port != FIRST_PORT:
             print(f"  Port {FIRST_PORT} is taken by another program; using {port}.", flush=True)
         return port
     if not wanted.isdecimal() or not 0 < int(wanted) < 65536:
-        raise CannotStart(f"ECHOSCOPE_PORT must be a number from 1 to 65535, not {wanted!r}.")
+        raise StartupError(f"ECHOSCOPE_PORT must be a number from 1 to 65535, not {wanted!r}.")
     if not addresses.is_free(int(wanted), host):
         other = addresses.next_free(int(wanted) + 1, host)
-        raise CannotStart(
+        raise StartupError(
             f"Port {wanted} (ECHOSCOPE_PORT) is taken by another program or not allowed. Nothing was started. "
             f"Stop that program, or choose another port, for example ECHOSCOPE_PORT={other}."
         )
@@ -149,14 +149,14 @@ def check_space(home: Path) -> None:
     """Raises CannotStart on a disk so full that the database would stop within minutes."""
     free = shutil.disk_usage(home).free
     if free < SPACE_TO_START:
-        raise CannotStart(
+        raise StartupError(
             f"The disk that holds {home} has only {free / 1e6:.0f} MB free; {SPACE_TO_START / 1e6:.0f} MB are needed "
             "to start. Nothing was started or changed. Free some space, or put the data elsewhere: "
             "ECHOSCOPE_VAR=/larger/disk."
         )
 
 
-class Patrol:
+class DiskMonitor:
     """What is looked at while everything runs: who runs (noted for a second copy and for tests), and free space."""
 
     def __init__(self, home: Path, lock: Lock, url: str) -> None:
@@ -191,7 +191,7 @@ def say(text: str) -> None:
         pass
 
 
-def announce(url: str, facts: dict[str, str], home: Path, wishes: Wishes) -> None:
+def announce(url: str, facts: dict[str, str], home: Path, wishes: Options) -> None:
     """Tell where it is, and open it where there is a screen."""
     first = url + facts.get("login", "/")
     print(f"  Echoscope is at  {url}")

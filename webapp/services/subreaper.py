@@ -17,7 +17,7 @@ PR_SET_CHILD_SUBREAPER = 36
 PATIENCE = 30.0
 
 
-def adopt() -> None:
+def become_subreaper() -> None:
     """From now on, descendants that lose their parent become children of this process. Does nothing but on Linux."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -31,17 +31,17 @@ def children() -> set[int]:
     return found
 
 
-def see_off(*known: int, patience: float = PATIENCE) -> None:
+def wait_for_orphans(*known: int, patience: float = PATIENCE) -> None:
     """Wait for adopted children to end, insist after `patience` seconds. `known` ones are somebody else's business."""
     deadline = time.monotonic() + patience
-    while left := bury(*known):
+    while left := reap(*known):
         if time.monotonic() > deadline:
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
 
 
-def bury(*known: int) -> set[int]:
+def reap(*known: int) -> set[int]:
     """Collect the exit codes of adopted children that ended; the others are returned."""
     left = set()
     for pid in children() - set(known):

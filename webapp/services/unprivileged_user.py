@@ -44,7 +44,7 @@ class Account:
     reach: bool = False
 
 
-def stand_in(*paths: Path) -> Account | None:
+def unprivileged_user(*paths: Path) -> Account | None:
     """The account that runs what root may not; None where we are not root. `paths` are what it must get at."""
     if os.geteuid() != 0:
         return None

@@ -30,9 +30,9 @@ def role_in(user: User | AnonymousUser, team_id: int) -> Membership.Role | None:
     return None if role is None else Membership.Role(role)
 
 
-def role_here(user: User | AnonymousUser, team_id: int) -> Membership.Role | None:
+def role_in_team(user: User | AnonymousUser, team_id: int) -> Membership.Role | None:
     """As role_in, from what the request has read of its user's places. Not for sockets, whose user stays for hours."""
-    return next((Membership.Role(place.role) for place in places(user) if place.team_id == team_id), None)
+    return next((Membership.Role(place.role) for place in memberships_of(user) if place.team_id == team_id), None)
 
 
 def may_write(user: User | AnonymousUser, team_id: int) -> bool:
@@ -65,7 +65,7 @@ def get_team(user: User | AnonymousUser, slug: str) -> Team:
     return team
 
 
-def places(user: User | AnonymousUser) -> list[Membership]:
+def memberships_of(user: User | AnonymousUser) -> list[Membership]:
     """Where the user has a place, with the teams, by name. Read once for each page: menus and buttons ask for it."""
     if not user.is_authenticated:
         return []
@@ -80,9 +80,9 @@ def places(user: User | AnonymousUser) -> list[Membership]:
 def may_create_team(user: User | AnonymousUser) -> bool:
     """Whoever may launch somewhere, and the site's staff. Those who were only asked to look use no machines."""
     staff = user.is_authenticated and user.is_staff
-    return staff or any(place.role in Membership.WRITERS for place in places(user))
+    return staff or any(place.role in Membership.WRITERS for place in memberships_of(user))
 
 
 def writable_teams(user: User | AnonymousUser) -> list[Team]:
     """Where the user may launch runs, by name. For pages: as of the beginning of the request."""
-    return [place.team for place in places(user) if place.role in Membership.WRITERS]
+    return [place.team for place in memberships_of(user) if place.role in Membership.WRITERS]

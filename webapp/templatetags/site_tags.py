@@ -45,13 +45,13 @@ def outcome(trajectory: Trajectory) -> str:
 @register.filter
 def may_launch(user: Any) -> bool:
     """Whether the user may launch runs somewhere."""
-    return any(place.role in Membership.WRITERS for place in access.places(user))
+    return any(place.role in Membership.WRITERS for place in access.memberships_of(user))
 
 
 @register.filter
 def places(user: Any) -> list[Membership]:
     """The user's teams with their role in each."""
-    return access.places(user)
+    return access.memberships_of(user)
 
 
 @register.simple_tag

@@ -18,7 +18,7 @@ WIDTH, HEIGHT = 760, 540
 NARROW = 600
 """Below this width the player stands above the thought and needs another height."""
 NARROW_HEIGHT = 780
-PICTURE = (1200, 630)
+IMAGE_WIDTH = (1200, 630)
 CACHE_SECONDS = 3600
 OPTIONS = ("autoplay", "theme")
 
@@ -88,9 +88,9 @@ def rich(request: HttpRequest, link: ShareLink, options: str, given: QueryDict) 
         "width": wide,
         "height": high,
     }
-    if PICTURE[0] <= (most[0] or PICTURE[0]) and PICTURE[1] <= (most[1] or PICTURE[1]):
+    if IMAGE_WIDTH[0] <= (most[0] or IMAGE_WIDTH[0]) and IMAGE_WIDTH[1] <= (most[1] or IMAGE_WIDTH[1]):
         picture = request.build_absolute_uri(reverse("shared-picture", args=[link.token]))
-        answer |= {"thumbnail_url": picture, "thumbnail_width": PICTURE[0], "thumbnail_height": PICTURE[1]}
+        answer |= {"thumbnail_url": picture, "thumbnail_width": IMAGE_WIDTH[0], "thumbnail_height": IMAGE_WIDTH[1]}
     return answer
 
 

@@ -13,7 +13,7 @@ from webapp.core import formatting
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.public import outcome_of, when_of
-from webapp.trajectories.serialize import outcome
+from webapp.trajectories.serialize import outcome_data
 
 FORMAT = "echoscope.trajectory"
 VERSION = 1
@@ -36,7 +36,7 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event]) -> dict[str
         "member": trajectory.member,
         "seed": group.seed,
         "status": trajectory.status,
-        **outcome(trajectory),
+        **outcome_data(trajectory),
         "turn_count": trajectory.turn_count,
         "action_count": trajectory.action_count,
         "token_count": trajectory.token_count,

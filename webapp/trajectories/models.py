@@ -19,7 +19,7 @@ from webapp.teams.models import User
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
-LONGEST_SEARCHED = 50_000
+MAX_SEARCHED_LENGTH = 50_000
 """Characters of a thought that the full-text index knows: PostgreSQL refuses rows whose words take a megabyte."""
 
 
@@ -128,7 +128,9 @@ class Turn(models.Model):
     event = models.JSONField(help_text="The journal's turn event.")
     words = models.GeneratedField(
         expression=SearchVector(
-            Left(KT("event__thought"), LONGEST_SEARCHED), Left(KT("event__answer"), LONGEST_SEARCHED), config="simple"
+            Left(KT("event__thought"), MAX_SEARCHED_LENGTH),
+            Left(KT("event__answer"), MAX_SEARCHED_LENGTH),
+            config="simple",
         ),
         output_field=SearchVectorField(),
         db_persist=True,

@@ -6,7 +6,7 @@ from typing import Any
 
 from webapp.core import formatting
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.serialize import played
+from webapp.trajectories.serialize import trajectory_data
 
 
 def outcome_of(trajectory: Trajectory) -> str:
@@ -27,4 +27,4 @@ def when_of(trajectory: Trajectory) -> str:
 
 def shared_data(trajectory: Trajectory) -> dict[str, Any]:
     """What the player reads, without the trajectory's address and name inside the team."""
-    return played(trajectory) | {"id": "", "slug": ""}
+    return trajectory_data(trajectory) | {"id": "", "slug": ""}

@@ -10,7 +10,7 @@ from webapp.trajectories.models import Trajectory
 _OF_THE_JOURNAL = ("type", "seq", "time", "trajectory")
 
 
-def outcome(trajectory: Trajectory) -> dict[str, Any]:
+def outcome_data(trajectory: Trajectory) -> dict[str, Any]:
     """How it ended; all null while it is played."""
     over = trajectory.finished_seq is not None
     return {
@@ -21,7 +21,7 @@ def outcome(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def played(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | None = None) -> dict[str, Any]:
+def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | None = None) -> dict[str, Any]:
     """A trajectory as the stage and the player read it: its start, its turns, how it ended.
 
     `turns` are its turn events in order, for those who fetched them for many at once.
@@ -36,5 +36,5 @@ def played(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | None = None
         "board": trajectory.group.board,
         "hint": trajectory.group.hint,
         "turns": [{name: value for name, value in event.items() if name not in _OF_THE_JOURNAL} for event in turns],
-        **outcome(trajectory),
+        **outcome_data(trajectory),
     }

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
-MOST_WORDS = 1_500
+MAX_WORDS = 1_500
 """Texts with more words than that are set beside each other without marks: comparing takes the square of it."""
 
 Kind = Literal["same", "gone", "new"]
 
 
 @dataclass(frozen=True)
-class Piece:
+class DiffPiece:
     """Some words that both have ("same"), only the first ("gone") or only the second ("new")."""
 
     kind: Kind
@@ -28,18 +28,18 @@ class Piece:
 class Text:
     """A thought or an answer of both, as pieces in reading order."""
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[DiffPiece]
 
     @property
-    def left(self) -> list[Piece]:
+    def left(self) -> list[DiffPiece]:
         return [piece for piece in self.pieces if piece.kind != "new"]
 
     @property
-    def right(self) -> list[Piece]:
+    def right(self) -> list[DiffPiece]:
         return [replace(piece, text=piece.other or piece.text) for piece in self.pieces if piece.kind != "gone"]
 
     @property
-    def both(self) -> list[Piece]:
+    def both(self) -> list[DiffPiece]:
         """In one text, with the wider spacing between what both have and what only one has."""
         return [replace(piece, text=max(piece.text, piece.other, key=len)) for piece in self.pieces]
 
@@ -91,17 +91,17 @@ def difference(left: str, right: str) -> Text:
     """Word by word; spaces are no words, so that a line broken elsewhere is no difference."""
     one, other = _words(left), _words(right)
     if left == right:
-        return Text([Piece("same", left)] if left else [])
-    if len(one) > MOST_WORDS or len(other) > MOST_WORDS:
-        return Text([Piece("gone", left), Piece("new", right)])
+        return Text([DiffPiece("same", left)] if left else [])
+    if len(one) > MAX_WORDS or len(other) > MAX_WORDS:
+        return Text([DiffPiece("gone", left), DiffPiece("new", right)])
     matcher = SequenceMatcher(None, [word.strip() for word in one], [word.strip() for word in other], autojunk=False)
-    pieces: list[Piece] = []
+    pieces: list[DiffPiece] = []
     for tag, a, b, c, d in matcher.get_opcodes():
         mine, theirs = "".join(one[a:b]), "".join(other[c:d])
         if tag == "equal":
-            pieces.append(Piece("same", mine, theirs))
+            pieces.append(DiffPiece("same", mine, theirs))
         else:
-            pieces += [Piece("gone", mine), Piece("new", theirs)]
+            pieces += [DiffPiece("gone", mine), DiffPiece("new", theirs)]
     return Text([piece for piece in pieces if piece.text])
 
 

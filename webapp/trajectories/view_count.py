@@ -27,7 +27,7 @@ ROBOTS = re.compile(
 PREFETCH = ("Sec-Purpose", "Purpose", "X-Purpose", "X-Moz")
 
 
-def is_look(request: HttpRequest, link: ShareLink) -> bool:
+def is_view(request: HttpRequest, link: ShareLink) -> bool:
     """Whether a person opens the link: no robot, no guess of a browser, not its own author, not again the same day."""
     if request.method != "GET" or SEEN in request.COOKIES:
         return False
@@ -39,9 +39,9 @@ def is_look(request: HttpRequest, link: ShareLink) -> bool:
     return not (request.user.is_authenticated and request.user.pk == link.author_id)
 
 
-def count_look(request: HttpRequest, response: HttpResponse, link: ShareLink, *, framed: bool = False) -> None:
+def count_view(request: HttpRequest, response: HttpResponse, link: ShareLink, *, framed: bool = False) -> None:
     """Count it if it is one, and let the browser remember. In a foreign page's frame only https cookies are kept."""
-    if not is_look(request, link):
+    if not is_view(request, link):
         return
     do_count_view(link, timezone.now())
     secure = request.is_secure()

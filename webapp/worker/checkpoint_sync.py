@@ -28,26 +28,26 @@ RETRY = 30.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SyncResult:
     """What became of a copy: the newest checkpoint in it (-1: none), or why it failed, in words."""
 
     iteration: int
     problem: str = ""
 
 
-class Keeper:
+class CheckpointSync:
     """One run's copy. What fails becomes words for the run's page."""
 
     def __init__(self, slug: str, folder: Path, storage: Storage) -> None:
         self.slug, self.folder, self.storage = slug, folder, storage
         self._known: Manifest | None = None
         self._seen: object = None
-        self._outcome: Outcome | None = None
+        self._outcome: SyncResult | None = None
         self._thread: threading.Thread | None = None
         self._again = 0.0
         self._end = False
 
-    def tend(self) -> Outcome | None:
+    def tend(self) -> SyncResult | None:
         """Begin a copy if there is a new checkpoint. Returns what became of one that has ended since."""
         outcome, self._outcome = self._outcome, None
         if outcome is None and not self.busy and time.monotonic() >= self._again:
@@ -71,7 +71,7 @@ class Keeper:
 
         self._begin(work)
 
-    def taken(self) -> Outcome | None:
+    def taken(self) -> SyncResult | None:
         """What became of the last copy."""
         outcome, self._outcome = self._outcome, None
         return outcome
@@ -115,10 +115,10 @@ class Keeper:
         except object_storage.failures() as error:
             logger.warning("Run %s: its files cannot be copied: %s", self.slug, error)
             self._known, self._again = None, time.monotonic() + RETRY
-            self._outcome = Outcome(-1, words(error))
+            self._outcome = SyncResult(-1, words(error))
         else:
             self._seen = seen
-            self._outcome = Outcome(max(self._known.checkpoints, default=-1))
+            self._outcome = SyncResult(max(self._known.checkpoints, default=-1))
 
     def _checkpoints(self) -> tuple[tuple[str, int], ...]:
         found = []

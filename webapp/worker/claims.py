@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 ONE_AT_A_TIME = 0x0EC4_05C0
 """Key of the lock under which claims are decided: each one sees what the one before it took."""
-PATIENCE = timedelta(minutes=10)
+RESERVATION_TIMEOUT = timedelta(minutes=10)
 """Who has waited so long for several GPUs at once gets a worker to itself: it takes nothing else until it has room."""
 
 
@@ -32,7 +32,7 @@ def do_claim_next(worker: Worker, now: datetime) -> Run | None:
         return None
     room = order.room_of(worker, Run.objects.filter(worker=worker, state__in=Run.HELD))
     waiting = [run for run in order.waiting() if run.queue in room.queues]
-    for run in order.best_first(waiting, fair_share.used(now) if waiting else {}, now):
+    for run in order.claim_order(waiting, fair_share.used(now) if waiting else {}, now):
         reserved = placement.reserve(run.needs, room)
         if reserved is not None:
             claimed = do_claim_run(run.pk, worker, now, reserved)
@@ -62,19 +62,19 @@ def do_claim_run(run_id: int, worker: Worker | None, now: datetime, reserved: tu
         return None
     run = Run.objects.select_related("worker").get(pk=run_id)
     fair_share.begin(run, len(reserved), now)
-    actions.poke_on_commit(run_id)
+    actions.notify_on_commit(run_id)
     actions.wake_next_on_commit()
     return run
 
 
-def _is_kept_free_for(run: Run, worker: Worker, room: placement.Room, now: datetime) -> bool:
+def _is_kept_free_for(run: Run, worker: Worker, room: placement.WorkerCapacity, now: datetime) -> bool:
     """Whether the worker waits for its own GPUs to become free for this run, instead of taking smaller ones.
 
     Without that, small runs would always be quicker than one that needs many GPUs at once.
     """
     if run.promised is not None and run.promised.last_seen_at > now - order.ALIVE and not run.promised.stopping:
         return run.promised_id == worker.pk
-    if now - order.waited_since(run) < PATIENCE or not placement.lacks_gpus_only(run.needs, room):
+    if now - order.waited_since(run) < RESERVATION_TIMEOUT or not placement.lacks_gpus_only(run.needs, room):
         return False
     if Run.objects.filter(promised=worker, state=Run.State.QUEUED).exclude(pk=run.pk).exists():
         return False

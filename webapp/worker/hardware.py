@@ -22,7 +22,7 @@ class Memory(TypedDict):
     free: int
 
 
-class Gpu(TypedDict):
+class GpuInfo(TypedDict):
     """A GPU that this process may use: its number as NVIDIA's driver counts, bytes where it tells them."""
 
     id: str
@@ -31,15 +31,15 @@ class Gpu(TypedDict):
     free: int | None
 
 
-def describe_device(gpus: Sequence[Gpu]) -> str:
+def describe_device(gpus: Sequence[GpuInfo]) -> str:
     """For people: the GPUs of this machine, or its processor cores."""
     return ", ".join(gpu["name"] for gpu in gpus) if gpus else f"CPU, {os.cpu_count()} cores"
 
 
-def describe_memory(gpus: Sequence[Gpu]) -> list[Memory]:
+def describe_memory(gpus: Sequence[GpuInfo]) -> list[Memory]:
     """The machine's memory where it can be told, then that of each GPU."""
     machine: list[Memory] = []
-    if known := available.machine():
+    if known := available.available_memory():
         machine = [{"name": "Machine", "total": known[1], "free": known[0]}]
     return machine + [
         {"name": gpu["name"], "total": gpu["total"], "free": gpu["free"]}
@@ -48,7 +48,7 @@ def describe_memory(gpus: Sequence[Gpu]) -> list[Memory]:
     ]
 
 
-def describe_gpus() -> list[Gpu]:
+def describe_gpus() -> list[GpuInfo]:
     """The GPUs of this machine that CUDA_VISIBLE_DEVICES leaves to this process; all of them without it."""
     found = [both for line in _nvidia("index,uuid,name,memory.total,memory.free") if (both := _gpu(line))]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -76,7 +76,7 @@ def _nvidia(query: str) -> list[str]:
     return [line.strip() for line in asked.stdout.splitlines()] if asked.returncode == 0 else []
 
 
-def _gpu(line: str) -> tuple[str, Gpu] | None:
+def _gpu(line: str) -> tuple[str, GpuInfo] | None:
     """(UUID, GPU) from "0, GPU-1b…, NVIDIA A100, 81920, 80000" (MiB); sizes are None where it says "[N/A]"."""
     first, _, rest = line.partition(",")
     uuid, _, rest = rest.partition(",")

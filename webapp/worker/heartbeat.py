@@ -54,7 +54,7 @@ class Heartbeat:
             "queues": queues,
             "slots": slots,
             "stopping": False,
-            "device_class": device_classes.own_class(len(gpus)),
+            "device_class": device_classes.class_of_worker(len(gpus)),
             "runs_per_gpu": runs_per_gpu(),
         } | measured()
         self._wake = threading.Event()
@@ -83,7 +83,7 @@ class Heartbeat:
                 self.description |= measured()
             try:
                 now = timezone.now()
-                actions.do_describe_worker(self.name, now, **self.description)
+                actions.do_record_heartbeat(self.name, now, **self.description)
                 if time.monotonic() >= trusted_since and not self.description["stopping"]:
                     actions.do_reap(now)
             except (OperationalError, InterfaceError) as error:
@@ -104,11 +104,11 @@ _heartbeat: Heartbeat | None = None
 def serve_its_classes(sender: str, instance: Any, **kwargs: Any) -> None:
     """A worker that was not told its queues (-Q) serves its device class, that of its hardware, and what suits any."""
     gpus = len(describe_gpus())
-    own = device_classes.own_class(gpus)
+    own = device_classes.class_of_worker(gpus)
     runs_per_gpu()  # a wrong number ends the worker here, with a sentence, and not in its thread
     queues = instance.app.amqp.queues
     if set(queues.consume_from) == {instance.app.conf.task_default_queue}:
-        for name in device_classes.served(own, gpus):
+        for name in device_classes.served_classes(own, gpus):
             queues.select_add(queues.new_missing(name))  # declared as whoever sends to it declares it
 
 

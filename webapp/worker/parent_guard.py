@@ -21,11 +21,11 @@ MARK = "ECHOSCOPE_TRAINER"
 """Variable that a trainer and all that it starts have in common, in whatever session: torchrun gives each its own."""
 
 
-class LeftBehind(Exception):
+class StaleTrainer(Exception):
     """An earlier trainer still lives and cannot be ended."""
 
 
-def birth(pid: int) -> str:
+def start_time(pid: int) -> str:
     """What distinguishes this process from a later one with the same number; empty if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
@@ -38,14 +38,14 @@ def birth(pid: int) -> str:
     return told.stdout.strip()
 
 
-def left_behind(pid_file: Path) -> int | None:
+def stale_trainer(pid_file: Path) -> int | None:
     """The process noted in the file, if it still lives on this machine."""
     try:
         noted = json.loads(pid_file.read_text(encoding="utf-8"))
         pid, born = int(noted["pid"]), str(noted["born"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
-    ours = noted.get("host") == socket.gethostname() and born and birth(pid) == born
+    ours = noted.get("host") == socket.gethostname() and born and start_time(pid) == born
     return pid if ours else None
 
 
@@ -57,15 +57,15 @@ def children(pid: int) -> list[int]:
     return [int(one) for one, parent in zip(listed[::2], listed[1::2], strict=True) if int(parent) == pid]
 
 
-def marked(mark: str) -> list[int]:
+def tagged_processes(mark: str) -> list[int]:
     """The living processes that carry the mark; none where the system does not tell (it does on Linux)."""
     wanted = f"{MARK}={mark}".encode()
     return [one for one in _numbers() if wanted in _environment(one)] if mark else []
 
 
-def end_marked(mark: str) -> None:
+def kill_tagged(mark: str) -> None:
     """Kill -9 for all of them."""
-    for pid in marked(mark):
+    for pid in tagged_processes(mark):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -95,37 +95,37 @@ def _environment(pid: int) -> list[bytes]:
         return []
 
 
-def end_left_behind(pid_file: Path, patience: float) -> bool:
+def kill_stale_trainer(pid_file: Path, patience: float) -> bool:
     """Make sure that no earlier trainer writes into this folder: ask it, then insist. True if there was one."""
-    others = end_followers(pid_file)
-    pid = left_behind(pid_file)
+    others = kill_worker_ranks(pid_file)
+    pid = stale_trainer(pid_file)
     if pid is None:
         return others
     for number, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 10.0)):
         try:
             os.killpg(pid, number)
         except ProcessLookupError:
-            end_followers(pid_file)
+            kill_worker_ranks(pid_file)
             return True
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if left_behind(pid_file) is None:
-                end_followers(pid_file)
+            if stale_trainer(pid_file) is None:
+                kill_worker_ranks(pid_file)
                 return True
             time.sleep(0.05)
-    raise LeftBehind(f"process {pid} of an earlier attempt does not end")
+    raise StaleTrainer(f"process {pid} of an earlier attempt does not end")
 
 
-def end_followers(pid_file: Path) -> bool:
+def kill_worker_ranks(pid_file: Path) -> bool:
     """End what a trainer that is gone had started, on this machine. True if there was anything."""
     try:
         noted = json.loads(pid_file.read_text(encoding="utf-8"))
         mark = str(noted["mark"]) if noted["host"] == socket.gethostname() else ""
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return False
-    if left_behind(pid_file) is not None or not marked(mark):
+    if stale_trainer(pid_file) is not None or not tagged_processes(mark):
         return False
-    end_marked(mark)
+    kill_tagged(mark)
     return True
 
 
@@ -135,7 +135,7 @@ def main(parent: int, pid_file: Path, command: list[str]) -> None:
     if os.getppid() != parent:  # it died in between
         sys.exit(75)
     fresh = pid_file.with_suffix(".new")
-    facts = {"pid": os.getpid(), "born": birth(os.getpid()), "host": socket.gethostname()}
+    facts = {"pid": os.getpid(), "born": start_time(os.getpid()), "host": socket.gethostname()}
     fresh.write_text(json.dumps(facts | {"mark": os.environ.get(MARK, "")}), encoding="utf-8")
     fresh.replace(pid_file)
     os.execv(command[0], command)

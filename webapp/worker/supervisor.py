@@ -21,25 +21,25 @@ from django.utils import timezone
 
 from trainer.journal.events import FILE_NAME
 from webapp.core import ids
-from webapp.core.publisher import bus
-from webapp.ingest.tailer import Ingest
+from webapp.core.publisher import publisher
+from webapp.ingest.tailer import JournalTailer
 from webapp.runs import actions, object_storage, token_subscriptions
 from webapp.runs.launch import hosted_endpoints
 from webapp.runs.models import Run, Worker
-from webapp.runs.run_files import Files
+from webapp.runs.run_files import RunFiles
 from webapp.worker import claims, hardware, heartbeat, parent_guard
-from webapp.worker.checkpoint_sync import Keeper, Outcome
-from webapp.worker.trainer_process import BAD_CONFIGURATION, INTERRUPTED, Child, trainer_command
+from webapp.worker.checkpoint_sync import CheckpointSync, SyncResult
+from webapp.worker.trainer_process import BAD_CONFIGURATION, INTERRUPTED, TrainerProcess, trainer_command
 
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 FETCHES = 5
-Command = Callable[[Files], Sequence[str]]
+Command = Callable[[RunFiles], Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Pace:
+class Intervals:
     """How often the supervisor does what, in seconds."""
 
     tick: float = 0.08  # from one look at the journal to the next
@@ -61,15 +61,17 @@ def serve(worker_name: str) -> str:
     worker = Worker.objects.filter(name=worker_name).first()
     if worker is None:  # its first heartbeat has not come through yet; the reaper wakes it again
         return "this worker is not known yet"
-    worker = actions.do_describe_worker(worker_name, now, **heartbeat.measured())
+    worker = actions.do_record_heartbeat(worker_name, now, **heartbeat.measured())
     return supervise(claims.do_claim_next(worker, now))
 
 
-def supervise(claimed: Run | None, *, command: Command | None = None, pace: Pace | None = None) -> str:
+def supervise(claimed: Run | None, *, command: Command | None = None, pace: Intervals | None = None) -> str:
     """Stay with a run whose lease was taken until it ends or is given back. Returns what became of it."""
     if claimed is None:
         return "nothing to do"
-    return Supervisor(claimed, command or partial(trainer_command, processes=_processes(claimed)), pace or Pace()).run()
+    return Supervisor(
+        claimed, command or partial(trainer_command, processes=_processes(claimed)), pace or Intervals()
+    ).run()
 
 
 def _processes(run: Run) -> int:
@@ -81,32 +83,32 @@ class LeaseLost(Exception):
     """Somebody else may own the run now: nothing of it may be touched."""
 
 
-class CannotStart(Exception):
+class TrainerCannotStart(Exception):
     """The trainer's process cannot be started. The message is for the run's page."""
 
 
 class Supervisor:
     """The care for one claimed run."""
 
-    def __init__(self, run: Run, command: Command, pace: Pace) -> None:
+    def __init__(self, run: Run, command: Command, pace: Intervals) -> None:
         self.claimed = run
         self.command, self.pace = command, pace
-        self.files = Files(run.folder)
+        self.files = RunFiles(run.folder)
         self.wish = Run.Request.NONE
         self.worker_leaves = False
         self._parent = os.getppid()
         self._renewed = self._controlled = 0.0
         self._watched: list[str] = []
-        storage = object_storage.offered()
-        self.keeper = Keeper(run.slug, run.folder, storage) if storage is not None else None
+        storage = object_storage.configured_storage()
+        self.keeper = CheckpointSync(run.slug, run.folder, storage) if storage is not None else None
 
     def run(self) -> str:
         """Until the run ends, is given back, or the lease is lost."""
-        child: Child | None = None
+        child: TrainerProcess | None = None
         try:
             child = self._start()
             return self._conclude(child, self._accompany(child))
-        except CannotStart as error:
+        except TrainerCannotStart as error:
             return self._release(Run.State.FAILED, str(error))
         except LeaseLost:
             logger.warning("Run %s: the lease was lost; its trainer is ended.", self.claimed.slug)
@@ -124,23 +126,25 @@ class Supervisor:
             if self.keeper is not None:
                 self.keeper.abandon()
 
-    def _start(self) -> Child:
+    def _start(self) -> TrainerProcess:
         if refusal := hosted_endpoints.refusal(self.claimed.config):
-            raise CannotStart(f"This run cannot be played here: {refusal}")
+            raise TrainerCannotStart(f"This run cannot be played here: {refusal}")
         try:
             self._prepare()
             run = self.claimed
             seen = hardware.environment(run.reserved) if run.worker and run.worker.gpus else {}
-            return Child(self.command(self.files), self.files, self._hear, processes=_processes(run), environment=seen)
-        except (OSError, parent_guard.LeftBehind) as error:
-            raise CannotStart(
+            return TrainerProcess(
+                self.command(self.files), self.files, self._hear, processes=_processes(run), environment=seen
+            )
+        except (OSError, parent_guard.StaleTrainer) as error:
+            raise TrainerCannotStart(
                 f"The run could not be started: {error}. What it learnt so far is kept: put that right, then resume it."
             ) from error
 
     def _prepare(self) -> None:
         """The folder, the configuration, and no earlier trainer that still writes there."""
         self.files.folder.mkdir(parents=True, exist_ok=True)
-        if parent_guard.end_left_behind(self.files.pid, self.pace.orphan_patience):
+        if parent_guard.kill_stale_trainer(self.files.pid, self.pace.orphan_patience):
             logger.warning("Run %s: ended the trainer of a supervisor that is gone.", self.claimed.slug)
         if self.keeper is not None:
             self._have_the_valid_copy(self.keeper)
@@ -148,11 +152,11 @@ class Supervisor:
         fresh.write_text(yaml.safe_dump(self.claimed.config, sort_keys=False, allow_unicode=True), encoding="utf-8")
         fresh.replace(self.files.config)
         token_subscriptions.write(self.files.folder, [])
-        self.ingest = Ingest(self.claimed)
+        self.ingest = JournalTailer(self.claimed)
         self._persist(self.ingest.drain)
         self._control()
 
-    def _have_the_valid_copy(self, keeper: Keeper) -> None:
+    def _have_the_valid_copy(self, keeper: CheckpointSync) -> None:
         """Fetch the run's files if the valid ones are elsewhere, and note that they are here from now on."""
         if not object_storage.is_current(self.files.folder, self.claimed.copy):
             self._fetch(keeper)
@@ -164,7 +168,7 @@ class Supervisor:
         self._persist(lambda: held.update(copy=token, journal_offset=self.claimed.journal_offset))
         self.claimed.copy = token
 
-    def _fetch(self, keeper: Keeper) -> None:
+    def _fetch(self, keeper: CheckpointSync) -> None:
         told: list[tuple[int | None, str]] = []
         for attempt in range(1, FETCHES + 1):
             told.clear()
@@ -177,7 +181,7 @@ class Supervisor:
                 return
             if attempt < FETCHES:
                 time.sleep(self.pace.retry)
-        raise CannotStart(
+        raise TrainerCannotStart(
             f"The files of this run are on another worker, and its copy in storage cannot be fetched ({problem}). "
             "Nothing is lost: resume it when the storage answers."
         )
@@ -192,7 +196,7 @@ class Supervisor:
                 lines, end = lines + 1, end + len(line)
         return min(end, size)
 
-    def _wait_for(self, keeper: Keeper, patience: float = float("inf")) -> None:
+    def _wait_for(self, keeper: CheckpointSync, patience: float = float("inf")) -> None:
         """Until the keeper's thread has ended. Meanwhile the lease is renewed. Raises LeaseLost."""
         deadline = time.monotonic() + patience
         while keeper.busy and time.monotonic() < deadline:
@@ -200,7 +204,7 @@ class Supervisor:
                 self._control()
             time.sleep(self.pace.tick)
 
-    def _accompany(self, child: Child) -> int:
+    def _accompany(self, child: TrainerProcess) -> int:
         """Tick until the trainer has ended. Returns its exit status."""
         gc.collect()
         gc.freeze()  # what was loaded stays: going through it again would hold up the stream for 0.2 s each time
@@ -238,7 +242,7 @@ class Supervisor:
         self.wish = Run.Request(run.requested)
         self.worker_leaves = bool(run.worker and run.worker.stopping)
 
-    def _obey(self, child: Child) -> None:
+    def _obey(self, child: TrainerProcess) -> None:
         if self.wish == Run.Request.CANCEL:
             child.kill()
         elif self.wish or self.worker_leaves or os.getppid() != self._parent:
@@ -255,9 +259,9 @@ class Supervisor:
             logger.warning("Run %s: the trainer cannot be told what is watched: %s", self.claimed.slug, error)
 
     def _hear(self, trajectory: str, turn: int, text: str) -> None:
-        bus().tokens(self.claimed.slug, trajectory, turn, text)
+        publisher().tokens(self.claimed.slug, trajectory, turn, text)
 
-    def _note(self, outcome: Outcome | None) -> None:
+    def _note(self, outcome: SyncResult | None) -> None:
         """Say on the run's page how its copy stands. A problem leaves what was copied before as it is."""
         if outcome is None:
             return
@@ -273,9 +277,11 @@ class Supervisor:
             return
         self.keeper.finish()
         self._wait_for(self.keeper, self.pace.copy_patience)
-        self._note(self.keeper.taken() or Outcome(-1, "the last copy took too long; the next attempt tries it again"))
+        self._note(
+            self.keeper.taken() or SyncResult(-1, "the last copy took too long; the next attempt tries it again")
+        )
 
-    def _conclude(self, child: Child, status: int) -> str:
+    def _conclude(self, child: TrainerProcess, status: int) -> str:
         """The trainer has ended: take in the rest of its journal and say what its end means."""
         self._persist(self.ingest.drain)
         self._control()
@@ -298,7 +304,7 @@ class Supervisor:
         if status < 0 and self.wish:  # it did not stop in time and was killed
             state = Run.State.PAUSED if self.wish == Run.Request.PAUSE else Run.State.STOPPED
             return self._release(state)
-        if status < 0 and self._persist(lambda: actions.do_count_crash(run)) <= actions.MOST_CRASHES:
+        if status < 0 and self._persist(lambda: actions.do_count_crash(run)) <= actions.MAX_CRASHES:
             logger.warning("Run %s: the trainer was killed by %s; it starts again.", run.slug, _signal_name(status))
             return self._release(Run.State.QUEUED)
         return self._release(Run.State.FAILED, _crash_words(run, status), tail)

@@ -16,14 +16,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from webapp.runs.run_files import Files
+from webapp.runs.run_files import RunFiles
 from webapp.worker import parent_guard
 
 LIVE_FD = "ECHOSCOPE_LIVE_FD"
 LAUNCHER_FAILED = 1
 _EXIT_CODE = re.compile(r"exitcode\s*:\s*(-?\d+)")
 """What torchrun tells of each process that ended badly; of the one that did so first it tells last."""
-LONGEST_THOUGHT = 64 * 1024
+MAX_THOUGHT_BYTES = 64 * 1024
 TOKENS_EVERY = 0.03
 TAIL_LINES = 40
 TAIL_BYTES = 16 * 1024
@@ -32,7 +32,7 @@ INTERRUPTED = 75
 BAD_CONFIGURATION = 2
 
 
-def trainer_command(files: Files, processes: int = 1) -> list[str]:
+def trainer_command(files: RunFiles, processes: int = 1) -> list[str]:
     """How a run is trained, or trained on: by one process, or by several of this machine together."""
     several = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
     config, out = str(files.config), str(files.folder)
@@ -40,7 +40,7 @@ def trainer_command(files: Files, processes: int = 1) -> list[str]:
     return [*start, "train", "--config", config, "--out", out, "--resume"]
 
 
-class Child:
+class TrainerProcess:
     """A trainer in a process group of its own, with its output in the run's log.
 
     `processes` above one: it is a launcher, and the trainers are its children, each in a session of its own.
@@ -49,7 +49,7 @@ class Child:
     def __init__(
         self,
         command: Sequence[str],
-        files: Files,
+        files: RunFiles,
         hear: Callable[[str, int, str], None],
         *,
         processes: int = 1,
@@ -153,7 +153,7 @@ class Child:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        parent_guard.end_marked(self._mark)
+        parent_guard.kill_tagged(self._mark)
         self._close_own_end()
 
     def log_tail(self) -> str:
@@ -168,9 +168,9 @@ class Child:
         """Pass thoughts on: of each trajectory only the newest text, and never more often than a screen shows."""
         rest = b""
         with os.fdopen(pipe, "rb", buffering=0) as source:
-            while data := source.read(LONGEST_THOUGHT):
+            while data := source.read(MAX_THOUGHT_BYTES):
                 *lines, rest = (rest + data).split(b"\n")
-                if len(rest) > LONGEST_THOUGHT:
+                if len(rest) > MAX_THOUGHT_BYTES:
                     rest = b""
                 newest = {}
                 for line in lines:

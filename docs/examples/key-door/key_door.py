@@ -8,7 +8,7 @@ from pydantic import Field
 
 from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, StepInfo, Symbol, TextEnv
 from envs.spaces import ActionNames, text_space
-from envs.support.rng import Draws, Stream
+from envs.support.rng import SeededRng, Stream
 
 MOVES = {"Up": (-1, 0), "Down": (1, 0), "Left": (0, -1), "Right": (0, 1)}
 SYMBOLS = {
@@ -52,14 +52,14 @@ class KeyDoor(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        draws = Draws(int(self.np_random.integers(2**62)) if seed is None else seed, Stream.START)
+        draws = SeededRng(int(self.np_random.integers(2**62)) if seed is None else seed, Stream.START)
         self.state: State = (self.build(draws), False)
         while self.distance(self.state) is None:
             self.state = (self.build(draws), False)
         self.over = False
         return self.render(), self.info(effective=False)
 
-    def build(self, draws: Draws) -> tuple[int, int]:
+    def build(self, draws: SeededRng) -> tuple[int, int]:
         """Draw a room: a wall across, a door in it, the goal behind it. Gives the player's place before it."""
         inside, wall = range(1, self.settings.size - 1), 2 + draws.below(self.settings.size - 4)
         everywhere = [(r, c) for r in range(self.settings.size) for c in range(self.settings.size)]

@@ -15,22 +15,22 @@ import pytest
 
 import envs
 from envs.base import TextEnv
-from envs.sandbox.client import EnvironmentFailure, Guard
+from envs.sandbox.client import EnvironmentFailure, Sandbox
 from tests.envs.plugins import offering
 
 ROOT = Path(__file__).parents[3]
 STEP = 1.5
 """Seconds a step may take here: a hundred times what the busiest machine needs for one that does not hang."""
-Opener = Callable[..., Guard]
+Opener = Callable[..., Sandbox]
 
 
 @pytest.fixture
 def guard(tmp_path: Path) -> Iterator[Opener]:
     """Guards of the world of troubles, closed when the test is over."""
-    opened: list[Guard] = []
+    opened: list[Sandbox] = []
 
-    def make(start_timeout: float = 60, **settings: Any) -> Guard:
-        opened.append(Guard("Trouble", settings, step_timeout=STEP, start_timeout=start_timeout))
+    def make(start_timeout: float = 60, **settings: Any) -> Sandbox:
+        opened.append(Sandbox("Trouble", settings, step_timeout=STEP, start_timeout=start_timeout))
         return opened[-1]
 
     with offering(tmp_path, Trouble="tests.envs.broken_env:Trouble"):
@@ -57,7 +57,7 @@ def wait_until(true: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("name", ["Sokoban", "FrozenLake", "Bandit"])
 def test_a_guarded_environment_plays_exactly_like_one_in_this_process(name: str) -> None:
-    guard, here = Guard(name), envs.make(name)
+    guard, here = Sandbox(name), envs.make(name)
     there = guard.make()
     for seed in range(4):
         options = {"dynamics_seed": 100 + seed}
@@ -76,7 +76,7 @@ def test_a_guarded_environment_plays_exactly_like_one_in_this_process(name: str)
 
 
 def test_settings_reach_it() -> None:
-    guard = Guard("Sokoban", {"size": 8})
+    guard = Sandbox("Sokoban", {"size": 8})
     assert len(guard.make().reset(seed=0)[0].split("\n")) == 8
     guard.close()
 
@@ -221,7 +221,7 @@ def test_128_at_a_time_share_most_of_their_memory(guard: Opener) -> None:
         world.close()
 
 
-def children(opened: Guard) -> list[int]:
+def children(opened: Sandbox) -> list[int]:
     assert opened._host is not None
     host = opened._host._process.pid
     if not Path("/proc").exists():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from envs.sokoban.deadlocks import Deadlocks
-from envs.sokoban.grid import Room
+from envs.sokoban.grid import Grid
 from envs.sokoban.levels import parse
 from tests.envs.sokoban.drawn import fewest, small_levels
 
@@ -23,7 +23,7 @@ def test_a_position_with_a_reason_is_lost(level):
 @settings(deadline=None)
 @given(small_levels())
 def test_dead_squares_are_the_cells_that_searches_leave_out(level):
-    room = Room(level.width, level.floor, level.targets)
+    room = Grid(level.width, level.floor, level.targets)
     assert deadlocks_of(level).dead == level.floor - {room.cells[number] for number in room.live}
 
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.sokoban.exhaustive import RoomTable, TableSolver, binomials, combinations_of
-from envs.sokoban.grid import Room
+from envs.sokoban.exhaustive import ExhaustiveTable, TableSolver, binomials, combinations_of
+from envs.sokoban.grid import Grid
 from envs.sokoban.levels import parse
 from envs.sokoban.solver import ACTIONS, Solver, layers, solver_of
 from tests.envs.sokoban.drawn import after_actions, fewest, small_levels, start_of
 
 
 def room_of(level):
-    return Room(level.width, level.floor, level.targets)
+    return Grid(level.width, level.floor, level.targets)
 
 
 @settings(deadline=None, max_examples=150)
@@ -33,7 +33,7 @@ def test_advice_from_a_table_is_that_of_plain_reverse_play_and_of_plain_search(l
 @given(small_levels(), st.integers(0, 12))
 def test_a_table_that_stops_at_a_layer_ends_with_exactly_that_layer(level, stop):
     every = list(layers(level.width, level.floor, level.targets, 10**6))
-    table = RoomTable(room_of(level), len(level.boxes), stop=stop)
+    table = ExhaustiveTable(room_of(level), len(level.boxes), stop=stop)
     assert table.last_layer() == (every[stop] if stop < len(every) else [])
     assert (table.depth == stop) == (stop <= len(every))
 

@@ -11,7 +11,7 @@ import envs
 from envs.sokoban import level_files
 from envs.sokoban.level_files import LevelFileError
 from envs.sokoban.rooms import make_room
-from envs.support.rng import Draws, Stream
+from envs.support.rng import SeededRng, Stream
 from tests.envs.sokoban.drawn import small_levels
 
 BOXOBAN = Path(__file__).parents[4] / "shared" / "data" / "boxoban"
@@ -27,7 +27,7 @@ OWN = {
 }
 
 levels = st.one_of(
-    small_levels(), st.integers(0, 2**40).map(lambda seed: make_room(Draws(seed, Stream.START), 6, 1, 1, 6))
+    small_levels(), st.integers(0, 2**40).map(lambda seed: make_room(SeededRng(seed, Stream.START), 6, 1, 1, 6))
 )
 heads = st.sampled_from(["", "; 3", ";", "Level 4", "Title: a room", "'hm'", "\tx", "  ", "; # $ @"])
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import envs
 from envs.sokoban import astar_advisor, level_files
-from envs.sokoban.astar_advisor import Planner, Searcher
-from envs.sokoban.grid import Room
+from envs.sokoban.astar_advisor import AStarAdvisor, AStarSearch
+from envs.sokoban.grid import Grid
 from envs.sokoban.levels import parse
 from envs.sokoban.lower_bounds import FAR, assignment
 from envs.sokoban.rooms import make_room
 from envs.sokoban.solver import ACTIONS, solver_of
-from envs.support.rng import Draws, Stream
+from envs.support.rng import SeededRng, Stream
 from tests.envs.sokoban.drawn import after_actions, brute_force, fewest, small_levels, start_of
 
 BOXOBAN = Path(__file__).parents[4] / "shared" / "data" / "boxoban"
@@ -39,12 +39,12 @@ LARGE = """
 
 
 def searcher_of(level, **options):
-    return Searcher(Room(level.width, level.floor, level.targets), **options)
+    return AStarSearch(Grid(level.width, level.floor, level.targets), **options)
 
 
 def pushed(level, state, pushes):
     """The state after pushes, each checked to be possible."""
-    advisor = Planner(searcher_of(level))
+    advisor = AStarAdvisor(searcher_of(level))
     for push in pushes:
         boxes = state[1]
         while state[1] == boxes:
@@ -105,7 +105,7 @@ def test_yes_and_no_agree_with_all_play_and_pushes_are_fewest_where_it_says_so(l
 @settings(deadline=None, max_examples=100)
 @given(small_levels(), st.lists(st.sampled_from(ACTIONS), max_size=12), st.data())
 def test_following_the_advice_succeeds_in_the_actions_of_the_plan_wherever_one_strays_before(level, astray, data):
-    advisor = Planner(searcher_of(level))
+    advisor = AStarAdvisor(searcher_of(level))
     state = start_of(level)
     for action in astray:
         advisor.hint(state)
@@ -122,7 +122,7 @@ def test_following_the_advice_succeeds_in_the_actions_of_the_plan_wherever_one_s
 
 @pytest.mark.parametrize("seed", [70, 102, 113, 0, 1, 2])
 def test_a_shorter_way_to_a_position_met_before_is_taken(seed):
-    level = make_room(Draws(seed, Stream.START), 8, 3, 35, 70)
+    level = make_room(SeededRng(seed, Stream.START), 8, 3, 35, 70)
     for pattern_states in (0, astar_advisor.PATTERN_STATES):
         found = searcher_of(level, pattern_states=pattern_states).find(start_of(level))
         assert found.fewest
@@ -136,11 +136,11 @@ def fewest_from(level, state):
 def test_a_plan_that_is_followed_is_searched_for_once_and_straying_costs_another_search(monkeypatch):
     level = parse(LARGE)
     searched = []
-    search = Searcher.find
+    search = AStarSearch.find
     monkeypatch.setattr(
-        Searcher, "find", lambda self, state, *more: searched.append(state) or search(self, state, *more)
+        AStarSearch, "find", lambda self, state, *more: searched.append(state) or search(self, state, *more)
     )
-    advisor, state = Planner(searcher_of(level)), start_of(level)
+    advisor, state = AStarAdvisor(searcher_of(level)), start_of(level)
     for action in advisor.plan(state):
         assert action in advisor.hint(state).actions
         state = after_actions(level, state, [action])
@@ -155,7 +155,7 @@ def test_a_plan_that_is_followed_is_searched_for_once_and_straying_costs_another
 def test_a_level_too_large_for_a_table_is_solved_by_search_and_played_in_the_environment():
     env = envs.make("Boxoban", {"max_steps": None})
     env.reset(options={"room": LARGE})
-    assert isinstance(solver_of(env.level), Planner)
+    assert isinstance(solver_of(env.level), AStarAdvisor)
     hint = env.hint()
     assert (hint.solvable, hint.distance) == ("yes", None)
     assert hint.actions
@@ -167,7 +167,7 @@ def test_a_level_too_large_for_a_table_is_solved_by_search_and_played_in_the_env
 
 def test_a_copy_of_a_planner_keeps_the_plans_and_goes_its_own_way():
     level = parse(LARGE)
-    advisor, state = Planner(searcher_of(level)), start_of(level)
+    advisor, state = AStarAdvisor(searcher_of(level)), start_of(level)
     plan = advisor.plan(state)
     other = copy.deepcopy(advisor)
     assert other.plan(state) == plan
@@ -177,7 +177,7 @@ def test_a_copy_of_a_planner_keeps_the_plans_and_goes_its_own_way():
 
 def test_beyond_its_budget_the_search_says_unknown_and_still_sees_deadlocks():
     level = parse(LARGE)
-    advisor = Planner(searcher_of(level), budget=3)
+    advisor = AStarAdvisor(searcher_of(level), budget=3)
     assert advisor.hint(start_of(level)).solvable == "unknown"
     assert advisor.plan(start_of(level)) == []
     cornered = parse(LARGE.replace("#           #", "#$          #").replace("#@$  ", "#@   "))
@@ -211,7 +211,7 @@ def test_boxoban_levels_are_solved_by_table_and_by_search_and_the_solutions_are_
         assert found.fewest
         env.reset(options={"room": text.rows})
         optimal = env.hint().distance
-        for plan in (env.plan(), Planner(searcher).plan(state)):
+        for plan in (env.plan(), AStarAdvisor(searcher).plan(state)):
             assert len(plan) >= optimal
             env.reset(options={"room": text.rows})
             for action in plan:

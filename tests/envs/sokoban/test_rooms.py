@@ -15,7 +15,7 @@ from envs.sokoban import rooms
 from envs.sokoban.boxoban import VARIABLE
 from envs.sokoban.rooms import NoRoomError, make_room
 from envs.sokoban.solver import solver_of
-from envs.support.rng import Draws, Stream
+from envs.support.rng import SeededRng, Stream
 
 ROOT = Path(envs.__file__).parents[1]
 PINNED = {
@@ -69,7 +69,7 @@ def test_rooms_are_varied_and_as_hard_as_asked():
     spread=st.integers(2, 5),
 )
 def test_a_room_is_closed_unsolved_and_solvable_in_the_asked_number_of_actions(seed, size, boxes, shortest, spread):
-    level = make_room(Draws(seed, Stream.START), size, boxes, shortest, shortest + spread)
+    level = make_room(SeededRng(seed, Stream.START), size, boxes, shortest, shortest + spread)
     rows = level.rows()
     assert len(rows) == size
     assert all(len(row) == size and row[0] == row[-1] == "#" for row in rows)
@@ -82,7 +82,7 @@ def test_a_room_is_closed_unsolved_and_solvable_in_the_asked_number_of_actions(s
 
 def test_rooms_that_cannot_exist_are_refused_with_what_to_change():
     with pytest.raises(NoRoomError, match="widen the range of lengths, or take a larger room"):
-        make_room(Draws(0, Stream.START), 5, 1, 90, 100)
+        make_room(SeededRng(0, Stream.START), 5, 1, 90, 100)
 
 
 LARGER = {
@@ -127,7 +127,7 @@ def test_rooms_with_many_boxes_and_large_rooms_are_solved_in_the_asked_number_of
 
 def test_a_room_too_large_to_be_played_through_is_made_by_pulling_and_searching(monkeypatch):
     monkeypatch.setattr(rooms, "_exhaustible", lambda size, boxes: False)
-    made = [make_room(Draws(seed, Stream.START), 9, 2, 6, 30) for seed in range(20)]
+    made = [make_room(SeededRng(seed, Stream.START), 9, 2, 6, 30) for seed in range(20)]
     assert len({level.boxes for level in made}) > 15
     for level in made:
         assert not level.boxes & level.targets

@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.support.rng import Draws, Stream, dynamics_of
+from envs.support.rng import SeededRng, Stream, dynamics_of
 
 
 def test_the_first_words_of_a_seed_are_pinned():
-    draws = Draws(7, Stream.START)
+    draws = SeededRng(7, Stream.START)
     assert [draws.below(1000) for _ in range(6)] == [12, 761, 950, 849, 254, 877]
 
 
 def test_streams_of_one_seed_and_seeds_of_one_stream_differ():
     def first(seed, stream):
-        draws = Draws(seed, stream)
+        draws = SeededRng(seed, stream)
         return [draws.below(10**6) for _ in range(4)]
 
     seen = [first(seed, stream) for seed in (0, 1, 2**40) for stream in Stream]
@@ -23,18 +23,18 @@ def test_streams_of_one_seed_and_seeds_of_one_stream_differ():
 
 @given(st.integers(0, 2**64), st.integers(1, 10**6))
 def test_a_number_below_n_is_below_n(seed, count):
-    draws = Draws(seed, Stream.START)
+    draws = SeededRng(seed, Stream.START)
     assert all(0 <= draws.below(count) < count for _ in range(70))
     assert all(0 <= draws.uniform() < 1 for _ in range(70))
 
 
 @given(st.integers(0, 2**32), st.lists(st.integers(), max_size=20))
 def test_a_full_sample_is_a_permutation(seed, items):
-    assert sorted(Draws(seed, Stream.START).sample(items, len(items))) == sorted(items)
+    assert sorted(SeededRng(seed, Stream.START).sample(items, len(items))) == sorted(items)
 
 
 def test_weights_are_followed():
-    draws = Draws(3, Stream.START)
+    draws = SeededRng(3, Stream.START)
     drawn = [draws.weighted("abc", [1.0, 0.0, 3.0]) for _ in range(4000)]
     assert drawn.count("b") == 0
     assert drawn.count("c") / 4000 == pytest.approx(0.75, abs=0.03)

@@ -7,12 +7,12 @@ from fractions import Fraction
 import pytest
 
 from envs.support import word_problems
-from envs.support.rng import Draws, Stream
+from envs.support.rng import SeededRng, Stream
 from envs.support.word_problems import KINDS, make_question
 
 
 def draws(seed):
-    return Draws(seed, Stream.START)
+    return SeededRng(seed, Stream.START)
 
 
 def numbers(text):

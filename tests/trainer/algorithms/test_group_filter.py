@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.algorithms.group_filter import Method, keep_groups, kept_count
+from trainer.algorithms.group_filter import FilterMethod, keep_groups, kept_count
 
 REWARD = st.sampled_from([-1.1, -1.0, -0.5, 0.0, 0.1, 1.0, 9.8, 10.9])
 ROLLOUTS = st.lists(st.lists(REWARD, min_size=1, max_size=6), min_size=1, max_size=12)
-METHODS: list[Method] = ["none", "std", "std_rev", "range"]
+METHODS: list[FilterMethod] = ["none", "std", "std_rev", "range"]
 FLAT, NARROW, WIDE, WIDEST = [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 5.0, 5.0], [-1.0, -1.0, 10.9, 10.9]
 
 
 @given(rollout=ROLLOUTS, method=st.sampled_from(METHODS), keep=st.floats(0.01, 1), drop=st.booleans())
 def test_at_least_one_group_and_never_more_than_the_share_is_kept(
-    rollout: list[list[float]], method: Method, keep: float, drop: bool
+    rollout: list[list[float]], method: FilterMethod, keep: float, drop: bool
 ) -> None:
     found = keep_groups(rollout, method, keep, drop)
     limit = len(rollout) if method == "none" else kept_count(len(rollout), keep)
@@ -116,7 +116,7 @@ def test_min_p_keeps_groups_by_their_share_of_the_widest() -> None:
 
 @given(rollout=ROLLOUTS, method=st.sampled_from(["snr", "min_p", "soft"]), keep=st.floats(0.01, 1), drop=st.booleans())
 def test_the_later_filters_keep_the_widest_group_and_weigh_within_bounds(
-    rollout: list[list[float]], method: Method, keep: float, drop: bool
+    rollout: list[list[float]], method: FilterMethod, keep: float, drop: bool
 ) -> None:
     found = keep_groups(rollout, method, keep, drop)
     widest = max(range(len(rollout)), key=lambda g: found.groups[g].std)

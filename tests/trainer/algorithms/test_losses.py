@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.trainer.random_batches import Dialogues, dialogues
 from trainer.algorithms import losses
-from trainer.algorithms.losses import Aggregation, Totals
+from trainer.algorithms.losses import Aggregation, LossTotals
 from trainer.config.run import AlgorithmConfig
 
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
@@ -23,7 +23,9 @@ def tokens(*numbers: float) -> Tensor:
     return torch.tensor([numbers])
 
 
-def policy(d: Dialogues, how: Aggregation, logprobs: Tensor, rows: slice, totals: Totals | None) -> losses.PolicyLoss:
+def policy(
+    d: Dialogues, how: Aggregation, logprobs: Tensor, rows: slice, totals: LossTotals | None
+) -> losses.PolicyLoss:
     return losses.policy_loss(
         logprobs[rows],
         d.numbers(1)[rows],
@@ -53,7 +55,7 @@ def test_micro_batches_add_up_to_the_loss_and_gradient_of_the_whole_batch(
     at_once.loss.backward()
 
     parts = whole.detach().clone().requires_grad_()
-    totals = Totals.of(d.mask)
+    totals = LossTotals.of(d.mask)
     shares = [policy(d, how, parts, slice(start, start + size), totals) for start in range(0, len(d.mask), size)]
     for share in shares:
         share.loss.backward()
@@ -69,7 +71,7 @@ def test_micro_batches_add_up_to_the_loss_and_gradient_of_the_whole_batch(
 @pytest.mark.parametrize("how", AGGREGATIONS)
 @given(d=dialogues(rows=6))
 def test_critic_micro_batches_add_up_to_the_gradient_of_the_whole_batch(how: Aggregation, d: Dialogues) -> None:
-    def loss(values: Tensor, rows: slice, totals: Totals | None) -> Tensor:
+    def loss(values: Tensor, rows: slice, totals: LossTotals | None) -> Tensor:
         old, returns = d.numbers(1)[rows], d.numbers(2)[rows]
         return losses.value_loss(
             values[rows], old, returns, d.mask[rows], clip=0.5, aggregation=how, totals=totals, length=LENGTH
@@ -79,7 +81,7 @@ def test_critic_micro_batches_add_up_to_the_gradient_of_the_whole_batch(how: Agg
     parts = d.numbers(3).requires_grad_()
     loss(whole, slice(None), None).backward()
     for row in range(len(d.mask)):
-        loss(parts, slice(row, row + 1), Totals.of(d.mask)).backward()
+        loss(parts, slice(row, row + 1), LossTotals.of(d.mask)).backward()
     assert whole.grad is not None
     assert parts.grad is not None
     torch.testing.assert_close(parts.grad, whole.grad, rtol=1e-4, atol=1e-6)
@@ -87,8 +89,8 @@ def test_critic_micro_batches_add_up_to_the_gradient_of_the_whole_batch(how: Agg
 
 def test_totals_of_parts_add_up_to_the_totals_of_the_whole() -> None:
     mask = torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 1]])
-    assert Totals.of(mask) == Totals(tokens=5, sequences=2)
-    assert Totals.of(mask[:1]) + Totals.of(mask[1:]) == Totals.of(mask)
+    assert LossTotals.of(mask) == LossTotals(tokens=5, sequences=2)
+    assert LossTotals.of(mask[:1]) + LossTotals.of(mask[1:]) == LossTotals.of(mask)
 
 
 @pytest.mark.parametrize("how", AGGREGATIONS)

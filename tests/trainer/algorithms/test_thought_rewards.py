@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from envs.base import GridBoard, TextBoard
 from trainer.algorithms import thought_rewards
-from trainer.algorithms.thought_rewards import TurnFacts
+from trainer.algorithms.thought_rewards import TurnContext
 
 ROOM = GridBoard(theme="sokoban", rows=["######", "#  @.#", "# $  #", "#  $.#", "######"])
 MOVES = ("Up", "Down", "Left", "Right")
 
 
-def turn(thought: str = "", actions: tuple[str, ...] = (), **more: Any) -> TurnFacts:
+def turn(thought: str = "", actions: tuple[str, ...] = (), **more: Any) -> TurnContext:
     facts = {"earlier_thoughts": (), "action_names": MOVES, "board": ROOM} | more
-    return TurnFacts(thought=thought, actions=actions, **facts)
+    return TurnContext(thought=thought, actions=actions, **facts)
 
 
 @pytest.mark.parametrize(
@@ -80,22 +80,22 @@ def test_repetition_is_the_share_of_phrases_from_the_turn_before() -> None:
 @given(thought=st.text(max_size=200), actions=st.lists(st.text(max_size=8), max_size=4), before=st.text(max_size=60))
 def test_every_term_gives_a_share_whatever_was_written(thought: str, actions: list[str], before: str) -> None:
     facts = turn(thought, tuple(actions), earlier_thoughts=(before,))
-    for name, value in thought_rewards.score(dict.fromkeys(thought_rewards.BUILT_IN, 1.0), facts).items():
+    for name, value in thought_rewards.score(dict.fromkeys(thought_rewards.BUILT_IN_TERMS, 1.0), facts).items():
         assert 0.0 <= value <= 1.0, name
 
 
 def test_weights_multiply_and_unknown_names_are_told_with_the_choices() -> None:
     assert thought_rewards.score({"thought_present": -0.5}, turn("I push left")) == {"thought_present": -0.5}
     with pytest.raises(ValueError, match="no reward term 'wit'; choose among thought_present"):
-        thought_rewards.find("wit")
+        thought_rewards.find_term("wit")
 
 
 def test_a_term_that_fails_or_gives_no_number_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(thought_rewards.BUILT_IN, "broken", lambda turn: 1 / 0)
-    monkeypatch.setitem(thought_rewards.BUILT_IN, "endless", lambda turn: math.inf)
-    with pytest.raises(thought_rewards.TermError, match="'broken' failed: ZeroDivisionError"):
+    monkeypatch.setitem(thought_rewards.BUILT_IN_TERMS, "broken", lambda turn: 1 / 0)
+    monkeypatch.setitem(thought_rewards.BUILT_IN_TERMS, "endless", lambda turn: math.inf)
+    with pytest.raises(thought_rewards.RewardTermError, match="'broken' failed: ZeroDivisionError"):
         thought_rewards.score({"broken": 1.0}, turn())
-    with pytest.raises(thought_rewards.TermError, match="'endless' gave inf"):
+    with pytest.raises(thought_rewards.RewardTermError, match="'endless' gave inf"):
         thought_rewards.score({"endless": 1.0}, turn())
 
 
@@ -108,10 +108,10 @@ def test_a_package_brings_its_own_term(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.syspath_prepend(str(tmp_path))
     thought_rewards._offered.cache_clear()
     try:
-        assert thought_rewards.names()[-2:] == ["brief", "lost"]
+        assert thought_rewards.term_names()[-2:] == ["brief", "lost"]
         assert thought_rewards.score({"brief": 0.5}, turn("I push left")) == {"brief": 0.5}
         with pytest.raises(ValueError, match=r"'lost' \(my_rewards:lost\) cannot be loaded"):
-            thought_rewards.find("lost")
+            thought_rewards.find_term("lost")
     finally:
         thought_rewards._offered.cache_clear()
         thought_rewards._load.cache_clear()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from trainer.config.files import explain, with_overrides
+from trainer.config.files import validation_errors, with_overrides
 from trainer.config.run import RunConfig
 from trainer.loops.evaluate_hosted import HostedEvaluationRun
 from trainer.loops.run_factory import run_class
@@ -18,7 +18,7 @@ GOOD = {"url": "https://api.openai.com/v1", "model": "gpt-4o-mini"}
 def problem(**hosted: Any) -> str:
     with pytest.raises(ValidationError) as refusal:
         RunConfig.model_validate({"kind": "evaluate", "hosted": GOOD | hosted})
-    ((_, sentence),) = explain(refusal.value)
+    ((_, sentence),) = validation_errors(refusal.value)
     return sentence
 
 
@@ -56,7 +56,7 @@ def test_what_belongs_together_is_asked_for() -> None:
 def test_only_evaluations_can_be_hosted(kind: str) -> None:
     with pytest.raises(ValidationError) as refusal:
         RunConfig.model_validate({"kind": kind, "hosted": GOOD})
-    assert "set kind to evaluate" in explain(refusal.value)[0][1]
+    assert "set kind to evaluate" in validation_errors(refusal.value)[0][1]
 
 
 def test_texts_of_a_form_become_numbers_and_words() -> None:

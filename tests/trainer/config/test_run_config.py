@@ -8,14 +8,14 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from trainer.config.files import explain, load_preset, load_yaml, preset_names
+from trainer.config.files import load_preset, load_yaml, preset_names, validation_errors
 from trainer.config.run import NEEDS_GROUPS, RunConfig
 
 
 def problems(data):
     with pytest.raises(ValidationError) as refusal:
         RunConfig.model_validate(data)
-    return explain(refusal.value)
+    return validation_errors(refusal.value)
 
 
 @pytest.mark.parametrize("name", preset_names())

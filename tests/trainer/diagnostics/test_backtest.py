@@ -53,7 +53,7 @@ def test_success_that_halves_is_one_as_well_whatever_the_reward_does() -> None:
 
 
 def test_scripted_collapses_are_found_where_they_are_and_announced_before() -> None:
-    verdicts = [backtest.judge(numbered(Script(collapse=110).play(seed)), EchoTrapConfig()) for seed in SEEDS]
+    verdicts = [backtest.backtest(numbered(Script(collapse=110).play(seed)), EchoTrapConfig()) for seed in SEEDS]
     assert all(verdict.collapse is not None and 95 <= verdict.collapse <= 120 for verdict in verdicts)
     leads = sorted(verdict.lead for verdict in verdicts if verdict.lead is not None)
     assert len(leads) == len(verdicts)
@@ -63,14 +63,14 @@ def test_scripted_collapses_are_found_where_they_are_and_announced_before() -> N
 
 def test_healthy_runs_have_neither_collapse_nor_lead_nor_false_alarms() -> None:
     for seed in SEEDS:
-        verdict = backtest.judge(numbered(Script().play(seed)), EchoTrapConfig())
+        verdict = backtest.backtest(numbered(Script().play(seed)), EchoTrapConfig())
         assert (verdict.collapse, verdict.lead, verdict.false_alarms) == (None, None, 0)
 
 
 def test_an_alarm_that_nothing_follows_is_counted_once_however_it_ends() -> None:
     flat = {"reward/mean": 1.0, "success/rate": 0.3, "entropy/mean": 0.5}
     curves = [flat | {"reward/in_group_std": spread} for spread in [5.0] * 30 + [0.5] * 15 + [5.0] * 60]
-    verdict = backtest.judge(numbered(curves), EchoTrapConfig())
+    verdict = backtest.backtest(numbered(curves), EchoTrapConfig())
     assert [alarm.state for alarm in verdict.alarms] == ["watch", "healthy"]
     assert (verdict.collapse, verdict.lead, verdict.false_alarms) == (None, None, 1)
 

@@ -154,10 +154,10 @@ def test_repetition_is_a_share(thought: list[int]) -> None:
 
 
 def test_a_group_that_answers_alike_has_no_variety() -> None:
-    assert compute.different_in_group([0, 0, 0], ["a", "a", "a"]) == 0.0
-    assert compute.different_in_group([0, 0, 0], ["a", "b", "c"]) == 1.0
-    assert compute.different_in_group([0, 0, 0, 1, 1], ["a", "b", "b", "c", "c"]) == 0.25
-    assert compute.different_in_group([0, 1], ["a", "b"]) is None
+    assert compute.distinct_in_group([0, 0, 0], ["a", "a", "a"]) == 0.0
+    assert compute.distinct_in_group([0, 0, 0], ["a", "b", "c"]) == 1.0
+    assert compute.distinct_in_group([0, 0, 0, 1, 1], ["a", "b", "b", "c", "c"]) == 0.25
+    assert compute.distinct_in_group([0, 1], ["a", "b"]) is None
 
 
 def test_an_entropy_that_the_engine_does_not_tell_is_estimated_by_what_was_drawn() -> None:

@@ -13,7 +13,7 @@ from trainer.config.run import EchoTrapConfig
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.journal.events import Alarm
 from trainer.metrics.registry import finite
-from trainer.metrics.trap_signals import SIGNS
+from trainer.metrics.trap_signals import SIGNALS
 
 SEEDS = range(12)
 
@@ -124,7 +124,7 @@ def test_it_tells_the_numbers_it_compares_and_their_limits() -> None:
     assert all(
         not sign.crossed(said[sign.name], said[sign.limit])
         for said in calm
-        for sign in SIGNS
+        for sign in SIGNALS
         if sign.key in ("spread", "reward", "gradient") and sign.name in said
     )
 

@@ -9,7 +9,7 @@ from tests.trainer.loops.test_train import events, run
 from tests.trainer.metrics.test_registry import STABLE
 from trainer.journal.events import Metrics
 from trainer.loops import reporter
-from trainer.loops.reporter import Laps
+from trainer.loops.reporter import PhaseTimer
 from trainer.policy.chat_format import parse_response
 
 WITH_A_CRITIC = ["value/loss", "value/explained_variance"]
@@ -57,7 +57,7 @@ def test_the_parts_of_a_lap_and_its_rest_are_its_time(monkeypatch) -> None:
     def pass_by(seconds):
         now[0] += seconds
 
-    laps = Laps()
+    laps = PhaseTimer()
     pass_by(7)
     laps.start()
     for part, seconds in (("rollout", 3.0), ("update", 2.0)):

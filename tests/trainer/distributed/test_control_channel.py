@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from trainer.distributed import control_channel
-from trainer.distributed.control_channel import LostError
+from trainer.distributed.control_channel import RankLostError
 
 
 def connected(monkeypatch, size):
@@ -46,14 +46,14 @@ def test_orders_and_answers_reach_the_one_they_are_for(monkeypatch):
 
 def test_a_process_that_does_not_come_is_named(monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    with pytest.raises(LostError, match=r"process 1 of 2 did not come within 0\.2 seconds"):
+    with pytest.raises(RankLostError, match=r"process 1 of 2 did not come within 0\.2 seconds"):
         control_channel.connect(0, 2, lambda given: given, 0.2)
 
 
 def test_a_wire_that_breaks_is_noticed_and_one_that_only_carries_something_is_not(monkeypatch):
     mine, others = connected(monkeypatch, 3)
     lost, ended = queue.Queue(), threading.Event()
-    watch = threading.Thread(target=control_channel.watch, args=(mine, lost.put, ended))
+    watch = threading.Thread(target=control_channel.monitor, args=(mine, lost.put, ended))
     watch.start()
     others[0].send("news")
     assert mine[0].poll(60)
@@ -69,7 +69,7 @@ def test_a_wire_that_breaks_is_noticed_and_one_that_only_carries_something_is_no
 def test_nothing_is_said_of_wires_that_close_at_the_end(monkeypatch):
     mine, others = connected(monkeypatch, 2)
     lost, ended = [], threading.Event()
-    watch = threading.Thread(target=control_channel.watch, args=(mine, lost.append, ended))
+    watch = threading.Thread(target=control_channel.monitor, args=(mine, lost.append, ended))
     watch.start()
     ended.set()
     others[0].close()

@@ -129,7 +129,7 @@ def test_a_request_to_stop_reaches_all_and_one_process_goes_on_from_there(begin,
     end = events(folder)[-1]
     assert (end.type, end.reason) == ("run_finished", "interrupted"), out
     assert "exitcode  : 75" in out
-    done = checkpoints.existing(folder)[-1]
+    done = checkpoints.checkpoint_iterations(folder)[-1]
     assert end.iteration == done < 4
     assert run(config, folder).reason == "completed"
     assert [event.from_iteration for event in events(folder, RunStarted)] == [0, done]
@@ -164,7 +164,7 @@ def test_settings_that_several_processes_cannot_follow_are_refused_with_what_to_
         ({"optimizer": {"name": "adafactor"}}, "choose adamw, adamw_fused, muon or sgd"),
     ):
         with pytest.raises(ModelError, match=advice):
-            parallel.join(tiny.config("x", parallel={"sharding": "full"}, **sections))
+            parallel.join_group(tiny.config("x", parallel={"sharding": "full"}, **sections))
 
 
 def test_gradients_travel_in_bounded_buckets_of_one_type():

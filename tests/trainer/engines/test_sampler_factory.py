@@ -15,7 +15,7 @@ from trainer.config.run import RunConfig
 from trainer.engines.sampler_factory import make_sampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.engines.vllm import serve
-from trainer.engines.vllm.vllm_client import Server, ServerError
+from trainer.engines.vllm.vllm_client import ServerError, VllmServer
 from trainer.engines.vllm.vllm_engine import logprobs_mode, lora_rank
 from trainer.policy.load import ModelError
 
@@ -155,7 +155,7 @@ def talking():
 @pytest.fixture
 def server(talking, monkeypatch):
     monkeypatch.setattr("trainer.engines.vllm.vllm_client._PAUSE", 0.01)
-    made = Server(talking.url, patience=20)
+    made = VllmServer(talking.url, patience=20)
     made.meet(128, "processed_logprobs")
     made.give("/shared/1", "run-1")
     yield made

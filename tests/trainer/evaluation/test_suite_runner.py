@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trainer.config.run import RunConfig
 from trainer.diagnostics.compute import wilson
-from trainer.evaluation.suite_runner import interval, plans, sizes, summarize
+from trainer.evaluation.suite_runner import group_plans, pass_at_ks, success_interval, summarize
 from trainer.evaluation.suites import suites_of
 from trainer.metrics.registry import spec_of
 from trainer.rollout.trajectory import Trajectory
@@ -21,7 +21,7 @@ def exam(**evaluation):
 
 def test_the_exam_depends_on_its_own_seed_and_nothing_else():
     def questions(config, iteration=0):
-        return [(p.seed, p.dynamics_seeds, p.sampling_seeds) for p in plans(config, iteration)]
+        return [(p.seed, p.dynamics_seeds, p.sampling_seeds) for p in group_plans(config, iteration)]
 
     base = RunConfig()
     assert questions(base) == questions(base, 30) == questions(RunConfig(seed=9, iterations=3))
@@ -31,19 +31,19 @@ def test_the_exam_depends_on_its_own_seed_and_nothing_else():
 
 
 def test_no_question_comes_twice_and_none_is_trained_on():
-    exam = [plan.seed for plan in plans(RunConfig(), 0)]
+    exam = [plan.seed for plan in group_plans(RunConfig(), 0)]
     assert len(set(exam)) == 256
     trained = {derive(123, Purpose.INITIAL_STATE, i, g) for i in range(1, 41) for g in range(8)}
     assert not trained & set(exam)
 
 
 def test_names_of_trajectories_tell_exam_and_question_apart():
-    names = [plan.members[0] for iteration in (0, 10) for plan in plans(RunConfig(), iteration)]
+    names = [plan.members[0] for iteration in (0, 10) for plan in group_plans(RunConfig(), iteration)]
     assert len(set(names)) == 512
 
 
 def test_more_samples_leave_the_first_ones_as_they_are_and_draw_others():
-    one, four = plans(exam(prompts=5), 0), plans(exam(prompts=5, samples=4), 0)
+    one, four = group_plans(exam(prompts=5), 0), group_plans(exam(prompts=5, samples=4), 0)
     for single, several in zip(one, four, strict=True):
         assert single.seed == several.seed
         assert single.dynamics_seeds == several.dynamics_seeds[:1]
@@ -55,7 +55,7 @@ def test_more_samples_leave_the_first_ones_as_they_are_and_draw_others():
 
 def test_every_suite_starts_from_the_same_seeds_under_names_of_its_own():
     config = exam(prompts=5, samples=2)
-    own, other = plans(config, 10), plans(config, 10, suite=1)
+    own, other = group_plans(config, 10), group_plans(config, 10, suite=1)
     assert [plan.seed for plan in own] == [plan.seed for plan in other]
     assert not {name for plan in own for name in plan.members} & {name for plan in other for name in plan.members}
 
@@ -103,22 +103,22 @@ def test_a_prompt_with_too_few_finished_samples_is_left_out_of_the_larger_k():
     "samples, k", [(1, []), (2, [1, 2]), (3, [1, 2, 3]), (8, [1, 2, 4, 8]), (12, [1, 2, 4, 8, 12])]
 )
 def test_k_grows_in_powers_of_two_up_to_all_samples(samples, k):
-    assert sizes(samples) == k
+    assert pass_at_ks(samples) == k
 
 
 def test_samples_that_agree_within_each_prompt_count_as_one():
     alike = [[n < 4] * 6 for n in range(10)]
-    assert interval(alike) == pytest.approx(wilson(4, 10))
+    assert success_interval(alike) == pytest.approx(wilson(4, 10))
 
 
 def test_samples_that_are_independent_of_their_prompt_count_in_full():
-    assert interval([[True, True, False]] * 10) == pytest.approx(wilson(20, 30))
+    assert success_interval([[True, True, False]] * 10) == pytest.approx(wilson(20, 30))
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=12))
 def test_the_interval_holds_the_rate_and_is_no_narrower_than_if_all_were_independent(by_prompt):
     flat = [outcome for prompt in by_prompt for outcome in prompt]
-    low, high = interval(by_prompt)
+    low, high = success_interval(by_prompt)
     rate = sum(flat) / len(flat)
     assert 0 <= low <= rate + 1e-12
     assert rate - 1e-12 <= high <= 1

@@ -11,8 +11,8 @@ from envs.registry import BUILT_IN
 from tests.envs.plugins import offering
 from trainer.cli import main
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
-from trainer.imitation.demonstration_files import records
-from trainer.imitation.demonstrations import demonstrate, lesson, response_text
+from trainer.imitation.demonstration_files import demonstration_records
+from trainer.imitation.demonstrations import demonstrate, response_text, single_state_demonstration
 from trainer.imitation.demonstrators import DEMONSTRATORS, demonstrator_of, narrate_hint
 from trainer.policy.chat_format import SYSTEM, parse_response
 
@@ -25,7 +25,7 @@ PINNED = {
 
 
 def config(world):
-    return main.recommended(world)
+    return main.default_config_of(world)
 
 
 def shown(chat, world, seed, noise=0.0, slip_share=0.0):
@@ -56,7 +56,7 @@ def test_what_the_shipped_policy_was_taught_stays_as_it_is(chat, world):
     rollout = RolloutConfig(max_actions_per_turn=2 if world == "FrozenLake" else 5)
     task = RunConfig(environment=EnvironmentConfig(name=world), rollout=rollout)
     taught = [demonstrate(task, chat, seed, noise=0.3, slip_share=0.3, context=8192) for seed in range(30)]
-    taught += [lesson(task, chat, seed) for seed in range(30)]
+    taught += [single_state_demonstration(task, chat, seed) for seed in range(30)]
     told = [(turn.thought, turn.answer) for d in taught for turn in d.trajectory.turns]
     lessons = [
         chat.decode([i for i, own in zip(t.ids, t.sampled, strict=True) if own])
@@ -113,9 +113,11 @@ def test_noise_and_slips_reach_free_text_too(chat, world):
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_lesson_teaches_one_state_of_every_environment(chat, world):
-    taught = [lesson(config(world), chat, seed) for seed in range(6)]
+    taught = [single_state_demonstration(config(world), chat, seed) for seed in range(6)]
     assert any(d.taught for d in taught)
-    assert [d.trajectory.ids for d in taught] == [lesson(config(world), chat, s).trajectory.ids for s in range(6)]
+    assert [d.trajectory.ids for d in taught] == [
+        single_state_demonstration(config(world), chat, s).trajectory.ids for s in range(6)
+    ]
 
 
 def test_the_facts_of_a_sokoban_thought_are_those_of_the_board():
@@ -243,5 +245,5 @@ def test_what_is_wrong_with_the_wish_for_demonstrations_is_told(tmp_path, capsys
 
 def test_demonstrations_go_on_where_one_left_off():
     run = config("Sokoban")
-    one = records(run, 1, noise=0, slips=0)
+    one = demonstration_records(run, 1, noise=0, slips=0)
     assert [next(one)["number"] for _ in range(4)] == [0, 1, 2, 3]

@@ -13,8 +13,8 @@ from envs.base import Hint
 from trainer.journal.events import (
     ActionRecord,
     AnyEvent,
+    EvaluatedPolicy,
     Event,
-    ExaminedPolicy,
     GeneralizationCell,
     GroupScore,
     LostAt,
@@ -29,7 +29,7 @@ PARTS: dict[str, type[BaseModel]] = {
     "Actions": ActionRecord,
     "Hints": Hint,
     "Group scores": GroupScore,
-    "Examined policies": ExaminedPolicy,
+    "Examined policies": EvaluatedPolicy,
     "Cells of the matrix": GeneralizationCell,
     "The place where it was lost": LostAt,
 }

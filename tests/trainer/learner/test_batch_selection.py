@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.trainer.rollout.test_trajectory import turn
 from trainer.algorithms.group_filter import keep_groups
 from trainer.config.run import AlgorithmConfig
-from trainer.learner.batch_selection import select
+from trainer.learner.batch_selection import select_batch
 from trainer.rollout.trajectory import Trajectory
 
 REWARD = st.sampled_from([-1.0, 0.0, 0.5, 10.0])
@@ -36,7 +36,7 @@ def test_the_filters_choice_reaches_every_member_whatever_their_order(
 ) -> None:
     algorithm = AlgorithmConfig.model_validate({"filter": method, "filter_keep": 0.5})
     mixed = data.draw(st.permutations(rollout(rewards)))
-    choice = select(mixed, algorithm)
+    choice = select_batch(mixed, algorithm)
     order = list(dict.fromkeys(t.group for t in mixed))
     assert [score.group for score in choice.scores] == order
     members = [[t.total_reward for t in mixed if t.group == group] for group in order]
@@ -52,18 +52,18 @@ def test_the_filters_choice_reaches_every_member_whatever_their_order(
 
 def test_without_a_difference_only_an_estimator_with_a_critic_learns() -> None:
     flat = rollout([[1.0, 1.0], [2.0, 2.0]])
-    assert not select(flat, AlgorithmConfig(estimator="grpo")).teaches
-    assert select(flat, AlgorithmConfig(estimator="gae")).teaches
-    assert select([*flat, played(30, 0, 0.0), played(30, 1, 1.0)], AlgorithmConfig(estimator="grpo")).teaches
+    assert not select_batch(flat, AlgorithmConfig(estimator="grpo")).teaches
+    assert select_batch(flat, AlgorithmConfig(estimator="gae")).teaches
+    assert select_batch([*flat, played(30, 0, 0.0), played(30, 1, 1.0)], AlgorithmConfig(estimator="grpo")).teaches
 
 
 def test_groups_of_one_environment_are_not_measured_by_the_rewards_of_another() -> None:
     large = [played(1, 0, 0.0, 0), played(1, 1, 10.0, 0), played(2, 0, 0.0, 0), played(2, 1, 9.0, 0)]
     small = [played(3, 0, 0.0, 1), played(3, 1, 0.2, 1), played(4, 0, 0.0, 1), played(4, 1, 0.1, 1)]
-    choice = select([*large, *small], AlgorithmConfig(filter="std", filter_keep=0.5))
+    choice = select_batch([*large, *small], AlgorithmConfig(filter="std", filter_keep=0.5))
     assert {t.group for t in choice.kept} == {1, 3}
 
 
 def test_a_rollout_without_trajectories_is_an_error() -> None:
     with pytest.raises(ValueError, match="no groups"):
-        select([], AlgorithmConfig())
+        select_batch([], AlgorithmConfig())

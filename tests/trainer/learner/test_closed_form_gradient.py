@@ -16,7 +16,7 @@ from torch import Tensor
 import envs
 from trainer.algorithms.losses import policy_loss
 from trainer.config.run import AlgorithmConfig
-from trainer.learner.advantage_estimation import estimate
+from trainer.learner.advantage_estimation import estimate_advantages
 from trainer.rollout.trajectory import Batch
 
 GROUPS, SIZE = 3000, 4
@@ -83,7 +83,7 @@ def test_the_expected_gradient_is_the_closed_form(
     batch = batch_of(paid)
     values = torch.full((len(paid), 1), 0.2)  # a critic's constant guess: a baseline changes nothing in expectation
     algorithm = AlgorithmConfig.model_validate(settings)
-    found = estimate(batch, batch.rewards, values, algorithm).advantages
+    found = estimate_advantages(batch, batch.rewards, values, algorithm).advantages
 
     def gradient(rows: slice) -> Tensor:
         logits = LOGITS.clone().requires_grad_()

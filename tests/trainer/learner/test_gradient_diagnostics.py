@@ -17,7 +17,7 @@ def test_norms_and_cosines_of_terms_whose_gradients_are_known() -> None:
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     y = torch.tensor([3.0], requires_grad=True)
     terms = {"task": 3 * x[0] + 4 * x[1], "entropy": -2 * x[0], "kl": y.sum()}
-    found = gradient_diagnostics.split([terms], [x, y])
+    found = gradient_diagnostics.gradient_terms([terms], [x, y])
     assert found == {
         "gradient/task": pytest.approx(5.0),
         "gradient/entropy": pytest.approx(2.0),
@@ -32,13 +32,15 @@ def test_norms_and_cosines_of_terms_whose_gradients_are_known() -> None:
 
 def test_pieces_add_up_before_anything_is_measured() -> None:
     x = torch.tensor([1.0], requires_grad=True)
-    found = gradient_diagnostics.split([{"task": x.sum()}, {"task": -x.sum()}], [x])
+    found = gradient_diagnostics.gradient_terms([{"task": x.sum()}, {"task": -x.sum()}], [x])
     assert found == {"gradient/task": 0.0}
 
 
 def test_a_term_without_a_gradient_has_no_direction() -> None:
     x = torch.tensor([1.0], requires_grad=True)
-    found = gradient_diagnostics.split([{"task": x.sum(), "entropy": 0 * x.sum(), "kl": torch.tensor(2.0)}], [x])
+    found = gradient_diagnostics.gradient_terms(
+        [{"task": x.sum(), "entropy": 0 * x.sum(), "kl": torch.tensor(2.0)}], [x]
+    )
     assert found == {"gradient/task": 1.0, "gradient/entropy": 0.0, "gradient/kl": 0.0}
 
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer.shared_prefix_batches import Family, batch_of, families
-from trainer.learner.micro_batches import deal, deal_families
-from trainer.learner.shared_prompts import shared_prompts, within
-from trainer.policy.packing.layout import Packed
+from trainer.learner.micro_batches import partition, partition_shared
+from trainer.learner.shared_prompts import find_batch_prefixes, prefixes_within
+from trainer.policy.packing.layout import PackedBatch
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=40)
 
@@ -15,7 +15,7 @@ LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=40)
 @given(LENGTHS, st.integers(64, 2000), st.integers(1, 5))
 def test_every_row_goes_to_one_process_in_pieces_that_keep_to_their_size(lengths, most, size):
     known = torch.tensor(lengths)
-    dealt = [deal(known, most, rank, size) for rank in range(size)]
+    dealt = [partition(known, most, rank, size) for rank in range(size)]
     assert sorted(int(row) for pieces in dealt for rows in pieces for row in rows) == list(range(len(lengths)))
     for rows in (rows for pieces in dealt for rows in pieces):
         assert len(rows) == 1 or len(rows) * int(known[rows].max()) <= most
@@ -26,33 +26,33 @@ def test_every_row_goes_to_one_process_in_pieces_that_keep_to_their_size(lengths
 @given(LENGTHS, st.integers(64, 2000), st.integers(1, 5))
 def test_processes_that_must_keep_step_get_as_many_pieces(lengths, most, size):
     known = torch.tensor(lengths)
-    even = [deal(known, most, rank, size, even=True) for rank in range(size)]
+    even = [partition(known, most, rank, size, even=True) for rank in range(size)]
     assert len({len(pieces) for pieces in even}) == 1
     for rank, pieces in enumerate(even):
         work = [rows.tolist() for rows in pieces if len(rows)]
-        assert work == [rows.tolist() for rows in deal(known, most, rank, size)]
+        assert work == [rows.tolist() for rows in partition(known, most, rank, size)]
 
 
 @given(LENGTHS, st.integers(64, 2000))
 def test_one_process_takes_the_longest_rows_first(lengths, most):
-    order = torch.cat(deal(torch.tensor(lengths), most))
+    order = torch.cat(partition(torch.tensor(lengths), most))
     assert [lengths[row] for row in order] == sorted(lengths, reverse=True)
 
 
 @given(families, st.integers(1, 30), st.integers(8, 120), st.integers(1, 4))
 def test_rows_that_share_are_dealt_once_in_pieces_that_compute_no_more_than_they_may(known, worth, most, size):
     batch = batch_of(known, tokens=2)
-    lengths, shared = batch.attention.sum(1), shared_prompts(batch, worth)
-    dealt = [deal_families(lengths, shared, most, rank, size) for rank in range(size)]
+    lengths, shared = batch.attention.sum(1), find_batch_prefixes(batch, worth)
+    dealt = [partition_shared(lengths, shared, most, rank, size) for rank in range(size)]
     assert sorted(int(row) for pieces in dealt for rows in pieces for row in rows) == list(range(len(batch)))
     for rows in (rows for pieces in dealt for rows in pieces):
-        packed = Packed.of(batch.select(rows).attention, within(shared, rows))
+        packed = PackedBatch.of(batch.select(rows).attention, prefixes_within(shared, rows))
         assert len(rows) == 1 or packed.source.numel() <= most
         assert len(rows) == 1 or int(lengths[rows].sum()) <= 2 * most
     for rank, pieces in enumerate(dealt):
-        again = deal_families(lengths, shared, most, rank, size)
+        again = partition_shared(lengths, shared, most, rank, size)
         assert [rows.tolist() for rows in again] == [rows.tolist() for rows in pieces]
-        even = deal_families(lengths, shared, most, rank, size, even=True)
+        even = partition_shared(lengths, shared, most, rank, size, even=True)
         assert len(even) == max(map(len, dealt))
         assert [rows.tolist() for rows in even if len(rows)] == [rows.tolist() for rows in pieces]
 
@@ -60,18 +60,18 @@ def test_rows_that_share_are_dealt_once_in_pieces_that_compute_no_more_than_they
 @given(families, st.integers(1, 4))
 def test_processes_compute_about_as_many_tokens(known, size):
     batch = batch_of(known, tokens=2)
-    lengths, shared = batch.attention.sum(1), shared_prompts(batch, 1)
-    whole = Packed.of(batch.attention, shared).source.numel()
+    lengths, shared = batch.attention.sum(1), find_batch_prefixes(batch, 1)
+    whole = PackedBatch.of(batch.attention, shared).source.numel()
     for rank in range(size):
-        rows = torch.cat([torch.zeros(0, dtype=torch.long), *deal_families(lengths, shared, 10_000, rank, size)])
+        rows = torch.cat([torch.zeros(0, dtype=torch.long), *partition_shared(lengths, shared, 10_000, rank, size)])
         if len(rows):
-            mine = Packed.of(batch.select(rows).attention, within(shared, rows)).source.numel()
+            mine = PackedBatch.of(batch.select(rows).attention, prefixes_within(shared, rows)).source.numel()
             # A row more or less at either end, and a beginning that was cut in two is computed twice.
             assert mine <= whole / size + 3 * int(lengths.max())
 
 
 def test_a_group_that_fits_stays_in_one_piece():
     batch = batch_of([Family(0, 10, [[5]] * 4) for _ in range(6)])
-    shared = shared_prompts(batch, 1)
-    pieces = deal_families(batch.attention.sum(1), shared, 64)
+    shared = find_batch_prefixes(batch, 1)
+    pieces = partition_shared(batch.attention.sum(1), shared, 64)
     assert [sorted(batch.group[rows].tolist()) for rows in pieces] == [[n] * 4 + [n + 1] * 4 for n in (0, 2, 4)]

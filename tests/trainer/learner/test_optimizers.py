@@ -88,4 +88,4 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch):
 
     monkeypatch.setattr(optimizers.importlib, "import_module", absent)
     with pytest.raises(ModelError, match="pip install bitsandbytes, or choose adamw or adafactor"):
-        optimizers.make(OptimizerConfig(name="adamw_8bit"), 1e-4, [torch.nn.Parameter(torch.ones(2))])
+        optimizers.make_optimizer(OptimizerConfig(name="adamw_8bit"), 1e-4, [torch.nn.Parameter(torch.ones(2))])

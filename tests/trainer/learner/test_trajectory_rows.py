@@ -12,17 +12,17 @@ from tests.trainer.learner.test_learner import ESTIMATORS, learner_for, played, 
 from tests.trainer.loops.test_train import events, run
 from tests.trainer.policy.test_chat_format import STYLES, responses, worlds
 from tests.trainer.rollout.test_runner import plans, player
-from trainer.algorithms.losses import Totals
+from trainer.algorithms.losses import LossTotals
 from trainer.config.run import PolicyConfig, RunConfig
 from trainer.engines.scripted import ScriptedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.journal.events import Turn
 from trainer.learner import trajectory_rows
-from trainer.learner.advantage_estimation import estimate
+from trainer.learner.advantage_estimation import estimate_advantages
 from trainer.learner.learner import Learner
 from trainer.policy.chat_format import SYSTEM, ChatFormat
 from trainer.policy.load import load
-from trainer.rollout.runner import Player
+from trainer.rollout.runner import RolloutRunner
 from trainer.rollout.trajectory import collate
 
 ROOM = "######\n#____#\n#_PX_#\n#___O#\n#____#\n######"
@@ -124,7 +124,7 @@ def in_windows(folder, shown, *, temperature=1.0, estimator="grpo"):
     config = tiny.config(folder, rollout=rollout, algorithm={"estimator": estimator})
     policy = load(folder, PolicyConfig())
     chat = ChatFormat(policy.tokenizer, think=True)
-    found = Player(
+    found = RolloutRunner(
         config=config,
         chat=chat,
         sampler=TransformersSampler(policy.model, chat.eos_id, policy.pad_id),
@@ -196,7 +196,7 @@ def test_advantages_go_back_to_the_rows_where_their_tokens_are(estimator):
     values = torch.randn(whole.mask.shape, generator=torch.Generator().manual_seed(3))
     in_parts = torch.zeros(parted.mask.shape)
     in_parts[parted.mask] = values[whole.mask]  # both in the order in which they were drawn
-    expected = estimate(whole, whole.rewards, values, config)
+    expected = estimate_advantages(whole, whole.rewards, values, config)
     got = trajectory_rows.estimate(parted, parted.rewards, in_parts, config)
     assert got.advantages[parted.mask].tolist() == pytest.approx(expected.advantages[whole.mask].tolist(), abs=1e-5)
     assert not got.advantages[~parted.mask].any()
@@ -214,8 +214,8 @@ def test_rows_of_a_trajectory_that_do_not_stand_together_are_refused():
 def test_a_trajectory_counts_once_however_many_rows_it_has():
     batch = collate([split(one, [1]) for one in played([1, 0, 2])], 0)
     assert len(batch) == 6
-    assert Totals.of(batch.mask, batch.trajectory).sequences == 3
-    assert Totals.of(batch.mask, batch.trajectory).tokens == int(batch.mask.sum())
+    assert LossTotals.of(batch.mask, batch.trajectory).sequences == 3
+    assert LossTotals.of(batch.mask, batch.trajectory).tokens == int(batch.mask.sum())
     assert batch.tokens.tolist() == [n for one in played([1, 0, 2]) for n in [one.tokens] * 2]
 
 

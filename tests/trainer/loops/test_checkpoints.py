@@ -35,8 +35,8 @@ def test_a_folder_without_its_last_file_is_no_checkpoint(tmp_path, learner):
     (checkpoints.path_of(tmp_path, 2) / "state.json").unlink()
     (tmp_path / checkpoints.FOLDER / ".000003.partial").mkdir()
     (tmp_path / checkpoints.FOLDER / "notes").mkdir()
-    assert checkpoints.existing(tmp_path) == [1]
-    assert checkpoints.existing(tmp_path / "nothing") == []
+    assert checkpoints.checkpoint_iterations(tmp_path) == [1]
+    assert checkpoints.checkpoint_iterations(tmp_path / "nothing") == []
 
 
 def test_saving_an_iteration_again_renews_its_progress_and_leaves_its_weights(tmp_path, learner):
@@ -53,7 +53,7 @@ def test_only_the_newest_are_kept(tmp_path, learner):
     for iteration in (1, 2, 3, 10):
         checkpoints.save(tmp_path, learner, Progress(iteration=iteration))
     assert checkpoints.prune(tmp_path, 2) == [1, 2]
-    assert checkpoints.existing(tmp_path) == [3, 10]
+    assert checkpoints.checkpoint_iterations(tmp_path) == [3, 10]
     assert checkpoints.prune(tmp_path, 2) == []
 
 

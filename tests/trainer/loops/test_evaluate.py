@@ -10,7 +10,7 @@ from tests.trainer.loops.test_train import events, run
 from trainer.config.run import RunConfig
 from trainer.journal.events import Evaluation, Metrics, RunStarted, Turn
 from trainer.loops import checkpoints
-from trainer.loops.evaluate import EvaluationRun, examination, missing, results, table
+from trainer.loops.evaluate import EvaluationRun, evaluation_config, missing, results, table
 from trainer.loops.run_factory import run_class
 from trainer.metrics.registry import spec_of
 
@@ -52,7 +52,7 @@ def test_every_suite_is_played_once_and_nothing_is_learned(whole):
     assert [event.suite for event in found] == ["Sokoban", "Bandit", "FrozenLake:size=5"]
     assert all((event.prompts, event.samples, event.final, event.iteration) == (3, 2, True, 0) for event in found)
     assert all(event.pass_at.keys() == {1, 2} for event in found)
-    assert not checkpoints.existing(folder)
+    assert not checkpoints.checkpoint_iterations(folder)
     assert {event.type for event in told} == {
         "run_started",
         "phase",
@@ -148,23 +148,23 @@ def test_an_examination_keeps_the_settings_of_its_own_environment_and_takes_the_
     base = RunConfig.model_validate(
         {"name": "mine", "environment": {"settings": {"size": 7}}, "rollout": {"max_turns": 9}, "seed": 4}
     )
-    at_home = examination(base, "pocket", ["Bandit", "Sokoban"])
+    at_home = evaluation_config(base, "pocket", ["Bandit", "Sokoban"])
     assert at_home.kind == "evaluate"
     assert (at_home.environment.name, at_home.evaluation.suites) == ("Bandit", ["Sokoban"])
-    own = examination(base, "pocket", ["Sokoban", "Bandit"])
+    own = evaluation_config(base, "pocket", ["Sokoban", "Bandit"])
     assert (own.environment.settings, own.rollout.max_turns) == ({"size": 7}, 9)
     assert own.title() == "Sokoban · evaluation · pocket policy, seed 4"
-    assert examination(base, "pocket").environment == base.environment
-    sized = examination(base, "pocket", ["FrozenLake:size=5", "Bandit"])
+    assert evaluation_config(base, "pocket").environment == base.environment
+    sized = evaluation_config(base, "pocket", ["FrozenLake:size=5", "Bandit"])
     assert (sized.environment.name, sized.evaluation.suites) == ("Bandit", ["FrozenLake:size=5"])
     with pytest.raises(ValueError, match="stands there twice"):
-        examination(base, "pocket", ["Sokoban", "Bandit", "Bandit"])
+        evaluation_config(base, "pocket", ["Sokoban", "Bandit", "Bandit"])
     with pytest.raises(ValueError, match="unknown environment 'Chess'"):
-        examination(base, "pocket", ["Chess"])
+        evaluation_config(base, "pocket", ["Chess"])
 
 
 def test_weights_are_left_alone(trained, tmp_path):
     before = torch.load(checkpoints.path_of(trained, 2) / "learner.pt", weights_only=True)
     play(settings(trained), tmp_path)
     assert torch.load(checkpoints.path_of(trained, 2) / "learner.pt", weights_only=True).keys() == before.keys()
-    assert checkpoints.existing(trained) == [1, 2]
+    assert checkpoints.checkpoint_iterations(trained) == [1, 2]

@@ -7,7 +7,7 @@ from tests.trainer import tiny
 from trainer.journal import events
 from trainer.journal.events import FILE_NAME, Evaluation, Metrics, RunFinished, TrajectoryFinished, Turn
 from trainer.loops import checkpoints
-from trainer.loops.train import Run
+from trainer.loops.train import TrainRun
 
 
 @pytest.mark.parametrize("name", envs.names())
@@ -19,11 +19,11 @@ def test_a_policy_plays_and_learns_for_one_iteration(name, pocket_folder, tmp_pa
         rollout={"groups": 1, "group_size": 2},
         evaluation={"prompts": 1},
     )
-    end = Run(config, tmp_path, tmp_path / "cache").train()
+    end = TrainRun(config, tmp_path, tmp_path / "cache").train()
     assert end.reason == "completed"
     told = list(events.read(tmp_path / FILE_NAME))
     assert {Turn, TrajectoryFinished, Metrics, Evaluation, RunFinished} <= {type(event) for event in told}
     played = [event for event in told if isinstance(event, TrajectoryFinished)]
     assert len(played) == 1 + 2 + 1
     assert [event.error for event in played] == [None] * len(played)
-    assert checkpoints.existing(tmp_path) == [1]
+    assert checkpoints.checkpoint_iterations(tmp_path) == [1]

@@ -5,9 +5,9 @@ import pytest
 from tests.trainer import tiny
 from tests.trainer.loops.test_train import events, run
 from trainer.config.run import RunConfig
-from trainer.journal.events import Evaluation, ExaminedPolicy, Generalization, GeneralizationCell, RunStarted
+from trainer.journal.events import EvaluatedPolicy, Evaluation, Generalization, GeneralizationCell, RunStarted
 from trainer.loops.evaluate import results
-from trainer.loops.generalization import ROWS, TABLE, Matrix, Row, rows, settings_beside, table
+from trainer.loops.generalization import ROWS, TABLE, GeneralizationMatrix, PolicyRow, rows, settings_beside, table
 
 ON = ["Sokoban", "SokobanNewVocab", "Bandit"]
 
@@ -19,11 +19,11 @@ def base(pocket_folder):
 
 @pytest.fixture(scope="module")
 def policies(pocket_folder, llama_folder):
-    return [Row("pocket", str(pocket_folder), "Sokoban"), Row("llama", str(llama_folder), None)]
+    return [PolicyRow("pocket", str(pocket_folder), "Sokoban"), PolicyRow("llama", str(llama_folder), None)]
 
 
 def matrix(base, policies, folder, **extra):
-    return Matrix(base, policies, ON, folder, folder / "cache", **extra)
+    return GeneralizationMatrix(base, policies, ON, folder, folder / "cache", **extra)
 
 
 @pytest.fixture(scope="module")
@@ -98,14 +98,14 @@ def test_a_runs_folder_tells_what_its_policy_was_trained_in(pocket_folder, tmp_p
 
 def test_a_suite_that_does_not_exist_is_told_before_anything_is_played(base, policies, tmp_path):
     with pytest.raises(ValueError, match="unknown environment 'Chess'"):
-        Matrix(base, policies, ["Chess"], tmp_path / "out", tmp_path)
+        GeneralizationMatrix(base, policies, ["Chess"], tmp_path / "out", tmp_path)
     assert not (tmp_path / "out").exists()
 
 
 def test_the_table_prints_a_policys_own_environment_bold():
     cell = {"prompts": 4, "success": 0.5, "success_low": 0.2, "success_high": 0.8, "mean_reward": 1.0}
     event = Generalization(
-        policies=[ExaminedPolicy(name="p", source="x", trained_on="Bandit"), ExaminedPolicy(name="q", source="y")],
+        policies=[EvaluatedPolicy(name="p", source="x", trained_on="Bandit"), EvaluatedPolicy(name="q", source="y")],
         suites=["Bandit", "BanditRev"],
         cells=[GeneralizationCell(policy=p, suite=s, **cell) for p in "pq" for s in ("Bandit", "BanditRev")],
     )

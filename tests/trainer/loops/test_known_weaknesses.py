@@ -26,7 +26,7 @@ from trainer.engines.scripted import ScriptedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.evaluation import suite_runner
 from trainer.journal.events import GroupStarted, TrajectoryFinished, Turn
-from trainer.learner.advantage_estimation import estimate
+from trainer.learner.advantage_estimation import estimate_advantages
 from trainer.loops import checkpoints
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.trajectory import Trajectory, collate
@@ -152,7 +152,7 @@ def test_gae_skips_what_the_environment_said_and_turns_end_by_construction_not_b
     noisy = torch.where(batch.mask, values, torch.full_like(values, 1e6))
     for estimator in ("gae", "bi_level_gae"):
         algorithm = config.algorithm.model_copy(update={"estimator": estimator})
-        found, same = (estimate(batch, batch.rewards, each, algorithm) for each in (values, noisy))
+        found, same = (estimate_advantages(batch, batch.rewards, each, algorithm) for each in (values, noisy))
         assert found.advantages.isfinite().all()
         assert torch.equal(found.advantages, same.advantages), "values on environment tokens are never read"
     ends = advantages.turn_ends(batch.turn_of, batch.mask)[0].nonzero()[:, 0].tolist()
@@ -186,12 +186,13 @@ def test_a_shorter_window_keeps_every_reward_and_the_numbers_of_the_turns(chat) 
 
 def test_more_prompts_are_other_puzzles_pass_at_k_is_for_any_k_and_rates_have_an_interval(pocket_folder) -> None:
     few, many = (
-        [plan.seed for plan in suite_runner.plans(RunConfig(evaluation={"prompts": number}), 0)] for number in (50, 400)
+        [plan.seed for plan in suite_runner.group_plans(RunConfig(evaluation={"prompts": number}), 0)]
+        for number in (50, 400)
     )
     assert many[:50] == few
     assert len(set(many)) == 400
     assert [pass_at_k(2, 8, k) for k in (1, 4, 8)] == [0.25, pytest.approx(11 / 14), 1.0]
-    low, high = suite_runner.interval([[True]] * 20 + [[False]] * 60)
+    low, high = suite_runner.success_interval([[True]] * 20 + [[False]] * 60)
     assert 0.15 < low < 0.25 < high < 0.36
 
 
@@ -199,8 +200,8 @@ def test_resume_takes_up_seeds_optimiser_and_everything_else(pocket_folder, tmp_
     config = tiny.config(pocket_folder, iterations=2, algorithm={"estimator": "gae"}, evaluation={"prompts": 0})
     run(config, tmp_path / "whole")
     half = tmp_path / "half"
-    run(config, half, stop=lambda: checkpoints.existing(half) == [1])
-    assert checkpoints.existing(half) == [1]
+    run(config, half, stop=lambda: checkpoints.checkpoint_iterations(half) == [1])
+    assert checkpoints.checkpoint_iterations(half) == [1]
     run(config, half)
 
     def seeds(folder):

@@ -22,7 +22,7 @@ from trainer.journal.events import (
     Turn,
 )
 from trainer.loops import checkpoints
-from trainer.loops.train import Run
+from trainer.loops.train import TrainRun
 
 STARPO_S = {
     "iterations": 3,
@@ -92,7 +92,7 @@ class Asked:
 
 
 def play(config, folder, stop=None):
-    return Run(config, folder, folder / "cache", stop or Asked()).train()
+    return TrainRun(config, folder, folder / "cache", stop or Asked()).train()
 
 
 @pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))
@@ -109,7 +109,9 @@ def whole(request, pocket_folder, tmp_path_factory):
 
 def same_files(one: Path, other: Path) -> None:
     """The two runs' final checkpoints hold the same weights, critic, optimisers and memory of the watch."""
-    one_path, other_path = (checkpoints.path_of(folder, checkpoints.existing(folder)[-1]) for folder in (one, other))
+    one_path, other_path = (
+        checkpoints.path_of(folder, checkpoints.checkpoint_iterations(folder)[-1]) for folder in (one, other)
+    )
     assert one_path.name == other_path.name
     for name in sorted(path.name for path in one_path.glob("*.safetensors")):
         left, right = load_file(one_path / name), load_file(other_path / name)

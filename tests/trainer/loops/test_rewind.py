@@ -15,7 +15,7 @@ from tests.trainer import tiny
 from trainer.config import rewind
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
-from trainer.journal.attempts import attempts
+from trainer.journal.attempts import count_attempts
 from trainer.journal.events import (
     FILE_NAME,
     Alarm,
@@ -26,12 +26,12 @@ from trainer.journal.events import (
     Turn,
 )
 from trainer.loops import checkpoints
-from trainer.loops.train import Run
+from trainer.loops.train import TrainRun
 
 CHANGES = {"optimizer.policy_lr": "*0.5", "algorithm.entropy_coef": 0.02}
 
 
-class Collapsing(Run):
+class Collapsing(TrainRun):
     """A run whose watch sees collapses where the test says: real play, real updates, real alarms."""
 
     at: tuple[int, ...] = ()
@@ -47,7 +47,7 @@ class Collapsing(Run):
 
         def told(iteration, values):
             update(iteration, values)
-            if attempts(self.folder) >= self.until:
+            if count_attempts(self.folder) >= self.until:
                 return None
             self.trap.low_spread = int(iteration in self.uneasy)
             self.trap.since = next((first for first in self.uneasy if first <= iteration), None)
@@ -149,7 +149,7 @@ def test_no_initial_state_and_no_dialogue_is_played_again(rewound):
 def test_nothing_that_was_learnt_after_the_sound_checkpoint_is_left_on_disk(pocket_folder, tmp_path):
     config = configuration(pocket_folder, checkpoint={"every": 1, "keep": 10})
     play(config, tmp_path, at=(3,), uneasy=(2,), stop=lambda: len(events(tmp_path, Rewound)) > 0)
-    assert checkpoints.existing(tmp_path) == [0, 1]
+    assert checkpoints.checkpoint_iterations(tmp_path) == [0, 1]
     removed = [e.iteration for e in events(tmp_path) if e.type == "checkpoint_removed"]
     assert removed == [2]
     assert checkpoints.load_progress(tmp_path, 1).rewinds == 1
@@ -165,7 +165,7 @@ def test_pruning_keeps_the_last_sound_checkpoint(pocket_folder, tmp_path):
     config = configuration(pocket_folder, iterations=6, checkpoint={"every": 1, "keep": 2}, evaluation={"prompts": 0})
     end = play(config, tmp_path, uneasy=(3, 4, 5, 6))
     assert end.reason == "completed"
-    assert checkpoints.existing(tmp_path) == [2, 5, 6]
+    assert checkpoints.checkpoint_iterations(tmp_path) == [2, 5, 6]
 
 
 def test_a_run_stopped_after_a_rewind_goes_on_as_if_it_had_not_been(pocket_folder, tmp_path):
@@ -200,17 +200,17 @@ def test_killed_between_deleting_and_renewing_it_rewinds_again(pocket_folder, tm
 
     config = configuration(pocket_folder, limit=1)
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "renew", killed)
+        patch.setattr(checkpoints, "update_progress", killed)
         with pytest.raises(KeyboardInterrupt):
             play(config, tmp_path, at=(3,), uneasy=(2,))
-    assert checkpoints.existing(tmp_path)[-1] == 1
+    assert checkpoints.checkpoint_iterations(tmp_path)[-1] == 1
     assert play(config, tmp_path, at=(3,), uneasy=(2,)).message.endswith("after 1 rewinds.")
     assert [e.number for e in events(tmp_path, Rewound)] == [1]
 
 
 def test_a_run_without_collapse_plays_the_same_whatever_it_would_do(pocket_folder, tmp_path):
     play(configuration(pocket_folder), tmp_path / "rewind")
-    Run(configuration(pocket_folder, echo_trap={"action": "none"}), tmp_path / "none", tmp_path / "cache").train()
+    TrainRun(configuration(pocket_folder, echo_trap={"action": "none"}), tmp_path / "none", tmp_path / "cache").train()
     same_weights(tmp_path / "rewind", tmp_path / "none")
     assert seeds_of_attempts(tmp_path / "rewind") == seeds_of_attempts(tmp_path / "none")
 
@@ -223,12 +223,12 @@ def test_factors_apply_at_each_rewind_and_values_once() -> None:
         "algorithm.value_clip": "",
     }
     config = RunConfig(echo_trap={"rewind_changes": changes})
-    assert rewind.settings_after(config, 0) is config
-    third = rewind.settings_after(config, 3)
+    assert rewind.settings_after_rewind(config, 0) is config
+    third = rewind.settings_after_rewind(config, 3)
     assert (third.rollout.groups, third.algorithm.filter, third.algorithm.dual_clip) == (1, "std", 3.0)
     assert third.algorithm.value_clip is None
-    assert rewind.told(config, third)["algorithm.value_clip"] == "off"
-    assert len({config.seed, third.seed, rewind.settings_after(config, 2).seed}) == 3
+    assert rewind.changes_as_text(config, third)["algorithm.value_clip"] == "off"
+    assert len({config.seed, third.seed, rewind.settings_after_rewind(config, 2).seed}) == 3
     json.dumps(third.model_dump(mode="json"))
 
 
@@ -256,6 +256,6 @@ def test_the_example_of_the_guide_is_a_valid_configuration() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "echo-trap.md").read_text(encoding="utf-8")
     example = guide.partition("```yaml")[2].partition("```")[0]
     config = RunConfig.model_validate(yaml.safe_load(textwrap.dedent(example)))
-    second = rewind.settings_after(config, 2)
+    second = rewind.settings_after_rewind(config, 2)
     assert second.optimizer.policy_lr == config.optimizer.policy_lr / 4
     assert (second.algorithm.filter, second.algorithm.filter_keep) == ("std", 0.25)

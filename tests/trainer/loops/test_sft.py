@@ -15,7 +15,7 @@ from trainer.imitation.demonstrations import Demonstration
 from trainer.journal.events import FILE_NAME, Metrics
 from trainer.loops import checkpoints, sft
 from trainer.loops.run_factory import run_class
-from trainer.loops.sft import Imitator, SftRun, demonstrations, fit
+from trainer.loops.sft import Imitator, SftRun, demonstrations, fit_demonstrations
 from trainer.metrics.registry import spec_of
 from trainer.policy.load import load
 from trainer.rollout.trajectory import Trajectory, collate
@@ -85,7 +85,7 @@ def test_a_run_stopped_while_the_solver_plays_has_lost_nothing(pocket_folder, tm
     journal = tmp_path / FILE_NAME
     end = imitate(settings(pocket_folder), tmp_path, stop=lambda: b'"demonstrations"' in journal.read_bytes())
     assert (end.reason, end.message) == ("interrupted", "Stopped while preparing; nothing was lost.")
-    assert not checkpoints.existing(tmp_path)
+    assert not checkpoints.checkpoint_iterations(tmp_path)
 
 
 def test_all_weights_can_be_trained_as_well(pocket_folder, tmp_path):
@@ -139,13 +139,13 @@ def test_only_short_and_successful_demonstrations_are_shown_unless_asked_otherwi
 
     def fits(success=True, **changes):
         first.success = success
-        return fit(demonstration, RunConfig.model_validate({"sft": changes}))
+        return fit_demonstrations(demonstration, RunConfig.model_validate({"sft": changes}))
 
     assert fits(depth=distance)
     assert not fits(depth=distance - 1)
     assert not fits(success=False)
     assert fits(success=False, only_successes=False)
-    assert not fit(Demonstration(Trajectory("t", 0, 0), frozenset()), RunConfig())
+    assert not fit_demonstrations(Demonstration(Trajectory("t", 0, 0), frozenset()), RunConfig())
 
 
 def test_a_mixed_run_shows_its_environments_in_their_shares(chat):

@@ -14,7 +14,7 @@ from trainer.cli import main
 from trainer.journal import events as journal
 from trainer.journal.events import FILE_NAME, Journal, Metrics, Notice, RunFinished, RunStarted
 from trainer.loops import trackers
-from trainer.loops.train import Run
+from trainer.loops.train import TrainRun
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +146,7 @@ def test_trackio_keeps_one_run_across_attempts(tmp_path, monkeypatch):
 
 def test_a_real_run_sends_what_its_journal_says(pocket_folder, tmp_path):
     config = tiny.config(pocket_folder, iterations=2, sinks=["tensorboard"])
-    Run(config, tmp_path, tmp_path / "cache").train()
+    TrainRun(config, tmp_path, tmp_path / "cache").train()
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     read = EventAccumulator(str(tmp_path / "tensorboard"))
@@ -171,7 +171,7 @@ def test_a_library_that_is_not_installed_is_named_with_what_to_do(pocket_folder,
     assert "pip install mlflow-skinny" in end.message
 
 
-class Broken(trackers.Sink):
+class Broken(trackers.Tracker):
     """Takes the first metrics and nothing more."""
 
     taken: list[int] = []
@@ -190,9 +190,9 @@ class Broken(trackers.Sink):
 
 def test_a_sink_that_fails_is_told_once_and_left_alone_after_three_times(pocket_folder, tmp_path, monkeypatch):
     Broken.taken = []
-    monkeypatch.setitem(trackers.KINDS, "trackio", (Broken, "trackio", "trackio"))
+    monkeypatch.setitem(trackers.TRACKERS, "trackio", (Broken, "trackio", "trackio"))
     config = tiny.config(pocket_folder, iterations=6, sinks=["trackio", "tensorboard"], evaluation={"prompts": 0})
-    assert Run(config, tmp_path, tmp_path / "cache").train().reason == "completed"
+    assert TrainRun(config, tmp_path, tmp_path / "cache").train().reason == "completed"
     notices = [event.message for event in journal.read(tmp_path / FILE_NAME) if isinstance(event, Notice)]
     assert notices == [
         "trackio did not take what it was sent: no route to host. The run goes on, and the journal has everything. "

@@ -23,7 +23,7 @@ from trainer.engines.base import DivergedError
 from trainer.journal import events as journal
 from trainer.journal.events import FILE_NAME, Metrics, RunFinished, RunStarted, Turn
 from trainer.loops import checkpoints
-from trainer.loops.train import Run
+from trainer.loops.train import TrainRun
 from trainer.metrics.registry import spec_of
 from trainer.policy.load import ModelError, load
 
@@ -32,7 +32,7 @@ CLOCKS = ("time/", "throughput/")
 
 
 def run(config, folder, **extra):
-    return Run(config, folder, folder / "cache", **extra).train()
+    return TrainRun(config, folder, folder / "cache", **extra).train()
 
 
 def events(folder, kind=None):
@@ -42,7 +42,7 @@ def events(folder, kind=None):
 
 def weights(folder):
     """The final checkpoint's weights."""
-    return load_file(checkpoints.path_of(folder, checkpoints.existing(folder)[-1]) / "model.safetensors")
+    return load_file(checkpoints.path_of(folder, checkpoints.checkpoint_iterations(folder)[-1]) / "model.safetensors")
 
 
 def numbers(folder):
@@ -195,7 +195,7 @@ def test_phases_name_the_iteration_they_belong_to(finished):
 
 def test_old_checkpoints_go_and_the_last_one_loads_as_an_ordinary_model(finished):
     _, folder, _ = finished
-    assert checkpoints.existing(folder) == [2, 3]
+    assert checkpoints.checkpoint_iterations(folder) == [2, 3]
     policy = load(checkpoints.path_of(folder, 3), PolicyConfig())
     assert policy.tokenizer.chat_template
     removed = [event.iteration for event in events(folder) if event.type == "checkpoint_removed"]
@@ -269,7 +269,7 @@ def test_a_run_stopped_anywhere_ends_like_one_that_was_not(whole, tmp_path, when
     (config, unbroken), (iteration, turns) = whole, when
     end = run(config, tmp_path / "halves", stop=lambda: turns_told(tmp_path / "halves", iteration) > turns)
     assert (end.reason, end.iteration) == ("interrupted", iteration - 1)
-    assert checkpoints.existing(tmp_path / "halves")[-1] == iteration - 1
+    assert checkpoints.checkpoint_iterations(tmp_path / "halves")[-1] == iteration - 1
     again = run(config, tmp_path / "halves")
     assert again.reason == "completed"
     assert numbers(tmp_path / "halves") == numbers(unbroken)
@@ -326,7 +326,7 @@ def test_changed_settings_are_noticed_when_a_run_goes_on(pocket_folder, tmp_path
     run(config.model_copy(update={"iterations": 2}), tmp_path)
     notices = [event.message for event in events(tmp_path) if event.type == "notice"]
     assert notices == ["The settings were changed since the last attempt."]
-    assert checkpoints.existing(tmp_path) == [1, 2]
+    assert checkpoints.checkpoint_iterations(tmp_path) == [1, 2]
 
 
 @pytest.mark.parametrize("model", ["pocket", "llama"])
@@ -392,7 +392,7 @@ def test_a_model_that_cannot_be_loaded_ends_the_journal_with_the_reason(tmp_path
 
 def test_diverged_weights_end_the_run_with_advice(pocket_folder, tmp_path):
     config = tiny.config(pocket_folder, evaluation={"prompts": 0})
-    taken = Run(config, tmp_path, tmp_path / "cache")
+    taken = TrainRun(config, tmp_path, tmp_path / "cache")
     iterate = taken._iterate
 
     def spoil(iteration):

@@ -16,18 +16,18 @@ from trainer.config.files import load_preset, preset_names
 from trainer.config.run import POCKET, LoraConfig, PolicyConfig, RunConfig
 from trainer.engines.base import SamplingParams
 from trainer.engines.transformers import transformers_sampler as sampling
-from trainer.engines.transformers.kv_cache import RowStore
+from trainer.engines.transformers.kv_cache import KVCache
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.learner import micro_batches
 from trainer.learner.learner import Learner
 from trainer.memory import activations, estimate
-from trainer.memory.activations import Passing
+from trainer.memory.activations import ActivationBytes
 from trainer.policy import gradient_checkpointing, lora_adapters, shapes, token_logprobs
 from trainer.policy.chat_format import opening_message
 from trainer.policy.load import Critic, load
 from trainer.policy.packing import attention
-from trainer.policy.packing.layout import Packed
-from trainer.policy.packing.shared_prefix import Beginning
+from trainer.policy.packing.layout import PackedBatch
+from trainer.policy.packing.shared_prefix import SharedPrefix
 from trainer.policy.shapes import ModelShape
 
 SIZES = {
@@ -59,7 +59,7 @@ def size_of(tensors):
 
 
 def part(config, shape, start, gpu=False):
-    return sum(one.size for one in estimate.budget(config, shape, gpu=gpu).parts if one.name.startswith(start))
+    return sum(one.size for one in estimate.estimate_memory(config, shape, gpu=gpu).parts if one.name.startswith(start))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,7 +73,7 @@ def test_every_weight_of_a_model_is_foreseen(kind):
 @pytest.mark.parametrize("targets", [["all-linear"], ["q_proj", "down_proj"]])
 def test_every_adapter_is_foreseen(kind, targets):
     model, shape = built(kind), shapes.read(KINDS[kind].to_dict())
-    lora_adapters.attach(model, LoraConfig(rank=4, targets=targets), 0)
+    lora_adapters.attach_adapters(model, LoraConfig(rank=4, targets=targets), 0)
     assert sorted(shape.adapters(4, targets)) == sorted(
         tuple(weight.shape) for weight in lora_adapters.trainable(model)
     )
@@ -201,7 +201,7 @@ def test_the_cache_of_a_rollout_is_foreseen_to_the_byte(pocket_folder, dtype):
 def test_room_for_rows_grows_as_the_sampler_lets_it_grow():
     shape = shapes.KNOWN["Qwen2.5-0.5B"]
     config = RunConfig.model_validate({"rollout": {"max_turns": 7, "max_response_tokens": 321}})
-    store = RowStore(1, 1)
+    store = KVCache(1, 1)
     for length in estimate.dialogue_lengths(config, shape):
         store.reserve(length)
     assert estimate.reserved_tokens(config, shape) == store.capacity
@@ -235,7 +235,7 @@ def each_layer(kind, dtype, rank, tokens=150, packed=None):
         config = KINDS[kind].__class__(**KINDS[kind].to_dict() | {"num_hidden_layers": layers, "layer_types": None})
         model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").to(dtype)
         if rank:
-            lora_adapters.attach(model, LoraConfig(rank=rank), 0)
+            lora_adapters.attach_adapters(model, LoraConfig(rank=rank), 0)
         if packed is not None:
             attention.prepare(model)
         found.append(saved_by(model, tokens, packed=packed))
@@ -247,16 +247,16 @@ def each_layer(kind, dtype, rank, tokens=150, packed=None):
 @pytest.mark.parametrize("rank", [0, 4])
 def test_what_a_layer_keeps_is_foreseen_to_the_byte(kind, dtype, rank):
     shape = shapes.read(KINDS[kind].to_dict())
-    assert activations.layer(shape, Passing(dtype.itemsize, rank)) == each_layer(kind, dtype, rank)
+    assert activations.layer(shape, ActivationBytes(dtype.itemsize, rank)) == each_layer(kind, dtype, rank)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rank", [0, 4])
 def test_what_a_layer_keeps_of_rows_that_share_a_beginning_is_foreseen(dtype, rank):
-    packed = Packed.of(torch.ones(3, 50, dtype=torch.bool), [[Beginning((0, 1, 2), 0, 30)]])
+    packed = PackedBatch.of(torch.ones(3, 50, dtype=torch.bool), [[SharedPrefix((0, 1, 2), 0, 30)]])
     shape = shapes.read(KINDS["qwen2"].to_dict())
     read = (30 + 3 * 50) / (30 + 3 * 20)  # by the beginning itself, and by each row with what it has of its own
-    foreseen = activations.layer(shape, Passing(dtype.itemsize, rank, packed=True, read=read))
+    foreseen = activations.layer(shape, ActivationBytes(dtype.itemsize, rank, packed=True, read=read))
     assert each_layer("qwen2", dtype, rank, packed=packed) == foreseen
 
 
@@ -264,22 +264,22 @@ def test_what_a_layer_with_head_norms_keeps_is_foreseen_within_a_tenth():
     shape = shapes.read(KINDS["qwen3"].to_dict())
     for dtype in (torch.float32, torch.bfloat16):
         real = each_layer("qwen3", dtype, 0)
-        assert real <= activations.layer(shape, Passing(dtype.itemsize)) <= 1.1 * real
+        assert real <= activations.layer(shape, ActivationBytes(dtype.itemsize)) <= 1.1 * real
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_layers_that_are_computed_twice_keep_what_enters_them(dtype):
     model, tokens = built("qwen2", dtype=dtype), 300
-    gradient_checkpointing.layers_of(model)
+    gradient_checkpointing.checkpoint_layers(model)
     shape = shapes.read(KINDS["qwen2"].to_dict())
-    foreseen = tokens * activations.saved(shape, Passing(dtype.itemsize, checkpointed=True))
+    foreseen = tokens * activations.saved(shape, ActivationBytes(dtype.itemsize, checkpointed=True))
     assert 0.6 * foreseen <= saved_by(model, tokens) <= 1.2 * foreseen
 
 
 def test_the_numbers_of_other_modules_are_theirs():
     assert estimate.READ_AT_ONCE == sampling._PREFILL_TOKENS
-    assert estimate.STRETCH == token_logprobs.LARGEST
-    assert estimate.READ == micro_batches.KEYS
+    assert estimate.STRETCH == token_logprobs.MAX_LOGITS
+    assert estimate.READ == micro_batches.MAX_KEYS_PER_TOKEN
 
 
 @pytest.mark.parametrize("world", envs.names())
@@ -299,7 +299,7 @@ def test_half_a_billion_parameters_fit_a_gpu_of_24_gb(name):
     config, total = load_preset(name), 24 * estimate.GB
     shape = shapes.shape_of(config.policy.model)
     rows = estimate.rows_that_fit(config, shape, gpu=True, free=total, total=total)
-    found = estimate.budget(config, shape, gpu=True, rows=rows, total=total)
+    found = estimate.estimate_memory(config, shape, gpu=True, rows=rows, total=total)
     assert shape.parameters == 494_032_768
     assert found.peak < estimate.NEAR * total
     assert rows >= 16
@@ -308,7 +308,7 @@ def test_half_a_billion_parameters_fit_a_gpu_of_24_gb(name):
 
 def test_stages_follow_one_another_and_the_largest_counts():
     config, shape = load_preset("sokoban-starpo-paper"), shapes.KNOWN["Qwen2.5-0.5B"]
-    found = estimate.budget(config, shape, gpu=True)
+    found = estimate.estimate_memory(config, shape, gpu=True)
     assert found.peak == max(found.at(stage) for stage in estimate.STAGES)
     assert found.at("play") < sum(one.size for one in found.parts)
     names = [one.name for one in found.largest("play")]
@@ -336,7 +336,7 @@ def changed(config, **sections):
 def test_settings_move_the_budget_the_way_they_should(sections, smaller):
     shape = shapes.KNOWN["Qwen2.5-0.5B"]
     base = RunConfig.model_validate({"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}})
-    before, after = (estimate.budget(one, shape, gpu=True).peak for one in (base, changed(base, **sections)))
+    before, after = (estimate.estimate_memory(one, shape, gpu=True).peak for one in (base, changed(base, **sections)))
     assert (after < before) == smaller
     assert after != before
 
@@ -344,16 +344,18 @@ def test_settings_move_the_budget_the_way_they_should(sections, smaller):
 def test_an_evaluation_learns_nothing_and_a_server_plays_elsewhere():
     shape = shapes.KNOWN["Qwen2.5-0.5B"]
     exam = RunConfig(kind="evaluate")
-    assert estimate.budget(exam, shape, gpu=True).at("learn") < 4 * shape.parameters + 2 * estimate.CUDA_ITSELF
+    assert (
+        estimate.estimate_memory(exam, shape, gpu=True).at("learn") < 4 * shape.parameters + 2 * estimate.CUDA_CONTEXT
+    )
     served = changed(exam, engine={"name": "server", "urls": ["http://gpu:8000"]})
-    assert estimate.budget(served, shape, gpu=True).peak < estimate.budget(exam, shape, gpu=True).peak
+    assert estimate.estimate_memory(served, shape, gpu=True).peak < estimate.estimate_memory(exam, shape, gpu=True).peak
 
 
 def test_vllm_takes_its_share_and_gives_it_back_when_it_sleeps():
     shape, total = shapes.KNOWN["Qwen2.5-0.5B"], 40 * estimate.GB
     engine = {"name": "vllm", "memory": 0.5}
     both = [RunConfig(engine=engine | {"sleep": sleep}) for sleep in (True, False)]
-    asleep, awake = (estimate.budget(config, shape, gpu=True, total=total) for config in both)
+    asleep, awake = (estimate.estimate_memory(config, shape, gpu=True, total=total) for config in both)
     share = next(one for one in asleep.parts if one.name.startswith("vLLM"))
     assert share.size == total // 2
     assert awake.at("learn") - asleep.at("learn") == total // 2
@@ -364,15 +366,15 @@ def test_processes_share_out_what_is_split_and_nothing_else():
     shape = shapes.KNOWN["Qwen2.5-0.5B"]
     alone = RunConfig()
     split = changed(alone, parallel={"sharding": "full"})
-    one, two, four = (estimate.budget(split, shape, gpu=True, processes=number) for number in (1, 2, 4))
-    assert one.parts == estimate.budget(alone, shape, gpu=True).parts
+    one, two, four = (estimate.estimate_memory(split, shape, gpu=True, processes=number) for number in (1, 2, 4))
+    assert one.parts == estimate.estimate_memory(alone, shape, gpu=True).parts
 
     def moments(found):
         return sum(kept.size for kept in found.parts if kept.name.startswith(("optimiser's", "gradients")))
 
     assert moments(two) == pytest.approx(moments(one) / 2)
     assert moments(four) == pytest.approx(moments(one) / 4)
-    copies = estimate.budget(alone, shape, gpu=True, processes=4)
+    copies = estimate.estimate_memory(alone, shape, gpu=True, processes=4)
     assert moments(copies) == moments(one)
     assert copies.rows < one.rows
 

@@ -10,8 +10,8 @@ from tests.trainer import steps, tiny
 from tests.trainer.learner.test_learner import batch_of
 from trainer.journal.events import Notice, RunFinished, read
 from trainer.learner.learner import Learner
-from trainer.loops.train import Run
-from trainer.memory.oom import Halving, NoRoomError, told
+from trainer.loops.train import TrainRun
+from trainer.memory.oom import OomRetry, OutOfMemoryError, oom_errors
 from trainer.policy.load import load
 
 WHOLE, HALF = 256, 128
@@ -120,12 +120,12 @@ def test_the_sentence_says_what_happened_and_what_to_set(pocket_folder, monkeypa
 
 
 def test_a_second_time_ends_with_what_to_set(pocket_folder, monkeypatch):
-    with pytest.raises(NoRoomError, match=r"micro-batches of 128 tokens.*gradient_checkpointing"):
+    with pytest.raises(OutOfMemoryError, match=r"micro-batches of 128 tokens.*gradient_checkpointing"):
         trained(pocket_folder, monkeypatch, WHOLE, lambda number, tokens: True)
 
 
 def test_once_is_once_however_many_steps_there_are():
-    room, tries = Halving(100), []
+    room, tries = OomRetry(100), []
 
     def work():
         tries.append(room.tokens)
@@ -139,22 +139,25 @@ def test_once_is_once_however_many_steps_there_are():
     def never():
         raise torch.OutOfMemoryError(FULL)
 
-    with pytest.raises(NoRoomError):
+    with pytest.raises(OutOfMemoryError):
         room.attempt(never)
 
 
 def test_processes_that_must_keep_step_do_not_begin_anew():
-    with pytest.raises(NoRoomError, match="micro-batches of 100 tokens: "):
-        Halving(100, alone=False).attempt(lambda: (_ for _ in ()).throw(torch.OutOfMemoryError(FULL)))
+    with pytest.raises(OutOfMemoryError, match="micro-batches of 100 tokens: "):
+        OomRetry(100, alone=False).attempt(lambda: (_ for _ in ()).throw(torch.OutOfMemoryError(FULL)))
 
 
 def test_other_errors_pass():
     with pytest.raises(ZeroDivisionError):
-        Halving(100).attempt(lambda: 1 / 0)
+        OomRetry(100).attempt(lambda: 1 / 0)
 
 
 def test_memory_that_runs_out_anywhere_else_is_explained():
-    with pytest.raises(NoRoomError, match=r"Tried to allocate|out of memory.*python -m trainer memory"), told():
+    with (
+        pytest.raises(OutOfMemoryError, match=r"Tried to allocate|out of memory.*python -m trainer memory"),
+        oom_errors(),
+    ):
         raise torch.OutOfMemoryError(FULL)
 
 
@@ -162,7 +165,7 @@ def test_memory_that_runs_out_anywhere_else_is_explained():
 def test_the_journal_of_a_run_says_so(pocket_folder, tmp_path, monkeypatch, failures, reason):
     config = tiny.config(pocket_folder, iterations=1, algorithm={"drop_zero_std": False}, evaluation={"prompts": 0})
     config.algorithm.estimator = "reinforce_plus_plus"
-    run = Run(config, tmp_path, tmp_path / "cache")
+    run = TrainRun(config, tmp_path, tmp_path / "cache")
     prepare, broken = run._prepare_learning, []
 
     def on_a_small_device(saved):
@@ -179,7 +182,7 @@ def test_the_journal_of_a_run_says_so(pocket_folder, tmp_path, monkeypatch, fail
         monkeypatch.setattr(layer, "forward", limited)
 
     monkeypatch.setattr(run, "_prepare_learning", on_a_small_device)
-    with pytest.raises(NoRoomError) if reason == "error" else nullcontext():
+    with pytest.raises(OutOfMemoryError) if reason == "error" else nullcontext():
         run.train()
     events = list(read(tmp_path / "journal.jsonl"))
     messages = [event.message for event in events if isinstance(event, Notice) and "ran out" in event.message]

@@ -9,13 +9,13 @@ from tests.trainer import tiny
 from trainer.cli.main import main
 from trainer.config.files import load_preset, with_overrides
 from trainer.config.run import RunConfig
-from trainer.engines.sampler_factory import in_waves
+from trainer.engines.sampler_factory import in_chunks
 from trainer.engines.scripted import ScriptedSampler
 from trainer.journal.events import Notice, RunFinished, RunStarted, read
-from trainer.loops.train import Run
+from trainer.loops.train import TrainRun
 from trainer.memory import advice, available, estimate, preflight
 from trainer.memory.estimate import GB
-from trainer.memory.oom import NoRoomError
+from trainer.memory.oom import OutOfMemoryError
 from trainer.policy.shapes import KNOWN
 
 HALF_BILLION = KNOWN["Qwen2.5-0.5B"]
@@ -27,11 +27,11 @@ def naive(*more):
 
 
 def fit(config, gb, **more):
-    return preflight.fit(config, HALF_BILLION, gpu=True, free=int(gb * GB), total=int(gb * GB), **more)
+    return preflight.check_shape(config, HALF_BILLION, gpu=True, free=int(gb * GB), total=int(gb * GB), **more)
 
 
 def test_a_run_that_does_not_fit_is_refused_with_its_parts_largest_first_and_what_would_save():
-    with pytest.raises(NoRoomError) as caught:
+    with pytest.raises(OutOfMemoryError) as caught:
         fit(naive(), 24)
     message = str(caught.value)
     assert "24.0 GB that are free on the GPU" in message
@@ -46,12 +46,14 @@ def test_a_run_that_does_not_fit_is_refused_with_its_parts_largest_first_and_wha
 
 def test_every_promised_saving_is_kept():
     config = naive()
-    before = estimate.budget(config, HALF_BILLION, gpu=True).peak
-    found = advice.savings(config, HALF_BILLION, gpu=True)
+    before = estimate.estimate_memory(config, HALF_BILLION, gpu=True).peak
+    found = advice.suggested_settings(config, HALF_BILLION, gpu=True)
     assert len(found) >= 5
     assert [one.saved for one in found] == sorted((one.saved for one in found), reverse=True)
     for one in found:
-        after = estimate.budget(with_overrides(config, [f"{one.setting}={one.value}"]), HALF_BILLION, gpu=True).peak
+        after = estimate.estimate_memory(
+            with_overrides(config, [f"{one.setting}={one.value}"]), HALF_BILLION, gpu=True
+        ).peak
         assert before - after == one.saved > 0
 
 
@@ -61,8 +63,8 @@ def test_following_the_advice_ends_in_a_run_that_fits():
         try:
             fit(config, 24)
             break
-        except NoRoomError:
-            first = advice.savings(config, HALF_BILLION, gpu=True, rows=1)[0]
+        except OutOfMemoryError:
+            first = advice.suggested_settings(config, HALF_BILLION, gpu=True, rows=1)[0]
             config = with_overrides(config, [f"{first.setting}={first.value}"])
     else:
         pytest.fail("six settings later it still does not fit")
@@ -73,14 +75,14 @@ def test_who_asks_to_be_warned_only_is_warned_and_who_wants_no_guard_has_none():
     assert plan.warning.startswith("The run does not fit")
     assert "optimizer.gradient_checkpointing=true" in plan.warning
     off = naive("memory.guard=none", "memory.rows=5")
-    assert preflight.prepare(off, "pocket", torch.device("cpu")) == preflight.Plan(5)
+    assert preflight.check(off, "pocket", torch.device("cpu")) == preflight.PreflightResult(5)
 
 
 def test_a_run_that_only_just_fits_is_warned_of():
     config = with_overrides(load_preset("sokoban-starpo-paper"), ["evaluation.prompts=0", "rollout.groups=2"])
-    peak = estimate.budget(config, HALF_BILLION, gpu=True).peak / GB
+    peak = estimate.estimate_memory(config, HALF_BILLION, gpu=True).peak / GB
     assert "will take about" in fit(config, peak * 1.01).warning
-    assert fit(config, peak * 1.3) == preflight.Plan()
+    assert fit(config, peak * 1.3) == preflight.PreflightResult()
 
 
 def test_rows_that_do_not_fit_together_are_played_in_waves_that_do():
@@ -89,8 +91,10 @@ def test_rows_that_do_not_fit_together_are_played_in_waves_that_do():
     assert 1 <= plan.rows < estimate.played_at_once(config)
     assert "played in waves" in plan.warning
     total = 24 * GB
-    assert estimate.budget(config, HALF_BILLION, gpu=True, rows=plan.rows).at("play") <= estimate.NEAR * total
-    assert estimate.budget(config, HALF_BILLION, gpu=True, rows=plan.rows + 1).at("play") > estimate.NEAR * total
+    assert estimate.estimate_memory(config, HALF_BILLION, gpu=True, rows=plan.rows).at("play") <= estimate.NEAR * total
+    assert (
+        estimate.estimate_memory(config, HALF_BILLION, gpu=True, rows=plan.rows + 1).at("play") > estimate.NEAR * total
+    )
     assert fit(config, 80).rows is None
 
 
@@ -100,26 +104,26 @@ def test_rows_can_be_set_by_hand():
 
 def test_other_processes_of_a_run_play_as_many_rows_at_once():
     config = RunConfig()
-    assert preflight.with_rows(config, preflight.Plan()) is config
-    assert preflight.with_rows(config, preflight.Plan(9)).memory.rows == 9
+    assert preflight.with_rows(config, preflight.PreflightResult()) is config
+    assert preflight.with_rows(config, preflight.PreflightResult(9)).memory.rows == 9
     assert config.memory.rows == 0
 
 
 def test_only_the_engine_in_this_process_is_led_in_waves():
     sampler = ScriptedSampler([])
-    assert in_waves(sampler, 3, print) is sampler
+    assert in_chunks(sampler, 3, print) is sampler
 
 
 def run_on(free, config, tmp_path, monkeypatch):
     monkeypatch.setattr(preflight, "_free", lambda device: (free, free))
-    run = Run(config, tmp_path, tmp_path / "cache")
+    run = TrainRun(config, tmp_path, tmp_path / "cache")
     return run, lambda: list(read(tmp_path / "journal.jsonl"))
 
 
 def test_a_run_is_refused_before_it_is_loaded_and_says_why(pocket_folder, tmp_path, monkeypatch):
     run, events = run_on(20_000_000, tiny.config(pocket_folder), tmp_path, monkeypatch)
     monkeypatch.setattr("trainer.loops.train.load", lambda *_: pytest.fail("it was loaded"))
-    with pytest.raises(NoRoomError):
+    with pytest.raises(OutOfMemoryError):
         run.train()
     assert not any(isinstance(event, RunStarted) for event in events())
     end = events()[-1]
@@ -131,7 +135,7 @@ def test_a_run_is_refused_before_it_is_loaded_and_says_why(pocket_folder, tmp_pa
 def test_a_run_in_waves_plays_what_it_would_have_played(pocket_folder, tmp_path, monkeypatch):
     def played(rows, folder):
         config = tiny.config(pocket_folder, iterations=1, memory={"rows": rows})
-        Run(config, folder, tmp_path / "cache").train()
+        TrainRun(config, folder, tmp_path / "cache").train()
         said = [event for event in read(folder / "journal.jsonl") if event.type == "turn"]
         return sorted((event.trajectory, event.turn, event.response) for event in said)
 
@@ -143,16 +147,16 @@ def test_the_machines_memory_is_the_containers_where_it_has_a_limit(tmp_path, mo
     meminfo.write_text("MemTotal:       1000 kB\nMemFree: 100 kB\nMemAvailable:    800 kB\nHugePages_Total:   0\n")
     monkeypatch.setattr(available, "_MEMORY", meminfo)
     monkeypatch.setattr(available, "_CGROUP", tmp_path)
-    assert available.machine() == (800 * 1024, 1000 * 1024)
+    assert available.available_memory() == (800 * 1024, 1000 * 1024)
     (tmp_path / "memory.max").write_text("512000\n")
     (tmp_path / "memory.current").write_text("412000\n")
-    assert available.machine() == (100_000, 512_000)
+    assert available.available_memory() == (100_000, 512_000)
     (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 50000\n")
-    assert available.machine() == (150_000, 512_000)
+    assert available.available_memory() == (150_000, 512_000)
     (tmp_path / "memory.max").write_text("max\n")
-    assert available.machine() == (800 * 1024, 1000 * 1024)
+    assert available.available_memory() == (800 * 1024, 1000 * 1024)
     meminfo.write_text("nonsense")
-    assert available.machine() is None
+    assert available.available_memory() is None
 
 
 def test_the_command_prints_parts_sums_and_savings(capsys):
@@ -180,14 +184,14 @@ def test_the_command_says_what_is_wrong(capsys, more, says):
 
 
 def test_the_guard_of_a_model_nobody_knows_lets_loading_say_what_is_wrong(tmp_path):
-    assert preflight.prepare(RunConfig(), str(tmp_path / "none"), torch.device("cpu")) == preflight.Plan()
+    assert preflight.check(RunConfig(), str(tmp_path / "none"), torch.device("cpu")) == preflight.PreflightResult()
 
 
 @pytest.mark.parametrize("name", ["ModelThatIsNoPath", "/no/folder", "./none", "~/none", "a/b/c"])
 def test_the_hub_is_not_asked_for_what_cannot_be_one_of_its_ids(monkeypatch, name):
     asked = []
     monkeypatch.setattr(preflight.AutoConfig, "from_pretrained", lambda *named, **more: asked.append(named))
-    assert preflight.prepare(RunConfig(), name, torch.device("cpu")) == preflight.Plan()
+    assert preflight.check(RunConfig(), name, torch.device("cpu")) == preflight.PreflightResult()
     assert asked == []
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import envs
 from tests.trainer import tiny
 from trainer.config.run import RolloutConfig, RunConfig
-from trainer.engines.base import Sampled
+from trainer.engines.base import SampledResponse
 from trainer.policy.chat_format import (
     ACTION_SEPARATOR,
     SYSTEM,
@@ -44,7 +44,7 @@ def responses(draw, chat):
     ended = draw(st.booleans()) or not ids
     ids += [chat.eos_id] * ended
     numbers = st.lists(st.floats(-30, 0, width=32), min_size=len(ids), max_size=len(ids))
-    return Sampled(ids, draw(numbers), draw(numbers), ended)
+    return SampledResponse(ids, draw(numbers), draw(numbers), ended)
 
 
 @given(data=st.data())

@@ -65,4 +65,4 @@ def test_layers_run_once_where_no_gradient_is_asked_for(pocket_folder):
 
 def test_an_architecture_without_such_layers_is_refused_with_what_to_do():
     with pytest.raises(ModelError, match=r"switch it off or lower optimizer\.micro_batch_tokens"):
-        gradient_checkpointing.layers_of(nn.Linear(2, 2))
+        gradient_checkpointing.checkpoint_layers(nn.Linear(2, 2))

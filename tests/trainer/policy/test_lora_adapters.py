@@ -31,14 +31,14 @@ def shake(model, seed=0):
 
 @pytest.fixture
 def adapted(policy):
-    lora_adapters.attach(policy.model, SETTINGS, seed=3)
+    lora_adapters.attach_adapters(policy.model, SETTINGS, seed=3)
     return policy.model
 
 
 def test_fresh_adapters_change_nothing_and_only_they_are_trained(policy):
     before, total = logits(policy.model), policy.parameters
     state = torch.random.get_rng_state()
-    lora_adapters.attach(policy.model, SETTINGS, seed=3)
+    lora_adapters.attach_adapters(policy.model, SETTINGS, seed=3)
     assert torch.equal(logits(policy.model), before)
     assert torch.equal(torch.random.get_rng_state(), state)
     names = {name for name, parameter in policy.model.named_parameters() if parameter.requires_grad}
@@ -54,7 +54,7 @@ def test_fresh_adapters_change_nothing_and_only_they_are_trained(policy):
 def test_the_same_seed_gives_the_same_adapters(pocket_folder):
     def made(seed):
         model = load(pocket_folder, PolicyConfig()).model
-        lora_adapters.attach(model, SETTINGS, seed=seed)
+        lora_adapters.attach_adapters(model, SETTINGS, seed=seed)
         return lora_adapters.state(model)
 
     assert all(torch.equal(value, made(3)[name]) for name, value in made(3).items())
@@ -66,7 +66,7 @@ def test_switched_off_the_model_is_the_one_before_training_to_the_bit(adapted):
     shake(adapted)
     learned = logits(adapted)
     assert not torch.allclose(before, learned)
-    with lora_adapters.without(adapted):
+    with lora_adapters.adapters_disabled(adapted):
         assert torch.equal(logits(adapted), before)
     assert torch.equal(logits(adapted), learned)
 
@@ -74,7 +74,7 @@ def test_switched_off_the_model_is_the_one_before_training_to_the_bit(adapted):
 def test_the_adapters_are_on_again_after_an_error(adapted):
     shake(adapted)
     learned = logits(adapted)
-    with pytest.raises(ZeroDivisionError), lora_adapters.without(adapted):
+    with pytest.raises(ZeroDivisionError), lora_adapters.adapters_disabled(adapted):
         raise ZeroDivisionError
     assert torch.equal(logits(adapted), learned)
 
@@ -91,7 +91,7 @@ def test_merged_weights_make_an_ordinary_checkpoint_that_computes_the_same(adapt
 
 def test_an_untied_output_layer_is_merged_along(llama_folder, tmp_path):
     model = load(llama_folder, PolicyConfig()).model
-    lora_adapters.attach(model, LoraConfig(rank=2, targets=["q_proj", "lm_head"]), seed=0)
+    lora_adapters.attach_adapters(model, LoraConfig(rank=2, targets=["q_proj", "lm_head"]), seed=0)
     shake(model)
     model.save_pretrained(tmp_path, state_dict=lora_adapters.merged(model))
     assert torch.allclose(logits(AutoModelForCausalLM.from_pretrained(tmp_path)), logits(model), atol=1e-5)
@@ -109,26 +109,26 @@ def test_the_adapter_alone_is_read_by_peft_over_the_base(adapted, pocket_folder,
 def test_what_was_learned_is_taken_up_again_to_the_bit(adapted, pocket_folder):
     shake(adapted)
     other = load(pocket_folder, PolicyConfig()).model
-    lora_adapters.attach(other, SETTINGS, seed=99)
+    lora_adapters.attach_adapters(other, SETTINGS, seed=99)
     lora_adapters.load_state(other, lora_adapters.state(adapted))
     assert torch.equal(logits(other), logits(adapted))
 
 
 def test_adapters_of_another_rank_are_refused(adapted, pocket_folder):
     other = load(pocket_folder, PolicyConfig()).model
-    lora_adapters.attach(other, LoraConfig(rank=2), seed=0)
+    lora_adapters.attach_adapters(other, LoraConfig(rank=2), seed=0)
     with pytest.raises(ModelError, match=r"lora\.rank, lora\.targets and policy\.model must stay"):
         lora_adapters.load_state(other, lora_adapters.state(adapted))
 
 
 def test_layers_that_do_not_exist_are_named(policy):
     with pytest.raises(ModelError, match=r"lora\.targets: .*nowhere"):
-        lora_adapters.attach(policy.model, LoraConfig(rank=2, targets=["nowhere"]), seed=0)
+        lora_adapters.attach_adapters(policy.model, LoraConfig(rank=2, targets=["nowhere"]), seed=0)
 
 
 def test_a_rounded_base_gets_adapters_in_full_precision(pocket_folder):
     model = load(pocket_folder, PolicyConfig(dtype="bfloat16")).model
-    lora_adapters.attach(model, SETTINGS, seed=0)
+    lora_adapters.attach_adapters(model, SETTINGS, seed=0)
     shake(model)
     assert {parameter.dtype for parameter in lora_adapters.trainable(model)} == {torch.float32}
     assert logits(model).dtype == torch.bfloat16
@@ -136,12 +136,12 @@ def test_a_rounded_base_gets_adapters_in_full_precision(pocket_folder):
 
 
 def test_dropout_is_drawn_from_its_seed_and_only_inside_the_block(policy):
-    lora_adapters.attach(policy.model, LoraConfig(rank=4, dropout=0.5), seed=0)
+    lora_adapters.attach_adapters(policy.model, LoraConfig(rank=4, dropout=0.5), seed=0)
     shake(policy.model)
     whole = logits(policy.model)
     found = []
     for seed in (1, 1, 2):
-        with lora_adapters.dropping(seed, policy.model):
+        with lora_adapters.seeded_dropout(seed, policy.model):
             found.append(logits(policy.model))
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0], found[2])
@@ -152,8 +152,8 @@ def test_dropout_is_drawn_from_its_seed_and_only_inside_the_block(policy):
 def test_a_copy_that_shares_the_base_learns_on_its_own(policy):
     shared = {id(parameter): parameter for parameter in policy.model.parameters()}
     other = copy.deepcopy(policy.model, shared)
-    lora_adapters.attach(policy.model, SETTINGS, seed=0)
-    lora_adapters.attach(other, SETTINGS, seed=1)
+    lora_adapters.attach_adapters(policy.model, SETTINGS, seed=0)
+    lora_adapters.attach_adapters(other, SETTINGS, seed=1)
     before = logits(policy.model)
     shake(other)
     assert torch.equal(logits(policy.model), before)

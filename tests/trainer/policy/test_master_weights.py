@@ -11,7 +11,7 @@ from trainer.engines.base import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.learner.learner import Learner
 from trainer.policy.load import load
-from trainer.policy.master_weights import Masters
+from trainer.policy.master_weights import MasterWeights
 from trainer.rollout.trajectory import collate
 
 
@@ -28,7 +28,7 @@ def half(folder, **optimizer):
 def test_steps_too_small_for_bfloat16_add_up():
     own = nn.Parameter(torch.full((3,), 0.1, dtype=torch.bfloat16))
     began = own.detach().clone()
-    masters = Masters([own])
+    masters = MasterWeights([own])
     optimizer = torch.optim.SGD(masters.parameters, lr=1e-5)
     for _ in range(100):
         (own * torch.ones(3, dtype=torch.bfloat16)).sum().backward()
@@ -43,7 +43,7 @@ def test_steps_too_small_for_bfloat16_add_up():
 
 def test_gradients_of_micro_batches_are_summed_in_float32_and_not_kept_twice():
     own = nn.Parameter(torch.ones(1, dtype=torch.bfloat16))
-    masters = Masters([own])
+    masters = MasterWeights([own])
     for amount in (256.0, *[0.5] * 8):  # bfloat16 cannot tell 256.5 from 256
         (own * amount).sum().backward()
     assert own.grad is None
@@ -52,7 +52,7 @@ def test_gradients_of_micro_batches_are_summed_in_float32_and_not_kept_twice():
 
 def test_parameters_of_full_precision_stand_for_themselves():
     own = nn.Parameter(torch.ones(2))
-    masters = Masters([own])
+    masters = MasterWeights([own])
     assert masters.parameters[0] is own
     assert masters.state() is None
 

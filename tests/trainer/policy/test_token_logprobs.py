@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trainer.algorithms.losses import entropy_from_logits
-from trainer.policy.token_logprobs import stretch_of, token_scores
+from trainer.policy.token_logprobs import chunk_size, chunked_token_logprobs
 
 
 def plainly(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
@@ -33,7 +33,7 @@ def test_stretches_change_neither_the_numbers_nor_their_gradients(
     ids = torch.randint(vocabulary, (tokens,), generator=draw)
     weights = torch.randn(2, tokens, generator=draw)
     gradients = []
-    for score in (plainly, lambda *given: token_scores(*given, largest=largest)):
+    for score in (plainly, lambda *given: chunked_token_logprobs(*given, largest=largest)):
         hidden = torch.randn(tokens, 7, generator=torch.Generator().manual_seed(seed), requires_grad=True)
         weight = torch.randn(vocabulary, 7, generator=torch.Generator().manual_seed(seed + 1), requires_grad=True)
         logprobs, entropies = score(hidden, weight, ids, temperature)
@@ -49,14 +49,18 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
     weight = torch.randn(9, 4, generator=draw, dtype=torch.float64, requires_grad=True)
     ids = torch.randint(9, (5,), generator=draw)
     torch.autograd.gradcheck(
-        lambda h, w: token_scores(h, w, ids, 0.7, largest=18), (hidden, weight), atol=2e-3, rtol=2e-2, eps=1e-2
+        lambda h, w: chunked_token_logprobs(h, w, ids, 0.7, largest=18),
+        (hidden, weight),
+        atol=2e-3,
+        rtol=2e-2,
+        eps=1e-2,
     )
 
 
 def test_half_precision_weights_get_gradients_of_their_own_type() -> None:
     hidden = torch.randn(6, 8, dtype=torch.bfloat16, requires_grad=True)
     weight = torch.randn(40, 8, dtype=torch.bfloat16, requires_grad=True)
-    logprobs, entropies = token_scores(hidden, weight, torch.arange(6), largest=80)
+    logprobs, entropies = chunked_token_logprobs(hidden, weight, torch.arange(6), largest=80)
     (logprobs + entropies).sum().backward()
     assert logprobs.dtype == entropies.dtype == torch.float32
     assert hidden.grad is not None
@@ -80,12 +84,14 @@ def test_no_tensor_of_tokens_times_vocabulary_is_ever_made() -> None:
     hidden = torch.randn(tokens, 4, requires_grad=True)
     weight = torch.randn(vocabulary, 4, requires_grad=True)
     with Watch():
-        logprobs, entropies = token_scores(hidden, weight, torch.zeros(tokens, dtype=torch.long), largest=largest)
+        logprobs, entropies = chunked_token_logprobs(
+            hidden, weight, torch.zeros(tokens, dtype=torch.long), largest=largest
+        )
         (logprobs.sum() + entropies.sum()).backward()
     assert max(made) <= largest
-    assert len([size for size in made if size == stretch_of(vocabulary, largest) * vocabulary]) >= tokens // 8
+    assert len([size for size in made if size == chunk_size(vocabulary, largest) * vocabulary]) >= tokens // 8
 
 
 @pytest.mark.parametrize("vocabulary, tokens", [(1, 2**25), (151_936, 220), (2**26, 1)])
 def test_a_stretch_holds_at_least_one_token(vocabulary: int, tokens: int) -> None:
-    assert stretch_of(vocabulary) == tokens
+    assert chunk_size(vocabulary) == tokens

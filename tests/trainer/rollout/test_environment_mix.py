@@ -12,12 +12,12 @@ import envs
 from tests.trainer import tiny
 from tests.trainer.loops.test_train import events, run
 from tests.trainer.rollout.test_runner import player
-from trainer.algorithms.group_filter import Method, keep_groups, keep_within
+from trainer.algorithms.group_filter import FilterMethod, keep_groups, keep_within
 from trainer.config.run import RunConfig
 from trainer.engines.scripted import ScriptedSampler
 from trainer.journal.events import Evaluation, GroupStarted, Metrics, TrajectoryFinished
 from trainer.metrics.registry import spec_of
-from trainer.rollout.environment_mix import deal, success_by_environment, tasks_of, train_plans
+from trainer.rollout.environment_mix import assign_groups, shares_of, success_by_environment, train_plans
 from trainer.rollout.trajectory import Trajectory, collate
 
 MIXED = {
@@ -36,10 +36,10 @@ def mixed(**environment):
 
 def test_each_environment_has_its_share_settings_and_budgets():
     config = RunConfig.model_validate({"environment": MIXED, "rollout": {"max_turns": 8, "max_actions": 20}})
-    sokoban, lake, bandit = tasks_of(config)
-    assert [task.name for task in tasks_of(config)] == ["Sokoban", "FrozenLake", "Bandit"]
-    assert [task.number for task in tasks_of(config)] == [0, 1, 2]
-    assert [task.share for task in tasks_of(config)] == pytest.approx([0.5, 0.25, 0.25])
+    sokoban, lake, bandit = shares_of(config)
+    assert [task.name for task in shares_of(config)] == ["Sokoban", "FrozenLake", "Bandit"]
+    assert [task.number for task in shares_of(config)] == [0, 1, 2]
+    assert [task.share for task in shares_of(config)] == pytest.approx([0.5, 0.25, 0.25])
     assert sokoban.config.environment.settings == {"size": 7}
     assert sokoban.config.environment.instruction == "Push."
     assert sokoban.config.rollout == config.rollout
@@ -47,7 +47,7 @@ def test_each_environment_has_its_share_settings_and_budgets():
     assert lake.config.environment.instruction is None
     assert (lake.config.rollout.max_turns, lake.config.rollout.max_actions) == (3, 10)
     assert (bandit.config.rollout.max_turns, bandit.config.rollout.max_actions) == (1, 1)
-    for task in tasks_of(config):
+    for task in shares_of(config):
         assert task.config.environment.others == {}
         assert task.config.rollout.groups == config.rollout.groups
         again = RunConfig.model_validate(task.config.model_dump())
@@ -56,7 +56,7 @@ def test_each_environment_has_its_share_settings_and_budgets():
 
 def test_a_run_in_one_environment_has_one_task_that_is_the_run():
     config = RunConfig.model_validate({"environment": {"name": "FrozenLake"}, "rollout": {"max_turns": 7}})
-    (only,) = tasks_of(config)
+    (only,) = shares_of(config)
     assert (only.number, only.share, only.config) == (0, 1, config)
     assert success_by_environment([Trajectory(id="t", group=0, member=0)], [only]) == {}
 
@@ -99,28 +99,30 @@ shares = st.lists(st.integers(1, 20), min_size=1, max_size=5).map(lambda parts: 
 
 @given(shares, st.integers(1, 40), st.integers(1, 10_000))
 def test_an_iterations_groups_are_dealt_by_the_shares_rounded_down_or_up(shares, groups, iteration):
-    dealt = deal(shares, groups, iteration)
+    dealt = assign_groups(shares, groups, iteration)
     assert len(dealt) == groups
     assert dealt == sorted(dealt)
     for task, share in enumerate(shares):
         assert abs(dealt.count(task) - share * groups) < 1 + 1e-9
-    assert deal(shares, groups, iteration) == dealt
+    assert assign_groups(shares, groups, iteration) == dealt
 
 
 @given(shares, st.integers(1, 9), st.integers(20, 60))
 def test_the_shares_hold_over_the_iterations(shares, groups, iterations):
-    played = Counter(task for iteration in range(1, iterations + 1) for task in deal(shares, groups, iteration))
+    played = Counter(
+        task for iteration in range(1, iterations + 1) for task in assign_groups(shares, groups, iteration)
+    )
     for task, share in enumerate(shares):
         assert abs(played[task] - share * groups * iterations) < 4, "a few groups, however long the run"
 
 
 def test_shares_that_divide_evenly_are_kept_in_every_iteration():
     for iteration in range(1, 200):
-        assert Counter(deal([0.5, 0.25, 0.25], 8, iteration)) == {0: 4, 1: 2, 2: 2}
+        assert Counter(assign_groups([0.5, 0.25, 0.25], 8, iteration)) == {0: 4, 1: 2, 2: 2}
 
 
 def test_an_environment_too_rare_for_every_iteration_still_comes_up():
-    played = [deal([0.95, 0.05], 4, iteration).count(1) for iteration in range(1, 101)]
+    played = [assign_groups([0.95, 0.05], 4, iteration).count(1) for iteration in range(1, 101)]
     assert set(played) == {0, 1}
     assert sum(played) == pytest.approx(20, abs=2)
 
@@ -128,7 +130,7 @@ def test_an_environment_too_rare_for_every_iteration_still_comes_up():
 def test_trajectories_bear_the_number_of_their_environment_and_its_budgets(chat):
     config = mixed(other_settings={}, other_budgets={}, settings={}, instruction=None)
     config = config.model_copy(update={"rollout": config.rollout.model_copy(update={"groups": 4, "group_size": 2})})
-    planned = train_plans(config, tasks_of(config), iteration=3)
+    planned = train_plans(config, shares_of(config), iteration=3)
     names = ["Sokoban", "Sokoban", "FrozenLake", "Bandit"]
     script = [[tiny.said(chat, tiny.answer("Left", "Left"))] * 5 for _ in range(8)]
     told = []
@@ -151,7 +153,7 @@ def test_success_is_told_for_each_environment():
         return Trajectory(id="t", group=0, member=0, environment=environment, success=success)
 
     outcomes = [outcome(0, True), outcome(0, False), outcome(2, True)]
-    values = success_by_environment(outcomes, tasks_of(mixed()))
+    values = success_by_environment(outcomes, shares_of(mixed()))
     assert values == {"success/Sokoban": 0.5, "success/Bandit": 1.0}
     assert spec_of("success/Bandit").title == "Bandit: success"
     assert spec_of("success/Bandit").unit == "share"
@@ -183,7 +185,7 @@ def test_a_run_in_two_environments_plays_learns_and_is_examined_in_both(pocket_f
 SPREADS = st.lists(st.lists(st.sampled_from([0.0, 0.1, 1.0, 10.9]), min_size=3, max_size=3), min_size=1, max_size=10)
 
 
-@given(SPREADS, st.sampled_from(get_args(Method)), st.floats(0.05, 1), st.booleans(), st.data())
+@given(SPREADS, st.sampled_from(get_args(FilterMethod)), st.floats(0.05, 1), st.booleans(), st.data())
 def test_the_filter_compares_groups_of_the_same_environment_only(rollout, method, keep, drop, data):
     keep = 1.0 if method in ("none", "soft") else keep
     numbers = data.draw(st.lists(st.integers(0, 2), min_size=len(rollout), max_size=len(rollout)))

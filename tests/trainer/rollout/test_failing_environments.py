@@ -9,7 +9,7 @@ from tests.trainer.rollout.test_runner import plans, player
 from trainer.cli import main
 from trainer.config.run import RunConfig
 from trainer.engines.scripted import ScriptedSampler
-from trainer.rollout.runner import WorldsFailedError
+from trainer.rollout.runner import EnvironmentsFailedError
 from trainer.rollout.trajectory import collate
 
 HUNG = "the environment failed: no answer to {} within 1.5 s (environment.step_timeout)"
@@ -85,7 +85,7 @@ def test_a_group_in_which_nobody_can_begin_is_announced_with_the_reason(chat):
 
 @pytest.mark.parametrize("when", ["make", "reset", "step"])
 def test_when_it_fails_everywhere_the_rollout_says_so(chat, when):
-    with pytest.raises(WorldsFailedError, match=r"RuntimeError: the pipe is broken \(3 of 3\)"):
+    with pytest.raises(EnvironmentsFailedError, match=r"RuntimeError: the pipe is broken \(3 of 3\)"):
         play(chat, {"when": when, "how": "fail"}, [3])
 
 

@@ -16,7 +16,7 @@ from trainer.engines.transformers.transformers_sampler import TransformersSample
 from trainer.journal.events import GroupStarted, TrajectoryFinished, Turn
 from trainer.policy.chat_format import opening_message
 from trainer.rollout.episode import ContextError, Episode
-from trainer.rollout.runner import GroupPlan, Interrupted, Player
+from trainer.rollout.runner import GroupPlan, Interrupted, RolloutRunner
 from trainer.rollout.trajectory import Trajectory
 
 ROOM = "######\n#____#\n#_PX_#\n#___O#\n#____#\n######"
@@ -70,7 +70,7 @@ def test_terms_about_the_thought_are_weighed_named_and_added(chat):
 
 
 def test_a_term_that_fails_ends_its_trajectory_and_says_which(chat, monkeypatch):
-    monkeypatch.setitem(thought_rewards.BUILT_IN, "broken", lambda turn: float("nan"))
+    monkeypatch.setitem(thought_rewards.BUILT_IN_TERMS, "broken", lambda turn: float("nan"))
     config = RunConfig.model_validate({"rewards": {"terms": {"broken": 1}}})
     episode = tiny.episode(chat, config, options={"room": ROOM})
     say(episode, tiny.answer("Left"))
@@ -230,7 +230,7 @@ def plans(config, sizes):
 
 
 def player(config, chat, sampler, told, *, context=2048, **extra):
-    return Player(
+    return RolloutRunner(
         config=config, chat=chat, sampler=sampler, context=context, tell=lambda *events: told.extend(events), **extra
     )
 

@@ -21,9 +21,9 @@ from trainer.journal.events import (
     TrajectoryTokens,
     Turn,
 )
-from trainer.loops.train import Run
+from trainer.loops.train import TrainRun
 from trainer.policy.chat_format import ChatFormat
-from trainer.rollout.token_recorder import Pieces, by_trajectory
+from trainer.rollout.token_recorder import TokenTexts, by_trajectory
 from trainer.rollout.trajectory import Trajectory, collate
 
 STYLES = tiny.styles()
@@ -37,7 +37,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def played(folder: Path, model: Path, **settings: Any) -> list[Any]:
     config = tiny.config(model, **settings)
-    Run(config, folder, folder / "cache").train()
+    TrainRun(config, folder, folder / "cache").train()
     return list(journal.read(folder / FILE_NAME))
 
 
@@ -53,7 +53,7 @@ def test_pieces_of_any_text_add_up_to_it(style: str, text: str) -> None:
     chat = CHATS[style]
     ids = [*chat.tokenizer.encode(text, add_special_tokens=False), chat.eos_id]
     response = chat.decode(ids)
-    lengths = Pieces(chat).lengths(ids, response)
+    lengths = TokenTexts(chat).lengths(ids, response)
     assert len(lengths) == len(ids)
     assert sum(lengths) == len(response)
     assert lengths[-1] == 0, "the end token has no text"
@@ -62,9 +62,9 @@ def test_pieces_of_any_text_add_up_to_it(style: str, text: str) -> None:
 def test_a_character_of_several_tokens_belongs_to_the_last_of_them() -> None:
     chat = CHATS["pocket"]
     ids = chat.tokenizer.encode("a😀b", add_special_tokens=False)
-    lengths = Pieces(chat).lengths(ids, "a😀b")
+    lengths = TokenTexts(chat).lengths(ids, "a😀b")
     assert token_arrays.cut("a😀b", lengths) == ["a", "", "", "", "😀", "b"]
-    assert Pieces(chat).lengths(ids[:3], chat.decode(ids[:3])) == [1, 0, len(chat.decode(ids[:3])) - 1]
+    assert TokenTexts(chat).lengths(ids[:3], chat.decode(ids[:3])) == [1, 0, len(chat.decode(ids[:3])) - 1]
 
 
 def test_bytes_that_are_no_text_are_cut_as_they_are_shown() -> None:
@@ -72,7 +72,7 @@ def test_bytes_that_are_no_text_are_cut_as_they_are_shown() -> None:
     halves = chat.tokenizer.encode("é😀→", add_special_tokens=False)
     for ids in (halves[1:], halves[::-1], halves[:1] * 3, halves[2:4] + halves[:1]):
         response = chat.decode(ids)
-        assert sum(Pieces(chat).lengths(ids, response)) == len(response)
+        assert sum(TokenTexts(chat).lengths(ids, response)) == len(response)
 
 
 class Unspelt:
@@ -92,9 +92,9 @@ class Unspelt:
 def test_tokenizers_that_are_not_byte_level_are_cut_by_decoding(text: str) -> None:
     chat = ChatFormat(STYLES["chatml"], think=True)
     ids = chat.tokenizer.encode(text, add_special_tokens=False)
-    expected = Pieces(chat).lengths(ids, text)
+    expected = TokenTexts(chat).lengths(ids, text)
     chat.tokenizer = Unspelt(chat.tokenizer)
-    assert Pieces(chat).lengths(ids, text) == expected
+    assert TokenTexts(chat).lengths(ids, text) == expected
 
 
 ESTIMATORS = {

@@ -7,7 +7,7 @@ import pytest
 
 from tests.trainer import tiny
 from trainer.rollout import token_stream
-from trainer.rollout.token_stream import ENVIRONMENT_VARIABLE, LiveChannel, RowListener
+from trainer.rollout.token_stream import ENVIRONMENT_VARIABLE, TokenStream, TokenStreamListener
 
 PIPE_BUF = 4096
 
@@ -46,7 +46,7 @@ def lines(reader):
 
 
 def test_nobody_watches_and_nothing_is_written(tmp_path, pipe):
-    channel = LiveChannel(tmp_path)
+    channel = TokenStream(tmp_path)
     assert not channel.due()
     watch(tmp_path, "a")
     assert channel.due()
@@ -59,7 +59,7 @@ def test_nobody_watches_and_nothing_is_written(tmp_path, pipe):
 def test_without_a_pipe_there_is_nobody(tmp_path, monkeypatch):
     for given in ("", "nonsense", "99999"):
         monkeypatch.setenv(ENVIRONMENT_VARIABLE, given)
-        channel = LiveChannel(tmp_path)
+        channel = TokenStream(tmp_path)
         watch(tmp_path, "a")
         assert not channel.due()
         channel.send("a", 0, "text")
@@ -67,14 +67,14 @@ def test_without_a_pipe_there_is_nobody(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text", ["a" * 5000, "\u2603" * 5000, "\U0001f600" * 5000, "\x01" * 5000, '"\\' * 3000])
 def test_a_line_is_never_longer_than_a_pipe_takes_at_once(tmp_path, pipe, text):
-    LiveChannel(tmp_path).send("00001-g00-n00", 4, text)
+    TokenStream(tmp_path).send("00001-g00-n00", 4, text)
     data = os.read(pipe, 2**20)
     assert len(data) <= PIPE_BUF
     assert text.endswith(json.loads(data)["text"])
 
 
 def test_a_full_pipe_drops_whole_lines_and_a_closed_one_is_forgotten(tmp_path, pipe):
-    channel = LiveChannel(tmp_path)
+    channel = TokenStream(tmp_path)
     for number in range(2000):
         channel.send("a", number, "x" * 500)
     kept = lines(pipe)
@@ -91,11 +91,11 @@ def test_a_full_pipe_drops_whole_lines_and_a_closed_one_is_forgotten(tmp_path, p
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"trajectories": 3}', "\x00\xff"])
 def test_a_broken_watch_file_means_that_nobody_watches(tmp_path, pipe, content):
     (tmp_path / token_stream.WATCH_FILE).write_text(content)
-    assert not LiveChannel(tmp_path).due()
+    assert not TokenStream(tmp_path).due()
 
 
 def test_a_listener_wants_the_watched_rows_or_any(tmp_path, pipe, chat):
-    listener = RowListener(LiveChannel(tmp_path), chat, ["a", "b", "c"], lambda row: row + 10)
+    listener = TokenStreamListener(TokenStream(tmp_path), chat, ["a", "b", "c"], lambda row: row + 10)
     assert not listener.wanted([0, 1, 2])
     watch(tmp_path, "b", "c")
     assert listener.wanted([0, 1, 2]) == [1, 2]

@@ -13,9 +13,9 @@ from trainer.cli import main
 from trainer.journal import events
 from trainer.studies import command, grid, page, results
 from trainer.studies.catalogue import STUDIES, Finding, configuration, find
-from trainer.studies.drawing import Panel, Series, _ticks, picture
+from trainer.studies.drawing import Panel, PlotSeries, _ticks, picture
 from trainer.studies.paper import REPORTED
-from trainer.studies.results import Exam, Outcome, collapse, verdicts
+from trainer.studies.results import EvaluationResult, Outcome, collapse, verdicts
 
 
 @pytest.fixture(autouse=True)
@@ -175,7 +175,7 @@ def test_lora_takes_ten_times_the_learning_rate():
 
 
 def outcome(arm, seed, success, curve=(), **more):
-    exam = Exam(10, 100, success, 0, 1)
+    exam = EvaluationResult(10, 100, success, 0, 1)
     curves = {"success/rate": dict(enumerate(curve, start=1))}
     return Outcome(
         "sokoban", arm, seed, len(curve), curves | more.pop("curves", {}), {"Sokoban": [exam]}, "Sokoban", **more
@@ -300,7 +300,7 @@ def test_axes_enclose_what_is_drawn(values):
 
 
 def test_a_picture_is_sound_xml_whatever_it_is_about():
-    line = Series("a < b & c", [(1, 2.0)], intervals=[(1, 1.0, 3.0)])
+    line = PlotSeries("a < b & c", [(1, 2.0)], intervals=[(1, 1.0, 3.0)])
     drawn = picture("<title> & more", [Panel("p<q", [line]), Panel("none", [])], [("a < b & c", 0)])
     words = [element.text for element in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
     assert {"<title> & more", "p<q", "a < b & c"} <= set(words)

@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 from tests.webapp.alerts.conftest import Make
 from tests.webapp.alerts.receiver import Receiver
 from tests.webapp.page_requests import Visitors, assert_private, who
-from webapp.alerts.actions import do_notice, do_test_rule
+from webapp.alerts.actions import do_detect_alerts, do_test_rule
 from webapp.alerts.delivery import deliver_due
 from webapp.alerts.models import Delivery, Rule
 from webapp.runs.models import Alarm, Run
@@ -194,7 +194,7 @@ def test_pages_take_as_many_queries_for_many_rules_and_deliveries_as_for_few(
     rules = [make_rule(name=f"rule {number}", events=["watch"]) for number in range(12)]
     for number in range(12):
         Alarm.objects.create(run=run, seq=number, iteration=1, state="watch", message="", time=timezone.now())
-    do_notice(timezone.now())
+    do_detect_alerts(timezone.now())
     for address in ("/alerts", f"/alerts/{rules[0].slug}"):
         with django_assert_max_num_queries(8):
             assert who.owner.get(address).status_code == 200

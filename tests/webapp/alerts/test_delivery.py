@@ -19,10 +19,10 @@ from pytest_django import Settings
 from tests.webapp.alerts.conftest import Make
 from tests.webapp.alerts.receiver import Receiver
 from webapp.alerts import actions, webhooks
-from webapp.alerts.actions import do_notice, do_send_again, do_switch_rule, do_test_rule
-from webapp.alerts.delivery import Lookout, deliver_due
+from webapp.alerts.actions import do_detect_alerts, do_redeliver, do_switch_rule, do_test_rule
+from webapp.alerts.delivery import Detector, deliver_due
 from webapp.alerts.models import Delivery, Rule, Try
-from webapp.core.scheduler import Background, Job
+from webapp.core.scheduler import Job, Scheduler
 from webapp.runs.models import Alarm, Run
 from webapp.settings import ROOT
 
@@ -38,7 +38,7 @@ def raise_alarm(run: Run, number: int = 1) -> None:
 
 def notice(run: Run, number: int = 1) -> Delivery:
     raise_alarm(run, number)
-    do_notice(timezone.now())
+    do_detect_alerts(timezone.now())
     return Delivery.objects.order_by("pk").last() or pytest.fail("nothing was noticed")
 
 
@@ -123,7 +123,7 @@ def test_two_lookouts_and_four_couriers_at_once_tell_everything_once(
         finally:
             connection.close()
 
-    threads = [threading.Thread(target=together, args=(Lookout().look,)) for _ in range(2)]
+    threads = [threading.Thread(target=together, args=(Detector().look,)) for _ in range(2)]
     threads += [threading.Thread(target=together, args=(deliver_due,)) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -215,7 +215,7 @@ def test_a_rule_that_reaches_nobody_switches_itself_off_and_says_why(
 ) -> None:
     receiver.statuses, receiver.body = [410], b"this hook is gone"
     rule = make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
-    for number in range(1, actions.MOST_GIVEN_UP + 2):
+    for number in range(1, actions.MAX_FAILED_DELIVERIES + 2):
         notice(run, number)
     while Rule.objects.get().enabled:
         later()
@@ -224,12 +224,12 @@ def test_a_rule_that_reaches_nobody_switches_itself_off_and_says_why(
     assert "this hook is gone" in rule.disabled_reason
     assert not Delivery.objects.filter(state=State.PENDING).exists()
     raise_alarm(run, 99)
-    assert do_notice(timezone.now()) == 0
-    with pytest.raises(actions.Refused, match="switched off"):
-        do_send_again(Delivery.objects.earliest("pk"))
+    assert do_detect_alerts(timezone.now()) == 0
+    with pytest.raises(actions.RuleRefused, match="switched off"):
+        do_redeliver(Delivery.objects.earliest("pk"))
     do_switch_rule(rule, True)
     receiver.statuses = [200]
-    again = do_send_again(Delivery.objects.earliest("pk"))
+    again = do_redeliver(Delivery.objects.earliest("pk"))
     deliver_due()
     again.refresh_from_db()
     assert again.state == State.DELIVERED
@@ -239,7 +239,7 @@ def test_a_rule_that_reaches_nobody_switches_itself_off_and_says_why(
 
 def test_a_success_in_between_forgives_the_failures_before(run: Run, make_rule: Make, receiver: Receiver) -> None:
     make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
-    Rule.objects.update(failures=actions.MOST_GIVEN_UP - 1)
+    Rule.objects.update(failures=actions.MAX_FAILED_DELIVERIES - 1)
     notice(run)
     deliver_due()
     assert Rule.objects.get().failures == 0
@@ -261,12 +261,12 @@ def test_a_test_is_sent_once_also_by_a_rule_that_is_off(make_rule: Make, receive
 def test_one_slow_receiver_does_not_keep_others_from_theirs(
     run: Run, make_rule: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhooks, "PATIENCE", 0.5)
+    monkeypatch.setattr(webhooks, "TIMEOUT", 0.5)
     receiver.body, receiver.drip = b"x" * 400, 0.05
     make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url, name="slow")
     make_rule(events=[Event.WATCH], name="quick")
     raise_alarm(run)
-    do_notice(timezone.now())
+    do_detect_alerts(timezone.now())
     deliver_due()
     assert Delivery.objects.get(rule__name="quick").state == State.DELIVERED
     slow = Delivery.objects.get(rule__name="slow")
@@ -275,15 +275,15 @@ def test_one_slow_receiver_does_not_keep_others_from_theirs(
 
 
 @pytest.fixture
-def running() -> Iterator[Background]:
-    background = Background([Job("lookout", 0.02, Lookout().look), Job("courier", 0.02, deliver_due)])
+def running() -> Iterator[Scheduler]:
+    background = Scheduler([Job("lookout", 0.02, Detector().look), Job("courier", 0.02, deliver_due)])
     background.start()
     yield background
     background.stop()
 
 
 def test_the_clocks_threads_look_and_deliver_by_themselves(
-    run: Run, make_rule: Make, receiver: Receiver, running: Background
+    run: Run, make_rule: Make, receiver: Receiver, running: Scheduler
 ) -> None:
     make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
     raise_alarm(run)
@@ -305,7 +305,7 @@ def test_a_job_that_breaks_is_done_again(caplog: pytest.LogCaptureFixture) -> No
             enough.set()
         raise ZeroDivisionError("no good")
 
-    background = Background([Job("broken", 0.01, work)])
+    background = Scheduler([Job("broken", 0.01, work)])
     background.start()
     assert enough.wait(30)
     background.stop()

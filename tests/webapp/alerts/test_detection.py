@@ -13,10 +13,10 @@ from tests.webapp.alerts.conftest import Make
 from tests.webapp.conftest import People
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
-from webapp.alerts.actions import do_notice, do_switch_rule
-from webapp.alerts.delivery import Lookout
+from webapp.alerts.actions import do_detect_alerts, do_switch_rule
+from webapp.alerts.delivery import Detector
 from webapp.alerts.models import Delivery, Rule, Standstill
-from webapp.ingest.tailer import Ingest
+from webapp.ingest.tailer import JournalTailer
 from webapp.runs.actions import do_release_run, do_request
 from webapp.runs.models import Alarm, Evaluation, Run
 from webapp.teams.models import Membership
@@ -29,17 +29,17 @@ Event = Rule.Event
 def take_in(run: Run, *events: journal.Event) -> None:
     journal_builder.write(run.folder, *events)
     run.refresh_from_db()
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     run.refresh_from_db()
 
 
 def told() -> list[str]:
     """What was noticed, in order; noticing it twice more must add nothing."""
     now = timezone.now()
-    do_notice(now)
+    do_detect_alerts(now)
     count = Delivery.objects.count()
-    do_notice(now)
-    Lookout().look()
+    do_detect_alerts(now)
+    Detector().look()
     assert Delivery.objects.count() == count
     return list(Delivery.objects.order_by("pk").values_list("event", flat=True))
 
@@ -174,9 +174,9 @@ def test_news_that_come_late_are_told_nevertheless(run: Run, make_rule: Make) ->
     Alarm.objects.create(
         run=run, seq=1, iteration=1, state="watch", message="", time=timezone.now() - timedelta(hours=5)
     )
-    do_notice(timezone.now(), timedelta(minutes=15))
+    do_detect_alerts(timezone.now(), timedelta(minutes=15))
     assert not Delivery.objects.exists()
-    Lookout().look()
+    Detector().look()
     assert Delivery.objects.count() == 1
 
 
@@ -245,5 +245,5 @@ def test_looking_takes_as_many_queries_for_many_events_as_for_few(
     take_in(run, *(recorded_journal.evaluated(n, 0.03 * n) for n in range(30)))
     assert Evaluation.objects.count() == 30
     with django_assert_max_num_queries(24):
-        do_notice(timezone.now())
+        do_detect_alerts(timezone.now())
     assert Delivery.objects.count() > 5 * 29

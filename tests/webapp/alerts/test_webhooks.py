@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from tests.webapp.alerts.receiver import Receiver, listening
 from webapp.alerts import webhooks
-from webapp.alerts.webhooks import Refused, check_url, is_public, post
+from webapp.alerts.webhooks import WebhookRefused, check_url, is_public, post
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ from webapp.alerts.webhooks import Refused, check_url, is_public, post
 )
 def test_addresses_of_private_networks_are_refused(url: str, settings: Settings) -> None:
     settings.ECHOSCOPE_ALERT_PRIVATE_HOSTS = []
-    with pytest.raises(Refused, match="private network"):
+    with pytest.raises(WebhookRefused, match="private network"):
         check_url(url)
     outcome = post(url, b"{}", {})
     assert (outcome.ok, outcome.status) == (False, None)
@@ -58,7 +58,7 @@ def test_addresses_of_private_networks_are_refused(url: str, settings: Settings)
     ],
 )
 def test_what_is_no_address_of_the_web_is_refused(url: str, told: str) -> None:
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(WebhookRefused, match=told):
         check_url(url)
 
 
@@ -120,11 +120,11 @@ def test_an_endless_answer_is_read_no_further_than_its_beginning(receiver: Recei
     receiver.body = b"y" * 5_000_000
     outcome = post(receiver.url, b"{}", {})
     assert outcome.ok
-    assert outcome.answer == "y" * webhooks.LONGEST_ANSWER
+    assert outcome.answer == "y" * webhooks.MAX_RESPONSE_BYTES
 
 
 def test_a_target_that_answers_one_byte_at_a_time_is_left(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhooks, "PATIENCE", 0.3)
+    monkeypatch.setattr(webhooks, "TIMEOUT", 0.3)
     receiver.body, receiver.drip = b"z" * 1000, 0.02
     assert post(receiver.url, b"{}", {}).answer == "No answer within 0 s."
 

@@ -18,7 +18,7 @@ from tests.webapp.page_requests import Visitors, assert_private, who
 from webapp.annotations.actions import do_comment, do_star, do_tag
 from webapp.annotations.models import Change, Comment, Star, Tag, Tagging
 from webapp.annotations.queries import annotated, commented, starred_by, tagged
-from webapp.ingest.tailer import Ingest
+from webapp.ingest.tailer import JournalTailer
 from webapp.operations.retention import thinnable
 from webapp.runs.models import Run
 from webapp.teams.actions import do_create_team
@@ -239,14 +239,14 @@ def test_what_somebody_marked_stays_when_a_resumed_run_plays_its_iteration_again
     journal_builder.write(
         run.folder, journal_builder.started(), *journal_builder.iteration(1), *journal_builder.iteration(2)
     )
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     marked, other = Trajectory.objects.filter(run=run, iteration=2).order_by("pk")[:2]
     do_comment(marked, people.owner, "Remember this one.", 0)
     journal_builder.write(
         run.folder, journal_builder.started(attempt=2, from_iteration=1), *journal_builder.iteration(2)
     )
     run.refresh_from_db()
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     marked.refresh_from_db()
     assert marked.superseded
     assert marked.turns.exists()

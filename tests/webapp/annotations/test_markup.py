@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.annotations.markup import as_html, named, normal_tag
+from webapp.annotations.markup import as_html, mentioned_names, normal_tag
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_tag_has_one_spelling(written: str, kept: str) -> None:
     ],
 )
 def test_names_follow_an_at_sign_that_begins_a_word(text: str, names: list[str]) -> None:
-    assert named(text) == names
+    assert mentioned_names(text) == names
 
 
 def test_markup_is_shown_as_it_was_typed() -> None:

@@ -14,7 +14,7 @@ from tests.webapp.annotations.conftest import Member
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
 from webapp.annotations import mention_mail
-from webapp.annotations.actions import do_comment, do_delete_comment, do_edit_comment, do_wish_mail
+from webapp.annotations.actions import do_comment, do_delete_comment, do_edit_comment, do_set_mention_mail
 from webapp.annotations.models import Mention
 from webapp.runs.models import Run
 from webapp.teams.models import Membership
@@ -113,7 +113,7 @@ def test_no_mail_is_sent_to_those_who_do_not_want_it_have_no_address_or_read_it_
     do_comment(trajectory, people.owner, "@grace has no address")
     do_comment(trajectory, people.owner, "@linus reads at once")
     member.client.get(f"/mentions/{Mention.objects.get(user=member.user).slug}")
-    do_wish_mail(member.user, False)
+    do_set_mention_mail(member.user, False)
     do_comment(trajectory, people.owner, "@linus wants none")
     assert mention_mail.send_due() == 0
     assert mail.outbox == []
@@ -143,7 +143,7 @@ def test_a_mail_the_server_refused_is_tried_again_and_given_up_at_last(
 ) -> None:
     settings.EMAIL_BACKEND = "tests.webapp.annotations.test_mentions.Refusing"
     do_comment(trajectory, people.owner, "@linus one")
-    for attempt in range(1, mention_mail.MOST_TRIES + 1):
+    for attempt in range(1, mention_mail.MAX_ATTEMPTS + 1):
         assert mention_mail.send_due() == 0
         assert Mention.objects.get().mail_tries == attempt
         assert mention_mail.send_due() == 0

@@ -8,7 +8,7 @@ from django.test import Client
 from tests.webapp.api.api_clients import Callers, problem
 from tests.webapp.page_requests import play
 from webapp.runs.models import MetricPoint, Run
-from webapp.runs.run_files import Files
+from webapp.runs.run_files import RunFiles
 from webapp.teams.models import User
 
 
@@ -70,7 +70,7 @@ def test_evaluations_checkpoints_alarms_and_log_are_those_of_the_run(callers: Ca
     play(run, 1)
     run.alarms.create(seq=1, iteration=1, state="watch", message="It falls.", time=run.created_at, evidence={"a": 1.0})
     run.checkpoints.create(iteration=1, path="checkpoints/000001", bytes=7, time=run.created_at)
-    Files(run.folder).log.write_text("first line\nlast line\n")
+    RunFiles(run.folder).log.write_text("first line\nlast line\n")
     base = f"/api/runs/{run.slug}"
     (exam,) = callers.viewer.get(f"{base}/evaluations").json()
     assert (exam["suite"], exam["iteration"], exam["success"], exam["prompts"]) == ("Sokoban", 0, 0.35, 256)

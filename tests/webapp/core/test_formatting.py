@@ -66,12 +66,12 @@ OUTCOMES = [
 
 
 def test_the_phase_is_told_in_words() -> None:
-    assert formatting.phase_words(PHASES[0], 200) == "Iteration 37 of 200 · rollout 96 of 128 trajectories"
-    assert formatting.phase_words(PHASES[1], 200) == "Before the first iteration · loading the policy"
-    assert formatting.phase_words(PHASES[0], 0) == "Rollout 96 of 128 trajectories", "a run that only evaluates"
+    assert formatting.phase_text(PHASES[0], 200) == "Iteration 37 of 200 · rollout 96 of 128 trajectories"
+    assert formatting.phase_text(PHASES[1], 200) == "Before the first iteration · loading the policy"
+    assert formatting.phase_text(PHASES[0], 0) == "Rollout 96 of 128 trajectories", "a run that only evaluates"
     assert formatting.progress(PHASES[0], 0, "running") == 0.75
     assert (
-        formatting.pace_words(PHASES[0], "CPU, 2 threads", "running") == "5,310 tokens/s · CPU, 2 threads · 9 min left"
+        formatting.pace_text(PHASES[0], "CPU, 2 threads", "running") == "5,310 tokens/s · CPU, 2 threads · 9 min left"
     )
 
 
@@ -97,10 +97,10 @@ def test_browser_and_server_say_the_same() -> None:
     assert said["signed"] == [formatting.signed(value) for value in NUMBERS]
     assert said["durations"] == [formatting.duration(value) for value in SECONDS]
     assert said["outcomes"] == [formatting.outcome(**result) for result in OUTCOMES]  # type: ignore[arg-type]
-    assert said["phases"] == [formatting.phase_words(phase, 200) for phase in PHASES]
-    assert said["paces"] == [formatting.pace_words(phase, "CPU", "running") for phase in PHASES]
+    assert said["phases"] == [formatting.phase_text(phase, 200) for phase in PHASES]
+    assert said["paces"] == [formatting.pace_text(phase, "CPU", "running") for phase in PHASES]
     assert said["progress"] == pytest.approx([formatting.progress(phase, 200, "running") for phase in PHASES])
     assert said["exams"] == [
-        [formatting.phase_words(phase, 0), formatting.progress(phase, 0, "running")] for phase in PHASES
+        [formatting.phase_text(phase, 0), formatting.progress(phase, 0, "running")] for phase in PHASES
     ]
     assert said["states"] == formatting.STATES

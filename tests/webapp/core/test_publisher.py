@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 
 from tests.webapp.live.test_run_consumer import WAIT
-from webapp.core.publisher import Bus
+from webapp.core.publisher import Publisher
 from webapp.services.addresses import ROOT
 
 POKES = 20
@@ -44,7 +44,7 @@ def test_a_process_that_ends_at_once_has_sent_its_calls_and_ends_well(monkeypatc
 
 
 def test_a_bus_that_was_closed_has_no_thread_and_begins_again() -> None:
-    bus = Bus()
+    bus = Publisher()
     for _ in range(2):
         bus.send("nobody", {"type": "poked"})
         thread = bus._thread

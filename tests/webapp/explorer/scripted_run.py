@@ -8,7 +8,7 @@ from envs.base import Hint
 from tests.webapp.journal_builder import BOARD, started
 from trainer.journal import events as journal
 from trainer.journal.events import Journal
-from webapp.ingest.tailer import Ingest
+from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 
 NAMES = ("corner", "wall", "target", "player", "box", "row")
@@ -120,7 +120,7 @@ def tell(run: Run, events: list[journal.Event] | None = None) -> Run:
     log.write(*(story() if events is None else events))
     log.close()
     run.refresh_from_db()
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     run.refresh_from_db()
     assert not run.journal_error
     return run

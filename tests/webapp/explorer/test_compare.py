@@ -12,8 +12,8 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, play, who
-from webapp.explorer.compare import MOST
-from webapp.ingest.tailer import Ingest
+from webapp.explorer.compare import MAX_RUNS
+from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 
 __all__ = ["who"]
@@ -35,7 +35,7 @@ def another(people: People, run: Run, title: str = "Other", **changes: float) ->
 def examined(*runs: Run) -> None:
     for run in runs:
         journal_builder.write(run.folder, *journal_builder.whole_run(2))
-        Ingest(run).drain()
+        JournalTailer(run).drain()
 
 
 def test_the_page_shows_what_differs_with_the_settings_help(people: People, run: Run, who: Visitors) -> None:
@@ -77,10 +77,10 @@ def test_a_wrong_id_is_told_and_the_others_are_compared(run: Run, who: Visitors)
 
 
 def test_more_than_can_be_told_apart_are_cut_off_in_words(people: People, run: Run, who: Visitors) -> None:
-    runs = [run, *(another(people, run, f"Run {number}") for number in range(MOST))]
+    runs = [run, *(another(people, run, f"Run {number}") for number in range(MAX_RUNS))]
     page = who.owner.get("/compare?runs=" + ",".join(one.slug for one in runs)).content.decode()
-    assert f"At most {MOST} runs can be compared" in page
-    assert f"Compare {MOST} runs" in page
+    assert f"At most {MAX_RUNS} runs can be compared" in page
+    assert f"Compare {MAX_RUNS} runs" in page
 
 
 def test_without_runs_it_offers_some(run: Run, who: Visitors) -> None:
@@ -126,7 +126,7 @@ def test_data_of_all_runs_comes_in_one_answer(people: People, run: Run, who: Vis
     }
 
 
-@pytest.mark.parametrize("count", [2, MOST])
+@pytest.mark.parametrize("count", [2, MAX_RUNS])
 def test_the_page_takes_the_same_number_of_queries_for_many_runs(
     count: int, people: People, run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:

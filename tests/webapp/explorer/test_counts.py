@@ -19,7 +19,7 @@ from tests.webapp.javascript import evaluate
 from tests.webapp.journal_builder import started
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
-from webapp.explorer.counts import Facts, facts, live_counts
+from webapp.explorer.counts import ResultCounts, facts, live_counts
 from webapp.explorer.trajectory_filters import Filters
 from webapp.runs.models import Run
 
@@ -146,7 +146,7 @@ def test_the_counts_at_one_event_plus_the_events_since_are_the_counts_of_the_pag
         reloaded = facts(run, parsed(query))
         assert one["by_itself"], query
         assert one["seq"] == m, query
-        browser = Facts(**one["now"])
+        browser = ResultCounts(**one["now"])
         assert (browser.found, browser.ended, browser.success) == (reloaded.found, reloaded.ended, reloaded.success), (
             query
         )
@@ -188,9 +188,9 @@ def test_a_rollout_too_large_for_a_page_is_counted_by_the_server(
 ) -> None:
     settings.ECHOSCOPE_VAR = tmp_path
     run = tell(new_run(people), [started(), *wave(1, groups=3, size=4, rounds=1)])
-    monkeypatch.setattr("webapp.explorer.counts.MOST_OPEN", 12)
+    monkeypatch.setattr("webapp.explorer.counts.MAX_OPEN", 12)
     assert counts(run, "")["by_itself"]
-    monkeypatch.setattr("webapp.explorer.counts.MOST_OPEN", 11)
+    monkeypatch.setattr("webapp.explorer.counts.MAX_OPEN", 11)
     assert not counts(run, "")["by_itself"]
 
 
@@ -199,5 +199,5 @@ def test_beyond_the_limit_only_more_is_said(live: Run, monkeypatch: pytest.Monke
     monkeypatch.setattr("webapp.explorer.counts.LIMIT", everything)
     assert not facts(live, Filters()).more
     monkeypatch.setattr("webapp.explorer.counts.LIMIT", everything - 1)
-    assert facts(live, Filters()) == Facts(everything - 1, 0, 0, 0.0, more=True)
+    assert facts(live, Filters()) == ResultCounts(everything - 1, 0, 0, 0.0, more=True)
     assert not counts(live, "")["by_itself"]

@@ -9,7 +9,7 @@ from django.http import QueryDict
 from pytest_django import Settings
 
 from tests.webapp.explorer.scripted_run import tell
-from webapp.explorer.trajectory_filters import Filters, found, windows
+from webapp.explorer.trajectory_filters import Filters, filter_trajectories, windows
 from webapp.runs.models import Alarm, Run
 from webapp.trajectories.models import Trajectory, Turn
 
@@ -31,7 +31,7 @@ def everything(run: Run) -> list[Trajectory]:
 
 
 def keys(run: Run, query: str) -> set[str]:
-    return set(found(run, ask(query)).values_list("key", flat=True))
+    return set(filter_trajectories(run, ask(query)).values_list("key", flat=True))
 
 
 @pytest.mark.parametrize(

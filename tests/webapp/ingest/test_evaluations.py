@@ -12,7 +12,7 @@ from pytest_django import Settings
 from tests.webapp import journal_builder
 from tests.webapp.page_requests import Visitors, who
 from trainer.journal import events
-from webapp.ingest.tailer import Ingest
+from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Evaluation, Run
 from webapp.trajectories.models import Trajectory
 
@@ -59,7 +59,7 @@ def taken_up(attempt: int, *suites: str) -> events.RunStarted:
 def test_a_run_that_goes_on_keeps_the_suites_it_had_finished(run: Run) -> None:
     journal_builder.write(run.folder, taken_up(1), *played("Sokoban"), *played("Bandit", ended=False))
     journal_builder.write(run.folder, taken_up(2, "Sokoban"), *played("Bandit"))
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     assert list(Evaluation.objects.order_by("suite").values_list("suite", flat=True)) == ["Bandit", "Sokoban"]
     kept = {(key, attempt) for key, attempt in Trajectory.objects.values_list("key", "attempt")}
     assert kept == {("Sokoban-0", 1), ("Sokoban-1", 1), ("Bandit-0", 2), ("Bandit-1", 2)}
@@ -68,7 +68,7 @@ def test_a_run_that_goes_on_keeps_the_suites_it_had_finished(run: Run) -> None:
 def test_the_page_shows_every_suite_and_pass_at_k_where_it_was_measured(run: Run, who: Visitors) -> None:
     several = {"samples": 4, "pass_at": {4: 0.75, 1: 0.5}}
     journal_builder.write(run.folder, taken_up(1), *played("Sokoban", **several), *played("FrozenLake:size=5"))
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     page = who.owner.get(f"/runs/{run.slug}/evaluation").content.decode()
     assert "pass@k" in page
     assert "2 × 4" in page
@@ -80,12 +80,12 @@ def test_the_page_shows_every_suite_and_pass_at_k_where_it_was_measured(run: Run
 
 def test_without_samples_the_page_says_nothing_of_pass_at_k(run: Run, who: Visitors) -> None:
     journal_builder.write(run.folder, taken_up(1), *played("Sokoban"))
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     assert "pass@k" not in who.owner.get(f"/runs/{run.slug}/evaluation").content.decode()
 
 
 def test_trajectories_are_listed_suite_by_suite(run: Run, who: Visitors) -> None:
     journal_builder.write(run.folder, taken_up(1), *played("Sokoban"), *played("Bandit"))
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     page = who.owner.get(f"/runs/{run.slug}/trajectories?suite=Bandit")
     assert {row.trajectory.key for row in page.context["rows"]} == {"Bandit-0", "Bandit-1"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.webapp import journal_builder
 from trainer.journal import events as journal
-from webapp.ingest.tailer import Ingest
+from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Alarm, Checkpoint, Evaluation, EventBatch, MetricPoint, Notice, Run
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import Group, Trajectory, Turn
@@ -64,7 +64,7 @@ def events_of(run: Run) -> list[dict[str, object]]:
 
 def test_a_whole_run_becomes_rows_with_every_turn_once(run: Run, folder: Path) -> None:
     path = journal_builder.write(folder, *journal_builder.whole_run(2))
-    count = Ingest(run, folder).drain()
+    count = JournalTailer(run, folder).drain()
     told = list(journal.read(path))
     run.refresh_from_db()
     assert count == len(told) == run.seq
@@ -82,7 +82,7 @@ def test_a_whole_run_becomes_rows_with_every_turn_once(run: Run, folder: Path) -
 
 def test_frames_hold_the_journal_line_by_line_and_name_the_pages_of_the_members(run: Run, folder: Path) -> None:
     path = journal_builder.write(folder, *journal_builder.whole_run(1))
-    Ingest(run, folder).drain()
+    JournalTailer(run, folder).drain()
     sent = events_of(run)
     assert [event["seq"] for event in sent] == list(range(1, len(sent) + 1))
     slugs = dict(Trajectory.objects.values_list("key", "slug"))
@@ -94,8 +94,8 @@ def test_frames_hold_the_journal_line_by_line_and_name_the_pages_of_the_members(
 
 def test_reading_again_from_the_same_place_adds_nothing(run: Run, folder: Path) -> None:
     journal_builder.write(folder, *journal_builder.whole_run(1))
-    late = Ingest(run, folder)
-    Ingest(run, folder).drain()
+    late = JournalTailer(run, folder)
+    JournalTailer(run, folder).drain()
     before = facts(run)
     assert late.drain() == 0
     assert facts(run) == before
@@ -104,7 +104,7 @@ def test_reading_again_from_the_same_place_adds_nothing(run: Run, folder: Path) 
 def test_two_readers_side_by_side_share_the_work(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webapp.ingest.tailer.BATCH_BYTES", 3000)
     journal_builder.write(folder, *journal_builder.whole_run(2))
-    one, two = Ingest(run, folder), Ingest(run, folder)
+    one, two = JournalTailer(run, folder), JournalTailer(run, folder)
     while one.step() + two.step():
         pass
     sent = events_of(run)
@@ -118,7 +118,7 @@ def test_a_line_still_being_written_waits(run: Run, folder: Path) -> None:
     )
     data = path.read_bytes()
     path.write_bytes(data[:-5])
-    ingest = Ingest(run, folder)
+    ingest = JournalTailer(run, folder)
     assert ingest.drain() == 2
     path.write_bytes(data)
     assert ingest.drain() == 1
@@ -133,7 +133,7 @@ def test_a_line_longer_than_a_batch_is_read_whole(run: Run, folder: Path, monkey
         journal_builder.group(1, 0, ["a"]),
         journal_builder.turn("a", 0, thought="long " * 5000),
     )
-    assert Ingest(run, folder).drain() == 3
+    assert JournalTailer(run, folder).drain() == 3
     assert len(Turn.objects.get().event["thought"]) == 25_000
 
 
@@ -145,14 +145,14 @@ def test_any_split_of_a_journal_gives_the_same_rows(run: Run, cuts: list[float],
         source = journal_builder.write(Path(place) / "whole", *journal_builder.whole_run(2), *again)
         data = source.read_bytes()
         reference = Run.objects.create(team=run.team, title="whole", config={}, environment="Sokoban")
-        Ingest(reference, source.parent).drain()
+        JournalTailer(reference, source.parent).drain()
         patch.setattr("webapp.ingest.tailer.BATCH_BYTES", batch)
         parts = Run.objects.create(team=run.team, title="parts", config={}, environment="Sokoban")
         growing = Path(place) / "parts" / journal.FILE_NAME
         growing.parent.mkdir()
         for cut in [*sorted(int(share * len(data)) for share in cuts), len(data)]:
             growing.write_bytes(data[:cut])
-            Ingest(parts, growing.parent).drain()  # a new reader each time, as after a crash
+            JournalTailer(parts, growing.parent).drain()  # a new reader each time, as after a crash
             parts.refresh_from_db()
         assert facts(parts) == facts(reference)
         assert [event["seq"] for event in events_of(parts)] == [event["seq"] for event in events_of(reference)]
@@ -166,7 +166,7 @@ def test_a_later_attempt_replaces_what_it_plays_again(run: Run, folder: Path) ->
     journal_builder.write(
         folder, journal_builder.started(2, from_iteration=1, evaluated=0), *journal_builder.iteration(2)
     )
-    Ingest(run, folder).drain()
+    JournalTailer(run, folder).drain()
     run.refresh_from_db()
     assert run.attempt == 2
     assert run.resync_seq == Turn.objects.filter(trajectory__attempt=2).order_by("seq")[0].seq - 4
@@ -187,7 +187,7 @@ def test_a_rewind_replaces_what_came_after_the_checkpoint_it_returned_to(run: Ru
     model = tiny.save_pocket(folder / "model")
     end = play(configuration(model, limit=1), folder, at=(3,), uneasy=(2,), until=2)
     assert end.reason == "completed"
-    Ingest(run, folder).drain()
+    JournalTailer(run, folder).drain()
     run.refresh_from_db()
     assert (run.journal_error, run.attempt, run.iteration, run.end_reason) == ("", 2, 4, "completed")
     told = list(journal.read(folder / journal.FILE_NAME))
@@ -227,14 +227,14 @@ def test_an_unfinished_evaluation_is_replaced_as_well(run: Run, folder: Path) ->
         journal_builder.turn("e0-0", 0),
     )
     journal_builder.write(folder, journal_builder.started(2, 0, -1), *journal_builder.evaluation(0))
-    Ingest(run, folder).drain()
+    JournalTailer(run, folder).drain()
     assert set(Trajectory.objects.values_list("attempt", flat=True)) == {2}
     assert run.groups.filter(split="eval").count() == 2
 
 
 def test_a_shared_trajectory_outlives_the_attempt_that_played_it(run: Run, folder: Path) -> None:
     journal_builder.write(folder, journal_builder.started(), *journal_builder.iteration(1))
-    ingest = Ingest(run, folder)
+    ingest = JournalTailer(run, folder)
     ingest.drain()
     shared = Trajectory.objects.get(key="1-0-0")
     do_share_trajectory(shared, run.author)
@@ -269,7 +269,7 @@ def test_a_corrupt_line_is_named_and_everything_before_it_is_kept(
     )
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:2], bad, *lines[3:]]))
-    ingest = Ingest(run, folder)
+    ingest = JournalTailer(run, folder)
     assert ingest.drain() == 2
     run.refresh_from_db()
     assert words in run.journal_error
@@ -299,7 +299,7 @@ def test_a_corrupt_line_can_be_left_out_and_what_depends_on_it(run: Run, folder:
     lines = path.read_bytes().splitlines(keepends=True)
     lines[1] = b"garbage\n"
     path.write_bytes(b"".join(lines))
-    assert Ingest(run, folder, skip_bad_lines=True).drain() == len(lines)
+    assert JournalTailer(run, folder, skip_bad_lines=True).drain() == len(lines)
     run.refresh_from_db()
     assert run.journal_error == ""
     assert [event["seq"] for event in events_of(run)] == list(range(1, len(lines) + 1))
@@ -311,7 +311,7 @@ def test_missing_lines_are_not_left_out_silently(run: Run, folder: Path) -> None
     path = journal_builder.write(folder, *journal_builder.whole_run(1))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:4] + lines[5:]))
-    assert Ingest(run, folder, skip_bad_lines=True).drain() == 4
+    assert JournalTailer(run, folder, skip_bad_lines=True).drain() == 4
     run.refresh_from_db()
     assert "lines are missing or out of order" in run.journal_error
 
@@ -337,7 +337,7 @@ def test_a_line_that_contradicts_earlier_ones_is_named(
         journal_builder.turn("done", 0),
         journal_builder.end("done", 1),
     )
-    ingest = Ingest(run, folder)
+    ingest = JournalTailer(run, folder)
     ingest.drain()
     journal_builder.write(folder, event.model_copy())
     assert ingest.drain() == 0
@@ -357,7 +357,7 @@ def test_a_number_beyond_every_range_is_named_by_its_line(run: Run, folder: Path
     lines = path.read_bytes().splitlines(keepends=True)
     lines[4] = lines[4].replace(b'"reward":-0.1,"terms"', f'"reward":{value},"terms"'.encode())
     path.write_bytes(b"".join(lines))
-    ingest = Ingest(run, folder)
+    ingest = JournalTailer(run, folder)
     assert ingest.drain() == 4
     run.refresh_from_db()
     assert "line 5 " in run.journal_error
@@ -372,7 +372,7 @@ def test_nul_characters_of_a_raving_policy_are_shown_as_a_symbol(run: Run, folde
         journal_builder.turn("a", 0, thought="\0 \\u0000"),
     )
     assert b"\\u0000" in path.read_bytes()
-    assert Ingest(run, folder).drain() == 3
+    assert JournalTailer(run, folder).drain() == 3
     assert Turn.objects.get().event["thought"] == "␀ \\u0000"
     assert events_of(run)[-1]["thought"] == "␀ \\u0000"
 
@@ -380,7 +380,7 @@ def test_nul_characters_of_a_raving_policy_are_shown_as_a_symbol(run: Run, folde
 def test_a_starting_run_is_running_once_its_trainer_speaks_and_no_other_state_changes(run: Run, folder: Path) -> None:
     journal_builder.write(folder, journal_builder.started())
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
-    Ingest(run, folder).drain()
+    JournalTailer(run, folder).drain()
     run.refresh_from_db()
     assert run.state == Run.State.RUNNING
 
@@ -390,4 +390,4 @@ def test_a_batch_costs_a_bounded_number_of_queries(
 ) -> None:
     journal_builder.write(folder, journal_builder.started(), *journal_builder.iteration(1, groups=8, size=16, turns=1))
     with django_assert_max_num_queries(30):
-        assert Ingest(run, folder).step() > 200
+        assert JournalTailer(run, folder).step() > 200

@@ -11,7 +11,7 @@ import pytest
 from tests.webapp import journal_builder
 from trainer.journal import events as journal
 from trainer.journal import token_arrays
-from webapp.ingest.tailer import Ingest
+from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import EventBatch, Run
 from webapp.trajectories.models import TokenArrays
 
@@ -45,7 +45,7 @@ def with_tokens() -> Iterator[journal.Event]:
 
 def test_every_trajectorys_tokens_are_stored_as_they_were_packed(run: Run, folder: Path) -> None:
     journal_builder.write(folder, *with_tokens())
-    Ingest(run, folder).drain()
+    JournalTailer(run, folder).drain()
     kept = {arrays.trajectory.key: arrays.data for arrays in TokenArrays.objects.select_related("trajectory")}
     assert set(kept) == {"1-0-0", "1-0-1", "1-1-0", "1-1-1"}
     for key, data in kept.items():
@@ -56,7 +56,7 @@ def test_every_trajectorys_tokens_are_stored_as_they_were_packed(run: Run, folde
 
 def test_frames_have_the_event_and_its_number_but_not_the_arrays(run: Run, folder: Path) -> None:
     journal_builder.write(folder, *with_tokens())
-    Ingest(run, folder).drain()
+    JournalTailer(run, folder).drain()
     run.refresh_from_db()
     frames = [json.loads(frame) for frame in EventBatch.objects.order_by("last_seq").values_list("frame", flat=True)]
     events = [event for frame in frames for event in frame["events"]]
@@ -68,17 +68,17 @@ def test_frames_have_the_event_and_its_number_but_not_the_arrays(run: Run, folde
 
 def test_they_go_when_a_later_attempt_plays_their_trajectories_again(run: Run, folder: Path) -> None:
     journal_builder.write(folder, *with_tokens(), journal_builder.started(attempt=2, from_iteration=0, evaluated=0))
-    Ingest(run, folder).drain()
+    JournalTailer(run, folder).drain()
     assert not TokenArrays.objects.exists()
     journal_builder.write(folder, *journal_builder.iteration(1), tokens("1-0-0", 5))
-    Ingest(Run.objects.get(pk=run.pk), folder).drain()
+    JournalTailer(Run.objects.get(pk=run.pk), folder).drain()
     assert [len(token_arrays.unpack(bytes(arrays.data)).ids) for arrays in TokenArrays.objects.all()] == [5]
 
 
 def test_reading_the_same_lines_again_changes_nothing(run: Run, folder: Path) -> None:
-    stale = Ingest(run, folder)
+    stale = JournalTailer(run, folder)
     journal_builder.write(folder, *with_tokens())
-    Ingest(run, folder).drain()
+    JournalTailer(run, folder).drain()
     assert stale.drain() == 0
     assert TokenArrays.objects.count() == 4
 
@@ -105,10 +105,10 @@ def test_tokens_out_of_place_are_named(
     copies = [event.model_copy() for event in events]
     if at_once:
         journal_builder.write(folder, *beginning, *copies)
-        Ingest(run, folder).drain()
+        JournalTailer(run, folder).drain()
     else:
         for event in [*beginning, *copies]:
             journal_builder.write(folder, event)
-            Ingest(Run.objects.get(pk=run.pk), folder).drain()
+            JournalTailer(Run.objects.get(pk=run.pk), folder).drain()
     run.refresh_from_db()
     assert complaint in run.journal_error

@@ -82,8 +82,8 @@ async def test_without_redis_pages_look_for_themselves(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(annotation_consumer.Hub, "pulse", 0.1)
-    monkeypatch.setattr(annotation_consumer, "BLIND_POLL", 0.1)
+    monkeypatch.setattr(annotation_consumer.AnnotationHub, "pulse", 0.1)
+    monkeypatch.setattr(annotation_consumer, "POLL_WITHOUT_REDIS", 0.1)
     await sync_to_async(switch.off)()
     async with page(trajectory.slug, people.owner) as browser:
         await sync_to_async(do_comment)(trajectory, people.viewer, "Look.")

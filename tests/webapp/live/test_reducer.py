@@ -18,11 +18,11 @@ from tests.webapp.javascript import evaluate
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
 from trainer.journal.events import Journal
-from webapp.ingest.tailer import Ingest
+from webapp.ingest.tailer import JournalTailer
 from webapp.live.snapshot import heading, snapshot
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.serialize import played as played_data
+from webapp.trajectories.serialize import trajectory_data as played_data
 
 
 def everything(config: RunConfig) -> list[journal.Event]:
@@ -56,7 +56,7 @@ def reduced_from(
     log = Journal(run.folder)
     log.write(*events[:cut])
     run.refresh_from_db()
-    ingest = Ingest(run)
+    ingest = JournalTailer(run)
     ingest.drain()
     run.refresh_from_db()
     early = as_json(start(run))
@@ -101,7 +101,7 @@ def test_events_told_twice_change_nothing(run: Run, tmp_path: Path, settings: Se
     config = RunConfig.model_validate(run.config)
     log = Journal(run.folder)
     log.write(*everything(config))
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     frames = [json.loads(frame) for frame in run.batches.values_list("frame", flat=True)]
     events = [event for frame in frames for event in frame["events"]]
     state = as_json(snapshot(run))
@@ -114,7 +114,7 @@ def test_the_reducer_never_changes_what_it_is_given(run: Run, tmp_path: Path, se
     log = Journal(run.folder)
     log.write(*everything(config))
     state = as_json(snapshot(run))
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     events = [event for frame in run.batches.values_list("frame", flat=True) for event in json.loads(frame)["events"]]
     each = "Object.values(o).forEach(v => v && typeof v === 'object' && f(v));"
     freeze = f"(function f(o) {{ {each} return Object.freeze(o); }})"
@@ -169,7 +169,7 @@ def test_from_any_moment_to_any_later_one_the_page_goes_on_as_if_it_were_reloade
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title())
     log, events = Journal(run.folder), recorded(config)
     run.refresh_from_db()
-    ingest, pages = Ingest(run), []
+    ingest, pages = JournalTailer(run), []
     step = max(1, len(events) // 45)
     for begin in range(0, len(events), step):
         log.write(*events[begin : begin + step])

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People
 from trainer.journal import events as journal
-from webapp.core.publisher import bus
-from webapp.ingest.tailer import Ingest
+from webapp.core.publisher import publisher
+from webapp.ingest.tailer import JournalTailer
 from webapp.live import frame_reader, run_consumer
 from webapp.live.frame_reader import hub
 from webapp.live.run_routing import websocket_urlpatterns
@@ -120,7 +120,7 @@ def take_in(run: Run, folder: Path, *events: journal.Event) -> int:
     """Write the events to the journal and take them in. Returns the run's newest event."""
     journal_builder.write(folder, *events)
     run.refresh_from_db()
-    Ingest(run, folder).drain()
+    JournalTailer(run, folder).drain()
     run.refresh_from_db()
     return run.seq
 
@@ -209,7 +209,7 @@ async def test_a_broken_journal_is_told_to_those_who_watch(run: Run, people: Peo
     async with browser(run, people.owner) as page:
         await page.until("hello")
         (tmp_path / journal.FILE_NAME).write_bytes(b"rubbish\n")
-        await sync_to_async(Ingest(run, tmp_path).drain)()
+        await sync_to_async(JournalTailer(run, tmp_path).drain)()
         assert "line 1 is not an event" in (await page.until("hello"))["problem"]
 
 
@@ -267,7 +267,7 @@ async def test_lost_wake_up_calls_only_cost_time(
     run: Run, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frame_reader, "SAFETY_POLL", 0.1)
-    monkeypatch.setattr(bus(), "poke", lambda slug, seq: None)
+    monkeypatch.setattr(publisher(), "poke", lambda slug, seq: None)
     async with browser(run, people.owner) as page:
         await page.until("hello")
         last = await take_in(run, tmp_path, *journal_builder.whole_run(1))
@@ -295,8 +295,8 @@ async def test_thoughts_reach_those_who_watch_that_trajectory(run: Run, people: 
             await page.until("pong")
         assert await sync_to_async(token_subscriptions.watched)(run.slug) == ["*", "a", "b"]
         await asyncio.sleep(0.3)  # all readers subscribed
-        bus().tokens(run.slug, "a", 1, "I think")
-        bus().tokens(run.slug, "b", 0, "So do I")
+        publisher().tokens(run.slug, "a", 1, "I think")
+        publisher().tokens(run.slug, "b", 0, "So do I")
         told = {"type": "tokens", "trajectory": "a", "turn": 1, "text": "I think"}
         assert await one.until("tokens") == told
         assert await three.until("tokens") == told

@@ -9,7 +9,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp import journal_builder
-from webapp.ingest.tailer import Ingest
+from webapp.ingest.tailer import JournalTailer
 from webapp.live.snapshot import CURVES, snapshot
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
@@ -38,7 +38,7 @@ def test_in_the_middle_of_a_rollout_the_page_shows_who_plays(run: Run, tmp_path:
         journal_builder.end("c", 1),
         journal_builder.turn("b", 0),
     )
-    Ingest(run, tmp_path).drain()
+    JournalTailer(run, tmp_path).drain()
     page = snapshot(run)
     slugs = dict(Trajectory.objects.values_list("key", "slug"))
     assert (page["wall"]["iteration"], page["wall"]["split"]) == (2, "train")
@@ -60,7 +60,7 @@ def test_in_the_middle_of_a_rollout_the_page_shows_who_plays(run: Run, tmp_path:
 @pytest.mark.django_db
 def test_a_finished_run_tells_its_evaluations_alarm_and_notices(run: Run, tmp_path: Path) -> None:
     journal_builder.write(tmp_path, *journal_builder.whole_run(2))
-    Ingest(run, tmp_path).drain()
+    JournalTailer(run, tmp_path).drain()
     page = snapshot(run)
     assert [(entry["iteration"], entry["final"]) for entry in page["evaluations"]] == [(0, False), (2, False)]
     assert page["alarm"] == {"state": "watch", "message": "The spread falls.", "iteration": 2}
@@ -80,7 +80,7 @@ def test_a_later_attempt_leaves_no_trace_of_what_it_replaced(run: Run, tmp_path:
         journal_builder.started(2, 1),
         journal_builder.group(2, 0, ["2-0-0", "2-0-1"]),
     )
-    Ingest(run, tmp_path).drain()
+    JournalTailer(run, tmp_path).drain()
     page = snapshot(run)
     assert page["attempt"] == 2
     assert [group["group"] for group in page["wall"]["groups"]] == [0]
@@ -93,6 +93,6 @@ def test_a_page_costs_few_queries_however_much_was_played(
     run: Run, tmp_path: Path, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     journal_builder.write(tmp_path, *journal_builder.whole_run(3))
-    Ingest(run, tmp_path).drain()
+    JournalTailer(run, tmp_path).drain()
     with django_assert_max_num_queries(16):
         snapshot(run)

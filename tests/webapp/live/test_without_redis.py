@@ -16,7 +16,7 @@ from tests.webapp import journal_builder
 from tests.webapp.conftest import People
 from tests.webapp.live.test_run_consumer import WAIT, _database_is_left, browser, take_in
 from webapp.core import publisher
-from webapp.core.publisher import Bus
+from webapp.core.publisher import Publisher
 from webapp.live import frame_reader
 from webapp.runs import token_subscriptions
 from webapp.runs.models import Run
@@ -52,9 +52,9 @@ def switch(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) 
     layer = settings.CHANNEL_LAYERS["default"]
     config = layer["CONFIG"] | {"hosts": [{"address": made.server.url(), "socket_connect_timeout": 2}]}
     settings.CHANNEL_LAYERS = {"default": layer | {"CONFIG": config}}
-    monkeypatch.setattr(frame_reader.Hub, "pulse", 0.1)
-    own = Bus()
-    monkeypatch.setattr(publisher, "bus", lambda: own)
+    monkeypatch.setattr(frame_reader.FrameHub, "pulse", 0.1)
+    own = Publisher()
+    monkeypatch.setattr(publisher, "publisher", lambda: own)
     monkeypatch.setattr("webapp.runs.actions.bus", lambda: own)
     token_subscriptions._client.cache_clear()
     yield made
@@ -82,7 +82,7 @@ async def test_events_go_on_without_redis_and_thoughts_come_back_with_it(
         async with asyncio.timeout(WAIT):
             frame: dict[str, Any] = {"type": ""}
             while frame["type"] != "tokens":  # the layer subscribes again within a second or so
-                publisher.bus().tokens(run.slug, "a", 0, "I am back")
+                publisher.publisher().tokens(run.slug, "a", 0, "I am back")
                 await page.send('{"type":"ping"}')
                 frame = await page.frame()
                 await asyncio.sleep(0.05)

@@ -148,8 +148,8 @@ def test_without_redis_a_run_can_still_be_launched(
 
 def test_old_workers_and_old_frames_go_and_new_ones_stay(run: Run) -> None:
     now = timezone.now()
-    actions.do_describe_worker("old", now - timedelta(days=2), device="CPU")
-    actions.do_describe_worker("new", now, device="CPU")
+    actions.do_record_heartbeat("old", now - timedelta(days=2), device="CPU")
+    actions.do_record_heartbeat("new", now, device="CPU")
     run.batches.create(first_seq=1, last_seq=2, frame="{}")
     Run.objects.filter(pk=run.pk).update(seq=2)
     assert actions.do_prune(now) == 0
@@ -160,8 +160,8 @@ def test_old_workers_and_old_frames_go_and_new_ones_stay(run: Run) -> None:
 
 def test_a_worker_that_speaks_again_keeps_its_beginning(db: None) -> None:
     now = timezone.now()
-    first = actions.do_describe_worker("w", now, device="CPU")
-    again = actions.do_describe_worker("w", now + timedelta(seconds=5), device="CPU", stopping=True)
+    first = actions.do_record_heartbeat("w", now, device="CPU")
+    again = actions.do_record_heartbeat("w", now + timedelta(seconds=5), device="CPU", stopping=True)
     assert (again.pk, again.started_at, again.stopping) == (first.pk, now, True)
 
 

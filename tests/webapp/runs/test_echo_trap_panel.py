@@ -11,8 +11,8 @@ from tests.webapp import journal_builder
 from tests.webapp.javascript import evaluate
 from tests.webapp.page_requests import Visitors, who
 from trainer.journal import events
-from trainer.metrics.trap_signals import SIGNS, Sign
-from webapp.ingest.tailer import Ingest
+from trainer.metrics.trap_signals import SIGNALS, Signal
+from webapp.ingest.tailer import JournalTailer
 from webapp.live.snapshot import snapshot
 from webapp.runs import echo_trap
 from webapp.runs.models import Alarm, Run
@@ -52,7 +52,7 @@ def collapse() -> list[events.Event]:
 
 def test_a_rewind_keeps_what_the_watch_said_of_the_iterations_it_undid(run: Run) -> None:
     journal_builder.write(run.folder, *collapse())
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     page = snapshot(run)
     assert [(alarm["iteration"], alarm["state"], alarm["undone"]) for alarm in page["alarms"]] == [
         (2, "watch", True),
@@ -68,7 +68,7 @@ def test_a_rewind_keeps_what_the_watch_said_of_the_iterations_it_undid(run: Run)
 
 def test_an_interruption_takes_back_alarms_that_will_be_raised_again(run: Run) -> None:
     journal_builder.write(run.folder, *collapse()[:4], journal_builder.started(attempt=2, from_iteration=1))
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     assert not Alarm.objects.filter(run=run).exists()
     assert snapshot(run)["alarm"] is None
 
@@ -77,7 +77,7 @@ def test_the_page_shows_the_numbers_their_limits_what_was_done_and_the_past(run:
     run.config["echo_trap"] |= {"action": "rewind", "rewind_changes": {"optimizer.policy_lr": "*0.5"}}
     run.save()
     journal_builder.write(run.folder, *collapse())
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     page = who.viewer.get(f"/runs/{run.slug}/").content.decode()
     assert "45 %, limit 50 %" in page
     assert "since iteration 2" in page
@@ -108,8 +108,8 @@ def test_bands_reach_from_one_change_of_state_to_the_next() -> None:
     assert echo_trap.bands([], 3) == []
 
 
-@pytest.mark.parametrize("sign", SIGNS, ids=lambda sign: sign.key)
-def test_server_and_browser_say_the_same_of_a_number(sign: Sign) -> None:
+@pytest.mark.parametrize("sign", SIGNALS, ids=lambda sign: sign.key)
+def test_server_and_browser_say_the_same_of_a_number(sign: Signal) -> None:
     for value, limit in [(-3.14159, 3.0), (0.4, 0.5), (2.0, 2.0), (0.5, 0.5), (7.0, 2.0)]:
         data = [sign.bad, sign.unit, value, limit]
         assert evaluate("trap.js", "crossed(data[0], data[2], data[3])", data) is sign.crossed(value, limit)

@@ -44,7 +44,7 @@ def another_machine(run: Run) -> None:
 
 
 def test_without_a_storage_nothing_is_copied(run: Run) -> None:
-    assert object_storage.offered() is None
+    assert object_storage.configured_storage() is None
     assert supervise(take(run), command=act("train"), pace=PACE) == "finished"
     assert (fresh(run).copy, (run.folder / object_storage.TOKEN).exists()) == ("", False)
 
@@ -186,7 +186,7 @@ def test_only_what_changed_is_copied_and_what_went_is_deleted(run: Run, storage:
     third = object_storage.copy(folder, storage, "r", second)
     assert (third.checkpoints, storage.exists("r/checkpoints/000001/weights")) == ([2], False)
     assert b"".join(object_storage.journal(storage, "r", third)) == b"one\ntwo\n"
-    object_storage.forget(storage, "r")
+    object_storage.delete(storage, "r")
     assert object_storage.read_manifest(storage, "r") is None
     assert not [file for file in Path(storage.path("r")).rglob("*") if file.is_file()]
 

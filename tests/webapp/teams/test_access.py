@@ -44,9 +44,9 @@ def test_a_page_asks_for_places_once_and_a_socket_each_time(
 ) -> None:
     team = people.team.pk
     with django_assert_num_queries(1):
-        assert access.role_here(people.viewer, team) == Membership.Role.VIEWER
+        assert access.role_in_team(people.viewer, team) == Membership.Role.VIEWER
         assert access.writable_teams(people.viewer) == []
-        assert access.role_here(people.viewer, team + 1) is None
-    assert access.role_here(AnonymousUser(), team) is None
+        assert access.role_in_team(people.viewer, team + 1) is None
+    assert access.role_in_team(AnonymousUser(), team) is None
     do_set_role(people.team, people.viewer, Membership.Role.MEMBER)
     assert access.role_in(people.viewer, team) == Membership.Role.MEMBER

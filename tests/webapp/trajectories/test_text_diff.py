@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.trajectories.text_diff import MOST_WORDS, compared, difference
+from webapp.trajectories.text_diff import MAX_WORDS, compared, difference
 
 WORDS = st.lists(st.sampled_from(["push", "the", "box", "up", "down", "(2,", "3)", "row_7", "…"]), max_size=20)
 
@@ -33,7 +33,7 @@ def test_only_the_words_that_changed_are_marked() -> None:
 
 
 def test_endless_thoughts_are_set_side_by_side_without_comparing_them() -> None:
-    left, right = ("word " * MOST_WORDS + extra for extra in ("a", "b"))
+    left, right = ("word " * MAX_WORDS + extra for extra in ("a", "b"))
     text = difference(left, right)
     assert [piece.kind for piece in text.pieces] == ["gone", "new"]
     assert joined(text.left) == left

@@ -21,25 +21,25 @@ from django.db import connection
 from django.utils import timezone
 
 from trainer.journal import events as journal
-from webapp.core.publisher import group_name
+from webapp.core.publisher import run_group
 from webapp.runs import actions, token_subscriptions
 from webapp.runs.actions import do_request
 from webapp.runs.models import EventBatch, Run, Worker
-from webapp.runs.run_files import Files
+from webapp.runs.run_files import RunFiles
 from webapp.trajectories.models import Turn
 from webapp.worker import parent_guard
 from webapp.worker.claims import do_claim_run
-from webapp.worker.supervisor import Command, Pace, supervise
+from webapp.worker.supervisor import Command, Intervals, supervise
 from webapp.worker.trainer_process import trainer_command
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-PACE = Pace(tick=0.01, control=0.02, renew=0.1, stop_patience=20, orphan_patience=10, retry=0.05)
+PACE = Intervals(tick=0.01, control=0.02, renew=0.1, stop_patience=20, orphan_patience=10, retry=0.05)
 PATIENCE = 60.0
 
 
 def act(scene: str) -> Command:
-    def command(files: Files) -> Sequence[str]:
+    def command(files: RunFiles) -> Sequence[str]:
         return [sys.executable, "-m", "tests.webapp.fake_trainer", scene, str(files.folder)]
 
     return command
@@ -61,7 +61,7 @@ def eventually(holds: Callable[[], object], seconds: float = PATIENCE) -> None:
 class Watch:
     """A supervisor in a thread of its own, as in a worker."""
 
-    def __init__(self, run: Run, scene: str, pace: Pace = PACE, worker: Worker | None = None) -> None:
+    def __init__(self, run: Run, scene: str, pace: Intervals = PACE, worker: Worker | None = None) -> None:
         self.run, self.outcome = run, ""
         self._work = lambda: supervise(take(run, worker), command=act(scene), pace=pace)
         self._thread = threading.Thread(target=self._main)
@@ -109,7 +109,7 @@ def assert_complete(run: Run) -> None:
 @pytest.fixture(autouse=True)
 def _nobody_stays(run: Run) -> Iterator[None]:
     yield
-    parent_guard.end_left_behind(Files(run.folder).pid, 0)
+    parent_guard.kill_stale_trainer(RunFiles(run.folder).pid, 0)
 
 
 def test_a_run_is_trained_to_its_end(run: Run) -> None:
@@ -151,11 +151,11 @@ def test_a_cancelled_run_ends_at_once(run: Run) -> None:
     watch.until(lambda now: now.state == "running")
     do_request(run, "cancel")
     assert watch.ended() == "cancelled"
-    assert parent_guard.left_behind(Files(run.folder).pid) is None
+    assert parent_guard.stale_trainer(RunFiles(run.folder).pid) is None
 
 
 def test_a_trainer_that_does_not_obey_is_killed_after_the_deadline(run: Run) -> None:
-    impatient = Pace(tick=0.01, control=0.02, renew=0.1, stop_patience=0.3)
+    impatient = Intervals(tick=0.01, control=0.02, renew=0.1, stop_patience=0.3)
     watch = Watch(run, "stubborn", impatient)
     watch.until(lambda now: now.state == "running")
     do_request(run, "stop")
@@ -184,8 +184,8 @@ def test_a_killed_trainer_is_started_again_and_nothing_is_counted_twice(run: Run
 
 
 def test_a_trainer_that_is_killed_every_time_is_given_up(run: Run) -> None:
-    outcomes = [supervise(take(run), command=act("killed"), pace=PACE) for _ in range(actions.MOST_CRASHES + 1)]
-    assert outcomes == ["queued"] * actions.MOST_CRASHES + ["failed"]
+    outcomes = [supervise(take(run), command=act("killed"), pace=PACE) for _ in range(actions.MAX_CRASHES + 1)]
+    assert outcomes == ["queued"] * actions.MAX_CRASHES + ["failed"]
     assert "SIGKILL 4 times" in fresh(run).failure
 
 
@@ -194,15 +194,15 @@ def test_a_supervisor_that_lost_its_lease_ends_its_trainer_and_touches_nothing(r
     watch.until(lambda now: now.state == "running")
     Run.objects.filter(pk=run.pk).update(lease="somebody else")
     assert watch.ended() == "lease lost"
-    assert parent_guard.left_behind(Files(run.folder).pid) is None
+    assert parent_guard.stale_trainer(RunFiles(run.folder).pid) is None
     assert fresh(run).lease == "somebody else"
 
 
 def test_a_worker_that_shuts_down_gives_its_run_back_with_a_checkpoint(run: Run) -> None:
-    worker = actions.do_describe_worker("w", timezone.now())
+    worker = actions.do_record_heartbeat("w", timezone.now())
     watch = Watch(run, "long", worker=worker)
     watch.until(lambda now: now.iteration >= 1)
-    actions.do_describe_worker("w", timezone.now(), stopping=True)
+    actions.do_record_heartbeat("w", timezone.now(), stopping=True)
     assert watch.ended() == "queued"
     assert fresh(run).checkpoints.exists()
 
@@ -247,7 +247,7 @@ def outside_supervisor(run: Run, scene: str) -> subprocess.Popen[bytes]:
 def test_after_kill_9_of_the_worker_the_trainer_goes_too_and_the_next_worker_continues(run: Run) -> None:
     victim = outside_supervisor(run, "long")
     eventually(lambda: fresh(run).iteration >= 2)
-    trainer = parent_guard.left_behind(Files(run.folder).pid)
+    trainer = parent_guard.stale_trainer(RunFiles(run.folder).pid)
     assert trainer is not None
     victim.kill()
     victim.wait()
@@ -255,7 +255,7 @@ def test_after_kill_9_of_the_worker_the_trainer_goes_too_and_the_next_worker_con
     assert actions.do_reap(timezone.now()) == 2  # freed, and its next worker is woken
     watch = Watch(run, "long")
     watch.until(lambda now: now.attempt == 2 and now.iteration >= 4)
-    assert parent_guard.left_behind(Files(run.folder).pid) not in (None, trainer)
+    assert parent_guard.stale_trainer(RunFiles(run.folder).pid) not in (None, trainer)
     do_request(run, "stop")
     assert watch.ended() == "stopped"
     assert_complete(fresh(run))
@@ -263,7 +263,7 @@ def test_after_kill_9_of_the_worker_the_trainer_goes_too_and_the_next_worker_con
 
 def test_a_trainer_left_behind_is_ended_before_another_one_writes(run: Run, tmp_path: Path) -> None:
     run.folder.mkdir(parents=True)
-    pid_file = Files(run.folder).pid
+    pid_file = RunFiles(run.folder).pid
     left = subprocess.Popen(
         [
             sys.executable,
@@ -279,7 +279,7 @@ def test_a_trainer_left_behind_is_ended_before_another_one_writes(run: Run, tmp_
         start_new_session=True,
     )
     eventually((tmp_path / "deaf").exists)
-    hurried = Pace(tick=0.01, control=0.02, renew=0.1, orphan_patience=0.2)
+    hurried = Intervals(tick=0.01, control=0.02, renew=0.1, orphan_patience=0.2)
     assert supervise(take(run), command=act("train"), pace=hurried) == "finished"
     assert left.wait(10) == -signal.SIGKILL
 
@@ -287,7 +287,7 @@ def test_a_trainer_left_behind_is_ended_before_another_one_writes(run: Run, tmp_
 def test_a_process_that_only_has_the_same_number_is_left_alone(tmp_path: Path) -> None:
     pid_file = tmp_path / "trainer.pid"
     pid_file.write_text(f'{{"pid": {os.getpid()}, "born": "1", "host": "{os.uname().nodename}"}}')
-    assert parent_guard.end_left_behind(pid_file, 0) is False
+    assert parent_guard.kill_stale_trainer(pid_file, 0) is False
 
 
 def test_watched_thoughts_reach_the_channel_layer_while_they_are_written(run: Run) -> None:
@@ -297,7 +297,7 @@ def test_watched_thoughts_reach_the_channel_layer_while_they_are_written(run: Ru
         layer = get_channel_layer()
         assert layer is not None
         channel = await layer.new_channel()
-        await layer.group_add(group_name(run.slug), channel)
+        await layer.group_add(run_group(run.slug), channel)
         client = token_subscriptions.redis.asyncio.Redis.from_url(settings.REDIS_URL)
         async with asyncio.timeout(PATIENCE):
             while len(heard) < 2:
@@ -318,7 +318,7 @@ def test_watched_thoughts_reach_the_channel_layer_while_they_are_written(run: Ru
 def several(scene: str) -> Command:
     """Two of them under torchrun, as for two GPUs."""
 
-    def command(files: Files) -> Sequence[str]:
+    def command(files: RunFiles) -> Sequence[str]:
         real = trainer_command(files, processes=2)
         return [*real[: real.index("-m", 2) + 1], "tests.webapp.fake_trainer", scene, str(files.folder)]
 
@@ -351,25 +351,25 @@ def test_several_processes_train_together_and_each_is_asked_to_stop(run: Run) ->
 def test_no_process_of_several_outlives_a_cancelled_run(run: Run) -> None:
     watch = Pair(run, "long")
     watch.until(lambda now: now.iteration >= 1)
-    mark = json.loads(Files(run.folder).pid.read_text())["mark"]
-    assert len(parent_guard.marked(mark)) >= 3, "the launcher and two trainers"
+    mark = json.loads(RunFiles(run.folder).pid.read_text())["mark"]
+    assert len(parent_guard.tagged_processes(mark)) >= 3, "the launcher and two trainers"
     do_request(run, "cancel")
     assert watch.ended() == "cancelled"
-    eventually(lambda: not parent_guard.marked(mark))
+    eventually(lambda: not parent_guard.tagged_processes(mark))
 
 
 def test_trainers_whose_launcher_was_killed_are_ended_before_another_one_begins(run: Run) -> None:
     watch = Pair(run, "long")
     watch.until(lambda now: now.iteration >= 1)
-    noted = json.loads(Files(run.folder).pid.read_text())
+    noted = json.loads(RunFiles(run.folder).pid.read_text())
     os.kill(noted["pid"], signal.SIGKILL)
     assert watch.ended() == "queued"
-    eventually(lambda: not parent_guard.marked(noted["mark"]))
+    eventually(lambda: not parent_guard.tagged_processes(noted["mark"]))
     assert fresh(run).crashes == 1
 
 
 def test_one_process_is_started_as_ever_and_several_by_their_launcher(tmp_path: Path) -> None:
-    one, two = trainer_command(Files(tmp_path)), trainer_command(Files(tmp_path), processes=2)
+    one, two = trainer_command(RunFiles(tmp_path)), trainer_command(RunFiles(tmp_path), processes=2)
     assert one[1:4] == ["-m", "trainer", "train"]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "trainer", "train"]
     assert two[1:9] == launcher

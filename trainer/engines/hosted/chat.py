@@ -20,7 +20,7 @@ Message = dict[str, str]
 """`role` and `content`, as an endpoint takes them."""
 
 
-class Pieces:
+class InternedTokens:
     """Ids: 0 to 255 are bytes, then the marks, then the endpoint's tokens in the order in which they were first seen.
 
     It stands where a tokenizer would, as far as one is asked for the texts of ids.
@@ -68,7 +68,7 @@ class HostedChat(ChatFormat):
     """
 
     def __init__(self, *, think: bool, prefill: bool) -> None:
-        self.pieces = Pieces()
+        self.pieces = InternedTokens()
         self.tokenizer = self.pieces
         self.eos_id = END
         self.forced = (THINK if think else ANSWER) if prefill else ""

@@ -24,7 +24,7 @@ _FULL = (
 
 
 @dataclass(frozen=True)
-class Answer:
+class Completion:
     """One response.
 
     Attributes:
@@ -43,14 +43,14 @@ class Answer:
     full: bool = False
 
 
-class NoCompletion(ValueError):
+class NotACompletionError(ValueError):
     """An answer that is no chat completion. The message says what is wrong with it."""
 
 
-FULL = Answer("", None, (), True, Usage(), full=True)
+CONTEXT_EXCEEDED = Completion("", None, (), True, Usage(), full=True)
 
 
-def read(data: bytes) -> Answer:
+def parse_completion(data: bytes) -> Completion:
     """A chat completion.
 
     Raises:
@@ -58,20 +58,20 @@ def read(data: bytes) -> Answer:
     """
     told = _json(data)
     if not isinstance(told, dict):
-        raise NoCompletion("the answer is no JSON object")
+        raise NotACompletionError("the answer is no JSON object")
     try:
         choice = told["choices"][0]
         message = choice["message"]
         content = message.get("content")
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise NoCompletion("the answer has no choices[0].message") from None
+        raise NotACompletionError("the answer has no choices[0].message") from None
     if content is None:
         content = message.get("refusal") or ""
     if not isinstance(content, str):
-        raise NoCompletion("the answer's content is no text")
+        raise NotACompletionError("the answer's content is no text")
     spelt = content.encode("utf-8", "replace")
     pieces, logprobs = _tokens(choice.get("logprobs"), spelt)
-    return Answer(
+    return Completion(
         text=spelt.decode(),
         pieces=pieces,
         logprobs=logprobs,
@@ -90,7 +90,7 @@ def _json(data: bytes) -> Any:
 def _usage(told: Any) -> Usage:
     prompt, completion = (_count(told, name) for name in ("prompt_tokens", "completion_tokens"))
     if prompt is None or completion is None:
-        raise NoCompletion("the answer reports no usage, so that tokens cannot be counted")
+        raise NotACompletionError("the answer reports no usage, so that tokens cannot be counted")
     return Usage(prompt, completion, _count(told.get("prompt_tokens_details"), "cached_tokens") or 0)
 
 
@@ -130,7 +130,7 @@ def _token(told: Any) -> tuple[bytes, float | None]:
     return piece, float(logprob)
 
 
-def said(data: bytes, secret: str = "") -> str:
+def error_message(data: bytes, secret: str = "") -> str:
     """What a refusal says, for people: its message, or the beginning of its body; the secret never."""
     told = _json(data)
     error = told.get("error", told) if isinstance(told, dict) else told
@@ -142,7 +142,7 @@ def said(data: bytes, secret: str = "") -> str:
     return text[:_LONGEST] + ("…" if len(text) > _LONGEST else "")
 
 
-def code(data: bytes) -> str:
+def error_code(data: bytes) -> str:
     """The refusal's own code or type, as in insufficient_quota; empty where there is none."""
     told = _json(data)
     error = told.get("error") if isinstance(told, dict) else None
@@ -160,7 +160,7 @@ def inner_status(data: bytes) -> int | None:
     return status if isinstance(status, int) and 400 <= status < 600 else 500
 
 
-def is_full(status: int, data: bytes) -> bool:
+def is_context_exceeded(status: int, data: bytes) -> bool:
     """Whether a refusal says that the dialogue does not fit into the model's context."""
-    text = (code(data) + " " + said(data)).lower()
+    text = (error_code(data) + " " + error_message(data)).lower()
     return status in (400, 413, 422) and any(sign in text for sign in _FULL)

@@ -22,7 +22,7 @@ class Usage:
     cached: int = 0
 
 
-class Account:
+class UsageTotals:
     """Sums over all requests of a run, earlier attempts included. `cost` is 0 while no price is known."""
 
     def __init__(self, config: HostedConfig) -> None:
@@ -64,13 +64,13 @@ class Account:
         return found
 
 
-class Purse:
+class BudgetLimiter:
     """Lets a request begin only if the most it may cost still fits under the limit; of one event loop.
 
     What is under way is held back until its true cost is known, so that the limit holds whatever the models write.
     """
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: UsageTotals) -> None:
         self.account, self.limit = account, account.config.max_cost
         self.under_way = 0
         self.held = 0.0

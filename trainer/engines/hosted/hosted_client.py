@@ -17,7 +17,7 @@ import httpx
 
 from trainer.config.hosted import HostedConfig
 from trainer.engines.hosted import completion, retry
-from trainer.engines.hosted.completion import Answer, NoCompletion
+from trainer.engines.hosted.completion import Completion, NotACompletionError
 from trainer.engines.hosted.errors import HostedError, RefusedError
 
 _HINTS = (
@@ -33,15 +33,15 @@ _NO_MONEY = ("insufficient_quota", "billing_not_active", "credit_balance")
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompletionRequest:
     """An answer, the failed tries before it, and the seconds between its request and it."""
 
-    answer: Answer
+    answer: Completion
     retries: int
     seconds: float
 
 
-class Endpoint:
+class HostedClient:
     """Asks for chat completions. Belongs to one event loop; `close` it there.
 
     Args:
@@ -64,7 +64,7 @@ class Endpoint:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def ask(self, body: Mapping[str, Any]) -> Asked:
+    async def ask(self, body: Mapping[str, Any]) -> CompletionRequest:
         """The answer to a request.
 
         Raises:
@@ -80,13 +80,13 @@ class Endpoint:
                     status, headers, data = await self._post(body)
                     seconds = time.monotonic() - began
                 if status == 200:
-                    return Asked(completion.read(data), failed, seconds)
-                if completion.is_full(status, data):
-                    return Asked(completion.FULL, failed, seconds)
-                problem = f"it said {status}: {completion.said(data, self.key) or 'nothing more'}"
+                    return CompletionRequest(completion.parse_completion(data), failed, seconds)
+                if completion.is_context_exceeded(status, data):
+                    return CompletionRequest(completion.CONTEXT_EXCEEDED, failed, seconds)
+                problem = f"it said {status}: {completion.error_message(data, self.key) or 'nothing more'}"
                 self._refused(status, data)
-                asked = retry.asked_wait(headers)
-            except NoCompletion as error:
+                asked = retry.retry_after(headers)
+            except NotACompletionError as error:
                 problem = f"{error}; is hosted.url the root of an OpenAI-compatible endpoint?"
             except TimeoutError:
                 problem = f"no answer within {self.config.timeout:g} s (hosted.timeout)"
@@ -109,7 +109,7 @@ class Endpoint:
                 f"{where} asks to come back in {asked:,.0f} s, and hosted.longest_wait is {patient:g} s; {problem}. "
                 "What was answered before is kept: resume later, or lower hosted.concurrency"
             )
-        await self.sleep(retry.wait(failed, asked, patient, self._draw))
+        await self.sleep(retry.backoff(failed, asked, patient, self._draw))
 
     async def _post(self, body: Mapping[str, Any]) -> tuple[int, httpx.Headers, bytes]:
         """Status, headers and body of one try, in `timeout` seconds in all: a trickle must not hold us forever."""
@@ -125,12 +125,12 @@ class Endpoint:
 
     def _refused(self, status: int, data: bytes) -> None:
         """Raise RefusedError for what another try cannot mend."""
-        where, text, code = self.config.host, completion.said(data, self.key), completion.code(data)
+        where, text, code = self.config.host, completion.error_message(data, self.key), completion.error_code(data)
         said = f": {text}" if text else ""
         variable = self.config.key_variable
         if status == 402 or any(sign in code for sign in _NO_MONEY):
             raise RefusedError(f"{where} wants to be paid{said}. Look after the account there, then resume")
-        if retry.may_try_again(status):
+        if retry.is_retryable(status):
             return
         if status == 401:
             what = f"does not accept the key in {variable}" if self.key else "wants a key"

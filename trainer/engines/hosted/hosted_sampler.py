@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from trainer.config.hosted import HostedConfig
-from trainer.engines.base import Listener, Sampled, SamplingParams
+from trainer.engines.base import SampledResponse, SamplingParams, TokenListener
 from trainer.engines.hosted.chat import HostedChat, Message
-from trainer.engines.hosted.completion import Answer
-from trainer.engines.hosted.costs import Account, Purse
-from trainer.engines.hosted.hosted_client import Endpoint
-from trainer.engines.hosted.response_cache import Ledger, key_of
+from trainer.engines.hosted.completion import Completion
+from trainer.engines.hosted.costs import BudgetLimiter, UsageTotals
+from trainer.engines.hosted.hosted_client import HostedClient
+from trainer.engines.hosted.response_cache import ResponseCache, key_of
 from trainer.seeds import derive
 
 _LOOK_EVERY = 0.2  # seconds between two looks at whether the run is asked to stop
@@ -44,17 +44,19 @@ class HostedSampler:
         self, config: HostedConfig, chat: HostedChat, folder: Path, stop: Callable[[], bool] = lambda: False
     ) -> None:
         self.config, self.chat, self.stop = config, chat, stop
-        self.endpoint = Endpoint(config)
-        self.account = Account(config)
-        self.purse = Purse(self.account)
-        self.ledger = Ledger(folder)
+        self.endpoint = HostedClient(config)
+        self.account = UsageTotals(config)
+        self.purse = BudgetLimiter(self.account)
+        self.ledger = ResponseCache(folder)
         for paid in self.ledger.paid:
             self.account.answered(paid.answer.usage, paid.retries, paid.seconds)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="hosted model", daemon=True)
         self._thread.start()
 
-    def session(self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None = None) -> HostedSession:
+    def session(
+        self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
+    ) -> HostedSession:
         """Nobody is shown a thought while it is written: an answer comes whole."""
         return HostedSession(self, seeds, params)
 
@@ -87,7 +89,7 @@ class HostedSampler:
         """Begin something in the event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    async def answer(self, messages: list[Message], params: SamplingParams, seed: int, turn: int) -> Answer:
+    async def answer(self, messages: list[Message], params: SamplingParams, seed: int, turn: int) -> Completion:
         """The answer to a dialogue, from the ledger or from the endpoint.
 
         Raises:
@@ -112,12 +114,12 @@ class _Done:
     """What became of a row's request."""
 
     row: int
-    answer: Answer | None
+    answer: Completion | None
     error: BaseException | None
 
 
 class HostedSession:
-    """Dialogues held as ids here and sent whole each time. See `trainer.engines.base.Session`."""
+    """Dialogues held as ids here and sent whole each time. See `trainer.engines.base.SamplingSession`."""
 
     def __init__(self, sampler: HostedSampler, seeds: Sequence[int], params: SamplingParams) -> None:
         self.sampler, self.params = sampler, params
@@ -125,12 +127,12 @@ class HostedSession:
         self.turn = [0] * len(seeds)
         self.held: list[list[int]] = [[] for _ in seeds]
         self._done: queue.SimpleQueue[_Done] = queue.SimpleQueue()
-        self._under_way: dict[int, Future[Answer]] = {}
+        self._under_way: dict[int, Future[Completion]] = {}
 
     def restart(self, row: int) -> None:
         self.held[row] = []
 
-    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
+    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         """As in `Session`; ends early, with rows left unanswered, once the run is asked to stop."""
         try:
             for row, ids in prompts.items():
@@ -169,7 +171,7 @@ class HostedSession:
                     return None
 
 
-def _outcome(row: int, future: Future[Answer]) -> _Done:
+def _outcome(row: int, future: Future[Completion]) -> _Done:
     if future.cancelled():
         return _Done(row, None, None)
     error = future.exception()
@@ -199,13 +201,13 @@ def _addressed(messages: list[Message], *, merged: bool) -> list[Message]:
     return [first, *messages[2:]]
 
 
-def sampled(chat: HostedChat, answer: Answer) -> Sampled:
+def sampled(chat: HostedChat, answer: Completion) -> SampledResponse:
     """An answer as ids: the endpoint's tokens where it tells them, else bytes; what is not known is NaN."""
     if answer.full:
-        return Sampled(ended=True, full=True)
+        return SampledResponse(ended=True, full=True)
     if answer.pieces is None:
         ids = chat.pieces.encode(answer.text)
         logprobs = [UNKNOWN] * len(ids)
     else:
         ids, logprobs = chat.pieces.intern(answer.pieces), list(answer.logprobs)
-    return Sampled(ids, logprobs, [UNKNOWN] * len(ids), answer.ended, counted=answer.usage.completion)
+    return SampledResponse(ids, logprobs, [UNKNOWN] * len(ids), answer.ended, counted=answer.usage.completion)

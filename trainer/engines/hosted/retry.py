@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 FIRST_WAIT = 0.5
-AGAIN = (408, 409, 425, 429)
+RETRYABLE_STATUS = (408, 409, 425, 429)
 """Statuses below 500 after which the same request may succeed; all from 500 on are such."""
 
 
-def may_try_again(status: int) -> bool:
+def is_retryable(status: int) -> bool:
     """Whether a refusal with this HTTP status is worth another try."""
-    return status in AGAIN or status >= 500
+    return status in RETRYABLE_STATUS or status >= 500
 
 
-def asked_wait(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
     """Seconds that the endpoint asks to wait: Retry-After as seconds or as a date, or retry-after-ms; None if it
     does not say, or not in a way that can be understood.
 
@@ -43,7 +43,7 @@ def _seconds(value: float) -> float | None:
     return value if 0 <= value < float("inf") else None
 
 
-def wait(attempt: int, asked: float | None, longest: float, draw: random.Random) -> float:
+def backoff(attempt: int, asked: float | None, longest: float, draw: random.Random) -> float:
     """Seconds before the next try.
 
     Args:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import torch
 
-from trainer.engines.base import Listener, Sampled, SamplingParams, Session
+from trainer.engines.base import SampledResponse, SamplingParams, SamplingSession, TokenListener
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
-from trainer.memory.oom import NoRoomError, give_back
+from trainer.memory.oom import OutOfMemoryError, empty_cache
 
 
-class InWaves:
+class ChunkedSampler:
     """A `Sampler` that opens sessions of at most `rows` rows on another, one after the other.
 
     Args:
@@ -30,8 +30,10 @@ class InWaves:
     ) -> None:
         self.sampler, self.rows, self.tell = sampler, rows, tell
 
-    def session(self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None = None) -> Waves:
-        return Waves(self, seeds, params, listener)
+    def session(
+        self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
+    ) -> ChunkedSession:
+        return ChunkedSession(self, seeds, params, listener)
 
     def refresh(self) -> None:
         self.sampler.refresh()
@@ -48,7 +50,7 @@ class InWaves:
     def halve(self, wave: int) -> None:
         """Play half as many rows at once as the wave that was too large. Raises NoRoomError for a wave of one."""
         if wave == 1:
-            raise NoRoomError(
+            raise OutOfMemoryError(
                 "the GPU's memory ran out while a single trajectory was played: allow shorter responses "
                 "(rollout.max_response_tokens) or fewer turns, or set policy.dtype to bfloat16"
             )
@@ -60,18 +62,18 @@ class InWaves:
         )
 
 
-class Waves:
-    """Dialogues that are played a wave at a time. See `trainer.engines.base.Session`."""
+class ChunkedSession:
+    """Dialogues that are played a wave at a time. See `trainer.engines.base.SamplingSession`."""
 
     def __init__(
-        self, sampler: InWaves, seeds: Sequence[int], params: SamplingParams, listener: Listener | None
+        self, sampler: ChunkedSampler, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None
     ) -> None:
         self.sampler, self.seeds, self.params, self.listener = sampler, list(seeds), params, listener
         self.held: list[list[int]] = [[] for _ in seeds]  # by row: all it has read and said
         self.turn = [0] * len(seeds)
         self.asked: dict[int, list[int]] = {}  # row → what it is to read before it answers
         self.wave: list[int] = []
-        self.inner: Session | None = None
+        self.inner: SamplingSession | None = None
 
     def restart(self, row: int) -> None:
         self.held[row] = []
@@ -83,7 +85,7 @@ class Waves:
         if self.inner is not None and row in self.wave:
             self.inner.add(self.wave.index(row), ids)
 
-    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
+    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         self.asked |= prompts
         while self.asked:
             waiting = sorted(self.asked)
@@ -95,13 +97,13 @@ class Waves:
                 pass
             finally:
                 self.inner = None
-            give_back()
+            empty_cache()
             self.sampler.halve(len(self.wave))
 
-    def _play(self) -> Iterator[tuple[int, Sampled]]:
+    def _play(self) -> Iterator[tuple[int, SampledResponse]]:
         """The present wave, until nobody in it is asked any more."""
         wave = self.wave
-        listener = _Renamed(self.listener, wave) if self.listener is not None else None
+        listener = _IndexedListener(self.listener, wave) if self.listener is not None else None
         self.inner = self.sampler.sampler.session(
             [self.seeds[row] for row in wave], self.params, listener, [self.turn[row] for row in wave]
         )
@@ -113,10 +115,10 @@ class Waves:
 
 
 @dataclass
-class _Renamed:
+class _IndexedListener:
     """A listener to a wave, told of its rows by the numbers that they have outside."""
 
-    listener: Listener
+    listener: TokenListener
     wave: list[int]
 
     def wanted(self, rows: Sequence[int]) -> Sequence[int]:

@@ -14,10 +14,10 @@ from transformers import Cache
 from transformers.cache_utils import CacheLayerMixin
 
 
-class _Layer(CacheLayerMixin):
+class _KVCacheLayer(CacheLayerMixin):
     """Keys and values of one layer, (rows, heads, capacity, dim), as many heads as the model has keys for."""
 
-    def __init__(self, store: RowStore) -> None:
+    def __init__(self, store: KVCache) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.store = store
 
@@ -59,7 +59,7 @@ class _Layer(CacheLayerMixin):
         return self.store.capacity
 
 
-class RowStore:
+class KVCache:
     """Which slot of the buffers belongs to which row, how long rows are, and where the present forward pass writes."""
 
     def __init__(self, rows: int, layers: int) -> None:
@@ -67,7 +67,7 @@ class RowStore:
         self.slot_of = list(range(rows))
         self.row_in = list(range(rows))
         self.length = [0] * rows  # by slot
-        self.layers = [_Layer(self) for _ in range(layers)]
+        self.layers = [_KVCacheLayer(self) for _ in range(layers)]
         self.cache = Cache(layers=list(self.layers))
         self.width = 0
         self.positions = torch.zeros(0, 0, dtype=torch.long)

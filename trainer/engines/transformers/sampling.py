@@ -11,7 +11,7 @@ from torch import Tensor
 from trainer.engines.base import SamplingParams
 
 
-def draw(logits: Tensor, uniform: Tensor, params: SamplingParams) -> tuple[Tensor, Tensor, Tensor]:
+def sample_tokens(logits: Tensor, uniform: Tensor, params: SamplingParams) -> tuple[Tensor, Tensor, Tensor]:
     """Tokens by inverse transform.
 
     Args:
@@ -28,7 +28,7 @@ def draw(logits: Tensor, uniform: Tensor, params: SamplingParams) -> tuple[Tenso
     if params.temperature == 0:
         tokens = logits.argmax(-1)
     else:
-        cumulative = filtered(probabilities, params).cumsum(-1)
+        cumulative = apply_filters(probabilities, params).cumsum(-1)
         mass = cumulative[:, -1:]
         # Rounding must not lift the aim to the whole mass: behind it there are none but filtered-out tokens.
         aim = torch.minimum(uniform[:, None] * mass, torch.nextafter(mass, torch.zeros_like(mass)))
@@ -36,7 +36,7 @@ def draw(logits: Tensor, uniform: Tensor, params: SamplingParams) -> tuple[Tenso
     return tokens, whole.gather(-1, tokens[:, None])[:, 0], entropies
 
 
-def filtered(probabilities: Tensor, params: SamplingParams) -> Tensor:
+def apply_filters(probabilities: Tensor, params: SamplingParams) -> Tensor:
     """(n, vocabulary) probabilities with everything outside top-k, top-p and min-p at zero (not renormalised)."""
     if params.min_p:
         probabilities = probabilities.where(probabilities >= params.min_p * probabilities.amax(-1, keepdim=True), 0)

@@ -17,13 +17,13 @@ from typing import Protocol
 
 import torch
 
-from trainer.engines.base import Listener, Sampled, Session
+from trainer.engines.base import SampledResponse, SamplingSession, TokenListener
 
 SMALL = 32 * 2**20
 """Bytes of weights up to which cores are better used side by side than on one layer together."""
-ENOUGH = 12
+MIN_ROWS_PER_THREAD = 12
 """Rows below which a lane's own cost, most of it Python's, is as large as what it computes."""
-MOST = 4
+MAX_THREADS = 4
 """More lanes than that wait for each other in Python."""
 
 
@@ -33,7 +33,7 @@ def shares(rows: int, lanes: int) -> list[range]:
     return [range(start, stop) for start, stop in pairwise(cuts)]
 
 
-def wanted(rows: int, model: torch.nn.Module) -> int:
+def thread_count(rows: int, model: torch.nn.Module) -> int:
     """How many lanes to play so many rows in; 0: none, in the caller's own thread with all of its cores."""
     threads = torch.get_num_threads()
     weights = list(model.parameters())
@@ -41,18 +41,18 @@ def wanted(rows: int, model: torch.nn.Module) -> int:
         return 0
     if sum(own.numel() * own.element_size() for own in weights) > SMALL:
         return 0
-    return max(1, min(rows // ENOUGH, threads, MOST))
+    return max(1, min(rows // MIN_ROWS_PER_THREAD, threads, MAX_THREADS))
 
 
-class Lane(Session, Protocol):
+class ThreadSession(SamplingSession, Protocol):
     """A session that can be told to end early."""
 
     halted: bool
     """Set from another thread: nothing more is sampled, the present round ends without its unfinished rows."""
 
 
-class Lanes:
-    """Dialogues in several lanes. See `trainer.engines.base.Session`.
+class ThreadedSession:
+    """Dialogues in several lanes. See `trainer.engines.base.SamplingSession`.
 
     Each lane plays in rounds, and its next one begins when its results were taken. Results are given lane by lane, so
     that their order, and with it a run's journal, does not depend on which lane is quicker.
@@ -64,11 +64,14 @@ class Lanes:
     """
 
     def __init__(
-        self, open_lane: Callable[[range, Listener | None], Lane], rows: Sequence[range], listener: Listener | None
+        self,
+        open_lane: Callable[[range, TokenListener | None], ThreadSession],
+        rows: Sequence[range],
+        listener: TokenListener | None,
     ) -> None:
         self.rows = list(rows)
-        everybody = None if listener is None else _Everybody(listener)
-        self.ears = [None if everybody is None else _Ear(everybody, share) for share in rows]
+        everybody = None if listener is None else _SharedListener(listener)
+        self.ears = [None if everybody is None else _ThreadListener(everybody, share) for share in rows]
         self.lanes = [open_lane(share, ear) for share, ear in zip(rows, self.ears, strict=True)]
         self.place = {row: (lane, row - share.start) for lane, share in enumerate(rows) for row in share}
         self.asked: list[dict[int, list[int]]] = [{} for _ in rows]
@@ -82,7 +85,7 @@ class Lanes:
         lane, place = self.place[row]
         self.asked[lane][place] = ids
 
-    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
+    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         for row, ids in prompts.items():
             self.add(row, ids)
         threads = torch.get_num_threads()
@@ -104,21 +107,25 @@ class Lanes:
             pool.shutdown()
             torch.set_num_threads(threads)  # threads that PyTorch starts from now on would have the lanes' number
 
-    def _begin(self, pool: ThreadPoolExecutor, lane: int) -> _Round | None:
+    def _begin(self, pool: ThreadPoolExecutor, lane: int) -> _ThreadBatch | None:
         """The lane's next round, if anybody is to answer in it."""
         asked, self.asked[lane] = dict(sorted(self.asked[lane].items())), {}
-        return _Round(pool, self, lane, asked) if asked else None
+        return _ThreadBatch(pool, self, lane, asked) if asked else None
 
 
-class _Round:
+class _ThreadBatch:
     """One response for each of some rows of a lane, sampled in a thread of the pool."""
 
-    def __init__(self, pool: ThreadPoolExecutor, lanes: Lanes, lane: int, asked: Mapping[int, list[int]]) -> None:
+    def __init__(
+        self, pool: ThreadPoolExecutor, lanes: ThreadedSession, lane: int, asked: Mapping[int, list[int]]
+    ) -> None:
         self.lane = lane
-        self.said: SimpleQueue[tuple[int, Sampled] | None] = SimpleQueue()
+        self.said: SimpleQueue[tuple[int, SampledResponse] | None] = SimpleQueue()
         self.end: Future[None] = pool.submit(self._play, lanes.lanes[lane], lanes.rows[lane], lanes.ears[lane], asked)
 
-    def _play(self, session: Lane, rows: range, ear: _Ear | None, asked: Mapping[int, list[int]]) -> None:
+    def _play(
+        self, session: ThreadSession, rows: range, ear: _ThreadListener | None, asked: Mapping[int, list[int]]
+    ) -> None:
         try:
             for place, sampled in session.generate(asked):
                 self.said.put((rows[place], sampled))
@@ -127,25 +134,25 @@ class _Round:
                 ear.rests()
             self.said.put(None)
 
-    def results(self) -> Iterator[tuple[int, Sampled]]:
+    def results(self) -> Iterator[tuple[int, SampledResponse]]:
         """As they come, to the end of the round. Raises what the lane raised."""
         while (result := self.said.get()) is not None:
             yield result
         self.end.result()
 
 
-class _Everybody:
+class _SharedListener:
     """Who listens to all lanes, and the rows that are being continued in them: some pick one among all."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: TokenListener) -> None:
         self.listener, self.lock = listener, Lock()
         self.alive: dict[range, list[int]] = {}
 
 
-class _Ear:
+class _ThreadListener:
     """What a listener hears of one lane, whose rows it knows by their numbers outside."""
 
-    def __init__(self, everybody: _Everybody, rows: range) -> None:
+    def __init__(self, everybody: _SharedListener, rows: range) -> None:
         self.everybody, self.rows = everybody, rows
 
     def wanted(self, rows: Sequence[int]) -> Sequence[int]:

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from trainer.engines.base import DivergedError, Listener, Sampled, SamplingParams
-from trainer.engines.transformers.kv_cache import RowStore
-from trainer.engines.transformers.sampling import draw
-from trainer.engines.transformers.threads import Lanes, shares, wanted
+from trainer.engines.base import DivergedError, SampledResponse, SamplingParams, TokenListener
+from trainer.engines.transformers.kv_cache import KVCache
+from trainer.engines.transformers.sampling import sample_tokens
+from trainer.engines.transformers.threads import ThreadedSession, shares, thread_count
 from trainer.policy.load import output_head
-from trainer.policy.packing.shared_prefix import beginnings
+from trainer.policy.packing.shared_prefix import find_shared_prefixes
 
 _PREFILL_TOKENS = 8192
 _LISTEN_EVERY = 4
@@ -52,23 +52,23 @@ class TransformersSampler:
         self,
         seeds: Sequence[int],
         params: SamplingParams,
-        listener: Listener | None = None,
+        listener: TokenListener | None = None,
         turns: Sequence[int] | None = None,
-    ) -> TransformersSession | Lanes:
+    ) -> TransformersSession | ThreadedSession:
         """See `trainer.engines.base.Sampler`. `turns`: each row's responses so far; none if not given."""
         turns = turns or [0] * len(seeds)
-        lanes = wanted(len(seeds), self.model) if self.lanes is None else min(self.lanes, len(seeds))
+        lanes = thread_count(len(seeds), self.model) if self.lanes is None else min(self.lanes, len(seeds))
         if not lanes:
             return self.lane(seeds, params, listener, turns)
 
-        def open_lane(rows: range, ear: Listener | None) -> TransformersSession:
+        def open_lane(rows: range, ear: TokenListener | None) -> TransformersSession:
             share = slice(rows.start, rows.stop)
             return self.lane(seeds[share], params, ear, turns[share])
 
-        return Lanes(open_lane, shares(len(seeds), lanes), listener)
+        return ThreadedSession(open_lane, shares(len(seeds), lanes), listener)
 
     def lane(
-        self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None, turns: Sequence[int]
+        self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None, turns: Sequence[int]
     ) -> TransformersSession:
         """A session that is played in one thread."""
         return TransformersSession(self, seeds, params, listener, turns)
@@ -87,7 +87,7 @@ class TransformersSampler:
 
 
 class TransformersSession:
-    """Dialogues whose keys and values stay in this process. See `trainer.engines.base.Session`."""
+    """Dialogues whose keys and values stay in this process. See `trainer.engines.base.SamplingSession`."""
 
     halted = False
 
@@ -96,12 +96,12 @@ class TransformersSession:
         sampler: TransformersSampler,
         seeds: Sequence[int],
         params: SamplingParams,
-        listener: Listener | None,
+        listener: TokenListener | None,
         turns: Sequence[int],
     ) -> None:
         self.sampler, self.params, self.listener = sampler, params, listener
         self.seeds, self.turn = list(seeds), list(turns)
-        self.store = RowStore(len(seeds), sampler.layers)
+        self.store = KVCache(len(seeds), sampler.layers)
         self.pending: list[list[int]] = [[] for _ in seeds]  # by row: sampled last, not yet in the cache
         self.held: list[list[int]] = [[] for _ in seeds]  # by row: everything in the cache, in order
         self.restarted: set[int] = set()
@@ -116,13 +116,13 @@ class TransformersSession:
         self.added[row] = ids
 
     @torch.inference_mode()
-    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
+    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         waiting = dict(prompts)
         while waiting:
             yield from self._round(waiting)
             waiting, self.added = dict(sorted(self.added.items())), {}
 
-    def _round(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
+    def _round(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         """One response for each of the rows."""
         rows = list(prompts)
         store = self.store
@@ -165,7 +165,7 @@ class TransformersSession:
         """
         store = self.store
         empty = [slot for slot in range(len(fresh)) if store.length[slot] == 0]
-        for shared in beginnings([fresh[slot] for slot in empty], _WORTH_A_PASS):
+        for shared in find_shared_prefixes([fresh[slot] for slot in empty], _WORTH_A_PASS):
             slots = [empty[beginning.members[0]] for beginning in shared]
             self._read(slots, [fresh[slot][part.start : part.stop] for slot, part in zip(slots, shared, strict=True)])
             for slot, part in zip(slots, shared, strict=True):
@@ -218,10 +218,10 @@ class TransformersSession:
     def _logits(self, hidden: Tensor) -> Tensor:
         return self.sampler.head(hidden).float()  # type: ignore[no-any-return]
 
-    def _decode(self, rows: list[int], logits: Tensor, uniforms: Tensor) -> Iterator[tuple[int, Sampled]]:
+    def _decode(self, rows: list[int], logits: Tensor, uniforms: Tensor) -> Iterator[tuple[int, SampledResponse]]:
         store, eos, limit = self.store, self.sampler.eos_id, self.params.max_tokens
         alive = len(rows)  # slots 0…alive−1 are still being continued
-        drawn = {row: Sampled() for row in rows}
+        drawn = {row: SampledResponse() for row in rows}
         order = torch.arange(alive)  # slot → its line in `uniforms`
         for step in range(limit):
             tokens, logprobs, entropies = self._draw(logits, uniforms[order, step])
@@ -268,4 +268,4 @@ class TransformersSession:
             logits = self._logits(hidden[:, -1])
 
     def _draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return draw(logits, uniform, self.params)
+        return sample_tokens(logits, uniform, self.params)

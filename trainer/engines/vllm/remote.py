@@ -19,8 +19,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from trainer.config.run import RunConfig
-from trainer.engines.base import DIVERGED, DivergedError, Listener, Sampled, SamplingParams
-from trainer.engines.vllm.vllm_client import Server
+from trainer.engines.base import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
+from trainer.engines.vllm.vllm_client import VllmServer
 from trainer.engines.vllm.vllm_engine import logprobs_mode
 from trainer.policy import lora_adapters
 from trainer.policy.load import Policy
@@ -39,13 +39,15 @@ class ServerSampler:
         self.closed = False
         given = config.engine.weights or (str(folder / "weights") if folder else tempfile.gettempdir())
         self.folder = Path(given).resolve() / secrets.token_hex(4)
-        self.servers = [Server(url, config.engine.patience, lambda: self.closed) for url in config.engine.urls]
+        self.servers = [VllmServer(url, config.engine.patience, lambda: self.closed) for url in config.engine.urls]
         for server in self.servers:
             server.meet(policy.context, logprobs_mode(config.rollout))
         self.version = 0
         self._stale = True
 
-    def session(self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None = None) -> ServerSession:
+    def session(
+        self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
+    ) -> ServerSession:
         self.wake()
         return ServerSession(self, seeds, params, listener)
 
@@ -86,21 +88,21 @@ def _write(weights: dict[str, Tensor], folder: Path) -> None:
 
 
 class ServerSession:
-    """Dialogues whose keys and values lie in the servers' prefix caches. See `trainer.engines.base.Session`.
+    """Dialogues whose keys and values lie in the servers' prefix caches. See `trainer.engines.base.SamplingSession`.
 
     A row always asks the same server. Every request carries the row's whole history and a seed of its own, so that
     asking again gives the same response.
     """
 
     def __init__(
-        self, sampler: ServerSampler, seeds: Sequence[int], params: SamplingParams, listener: Listener | None
+        self, sampler: ServerSampler, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None
     ) -> None:
         self.sampler, self.listener = sampler, listener
         self.seeds, self.params = list(seeds), params
         self.turn = [0] * len(seeds)
         self.held: list[list[int]] = [[] for _ in seeds]
         self.asked: set[int] = set()
-        self.answers: SimpleQueue[tuple[int, Sampled | Exception]] = SimpleQueue()
+        self.answers: SimpleQueue[tuple[int, SampledResponse | Exception]] = SimpleQueue()
         self.pool: ThreadPoolExecutor | None = None
 
     def restart(self, row: int) -> None:
@@ -117,7 +119,7 @@ class ServerSession:
         self.pool.submit(self._ask, row, self._body(row))
         self.turn[row] += 1
 
-    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
+    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         rows = self.sampler.config.engine.rows * len(self.sampler.servers)
         self.pool = ThreadPoolExecutor(max_workers=min(rows, max(len(self.seeds), 1)))
         try:
@@ -166,8 +168,8 @@ class ServerSession:
         except Exception as error:  # noqa: BLE001 it is raised again by `generate`
             self.answers.put((row, error))
 
-    def _sampled(self, choice: dict[str, Any]) -> Sampled:
+    def _sampled(self, choice: dict[str, Any]) -> SampledResponse:
         ids, logprobs = list(choice["token_ids"]), list(choice["logprobs"]["token_logprobs"])
         if not all(logprob is not None and math.isfinite(logprob) for logprob in logprobs):
-            raise DivergedError(DIVERGED)
-        return Sampled(ids, logprobs, [math.nan] * len(ids), ended=ids[-1] == self.sampler.eos_id)
+            raise DivergedError(DIVERGED_MESSAGE)
+        return SampledResponse(ids, logprobs, [math.nan] * len(ids), ended=ids[-1] == self.sampler.eos_id)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from trainer.config.run import POCKET
 
-EXTENSION = "trainer.engines.vllm.worker_extension.Weights"
+EXTENSION = "trainer.engines.vllm.worker_extension.WeightLoader"
 MISSING = (
     "vLLM is not installed in this Python: on a GPU machine install it with pip install '.[vllm]'; for CPUs "
     "`make test-vllm` builds the environment .venv-vllm, whose Python can serve"

@@ -24,7 +24,7 @@ class ServerError(ModelError):
     """A server that cannot be used, or stays away. The message says which, why and what to do."""
 
 
-class Server:
+class VllmServer:
     """A server that shall hold certain weights; a restarted one is given them again before it is asked anything.
 
     Args:

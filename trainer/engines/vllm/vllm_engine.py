@@ -33,7 +33,7 @@ _ENVIRONMENT = {
 }
 
 
-class Engine:
+class VllmEngine:
     """vLLM with the policy's weights as they were at the last `push`.
 
     Args:
@@ -57,7 +57,7 @@ class Engine:
         self.folder = tempfile.TemporaryDirectory(prefix="echoscope-vllm-")
         self.pushes, self.closed = 0, False
         try:
-            with _undisturbed(threads=not self.on_gpu):
+            with _signals_restored(threads=not self.on_gpu):
                 self.core = vllm.LLMEngine.from_engine_args(vllm.EngineArgs(**self._arguments()))
         except (ValueError, RuntimeError, NotImplementedError) as error:
             self.folder.cleanup()
@@ -169,7 +169,7 @@ def lora_rank(rank: int) -> int:
 
 
 @contextmanager
-def _undisturbed(*, threads: bool) -> Iterator[None]:
+def _signals_restored(*, threads: bool) -> Iterator[None]:
     """A starting engine seeds the process's generators and on a CPU takes over torch's threads; both are in use."""
     python, numbers = random.getstate(), np.random.get_state()
     number, setter = torch.get_num_threads(), torch.set_num_threads

@@ -12,8 +12,8 @@ from itertools import count
 from typing import Any
 
 from trainer.config.run import RunConfig
-from trainer.engines.base import DIVERGED, DivergedError, Listener, Sampled, SamplingParams
-from trainer.engines.vllm.vllm_engine import Engine
+from trainer.engines.base import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
+from trainer.engines.vllm.vllm_engine import VllmEngine
 from trainer.policy.load import Policy
 from trainer.seeds import derive
 
@@ -29,14 +29,16 @@ class VllmSampler:
     """
 
     def __init__(self, config: RunConfig, policy: Policy, eos_id: int) -> None:
-        self.engine = Engine(config, policy)
+        self.engine = VllmEngine(config, policy)
         self.eos_id = eos_id
         self.serial = count()
         self._asleep, self._stale = False, True
         if config.engine.sleep and not self.engine.sleeps:
             _log.info("engine.sleep: on a CPU the engine keeps its memory between rollouts")
 
-    def session(self, seeds: Sequence[int], params: SamplingParams, listener: Listener | None = None) -> VllmSession:
+    def session(
+        self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
+    ) -> VllmSession:
         self.wake()
         return VllmSession(self, seeds, params, listener)
 
@@ -65,17 +67,17 @@ class VllmSampler:
 
 
 class VllmSession:
-    """Dialogues whose keys and values lie in vLLM's prefix cache. See `trainer.engines.base.Session`."""
+    """Dialogues whose keys and values lie in vLLM's prefix cache. See `trainer.engines.base.SamplingSession`."""
 
     def __init__(
-        self, sampler: VllmSampler, seeds: Sequence[int], params: SamplingParams, listener: Listener | None
+        self, sampler: VllmSampler, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None
     ) -> None:
         self.sampler, self.engine, self.listener = sampler, sampler.engine, listener
         self.seeds, self.params = list(seeds), params
         self.turn = [0] * len(seeds)
         self.held: list[list[int]] = [[] for _ in seeds]
         self.row_of: dict[str, int] = {}  # by request under way
-        self.drawn: dict[int, Sampled] = {}
+        self.drawn: dict[int, SampledResponse] = {}
 
     def restart(self, row: int) -> None:
         self.held[row] = []
@@ -87,7 +89,7 @@ class VllmSession:
         vllm = self.engine.vllm
         self.held[row] += ids
         name = f"{next(self.sampler.serial)}"
-        self.row_of[name], self.drawn[row] = row, Sampled()
+        self.row_of[name], self.drawn[row] = row, SampledResponse()
         self.engine.core.add_request(
             name,
             vllm.TokensPrompt(prompt_token_ids=list(self.held[row])),
@@ -115,7 +117,7 @@ class VllmSession:
             stream_interval=_LISTEN_EVERY if self.listener else params.max_tokens,
         )
 
-    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, Sampled]]:
+    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         for row, ids in prompts.items():
             self.add(row, ids)
         try:
@@ -136,12 +138,12 @@ class VllmSession:
         for token, known in zip(piece.token_ids, piece.logprobs, strict=True):
             logprob = known[token].logprob
             if not math.isfinite(logprob):
-                raise DivergedError(DIVERGED)
+                raise DivergedError(DIVERGED_MESSAGE)
             sampled.ids.append(token)
             sampled.logprobs.append(logprob)
             sampled.entropies.append(math.nan)  # vLLM does not tell
 
-    def _finish(self, row: int) -> Sampled:
+    def _finish(self, row: int) -> SampledResponse:
         sampled = self.drawn.pop(row)
         sampled.ended = sampled.ids[-1] == self.sampler.eos_id
         self.held[row] += sampled.ids

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 
-class Weights:
+class WeightLoader:
     """Mixed into vLLM's worker. vLLM wants no name here that the worker has itself."""
 
     held_version = ""

@@ -18,8 +18,8 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from transformers.modeling_utils import AttentionInterface
 
 from trainer.policy.load import ModelError
-from trainer.policy.packing.layout import Packed, Segments
-from trainer.policy.packing.shared_prefix import Beginning
+from trainer.policy.packing.layout import PackedBatch, Segments
+from trainer.policy.packing.shared_prefix import SharedPrefix
 
 _NAME = "row_by_row"
 _AT_ONCE = 256
@@ -33,7 +33,7 @@ def _row_by_row(
     value: Tensor,
     attention_mask: Tensor | None,
     *,
-    packed: Packed | None = None,
+    packed: PackedBatch | None = None,
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
@@ -76,7 +76,7 @@ def _attended(segments: Segments, query: Tensor, key: Tensor, value: Tensor, sca
 
 def _laid_out(values: Tensor, places: Tensor) -> Tensor:
     """(1, M, heads, D) → (n, heads, W, D) at (n, W) places."""
-    return Packed.pick(values, places.flatten()).view(*places.shape, *values.shape[2:]).transpose(1, 2)
+    return PackedBatch.pick(values, places.flatten()).view(*places.shape, *values.shape[2:]).transpose(1, 2)
 
 
 AttentionInterface.register(_NAME, _row_by_row)
@@ -118,7 +118,7 @@ def _agrees(model: PreTrainedModel) -> bool:
     """Whether packed rows come out as padded ones do: not if anything but attention looks at other tokens."""
     ids = torch.tensor([[1, 2, 3, 4, 5], [1, 2, 3, 6, 0], [7, 8, 0, 0, 0]], device=model.device)
     attention = ids > 0
-    packed = Packed.of(attention, [[Beginning((0, 1), 0, 2)]])
+    packed = PackedBatch.of(attention, [[SharedPrefix((0, 1), 0, 2)]])
     alone = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[attention].float()
     found = packed.unpack(packed.hidden_of(model.base_model, ids))[attention].float()
     return bool((alone - found).norm() <= _NEAR[model.dtype] * alone.norm())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from trainer.policy.packing.shared_prefix import Beginning
+from trainer.policy.packing.shared_prefix import SharedPrefix
 
 _LIKE = 2
 """Segments that attend in one call differ in length by less than this factor; the shorter ones are padded."""
@@ -54,7 +54,7 @@ class Segments:
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedBatch:
     """Where the tokens of B rows of at most T tokens lie in one row of M.
 
     Attributes:
@@ -73,7 +73,7 @@ class Packed:
     back: Tensor
 
     @classmethod
-    def of(cls, attention: Tensor, shared: Sequence[Sequence[Beginning]] = ()) -> Packed:
+    def of(cls, attention: Tensor, shared: Sequence[Sequence[SharedPrefix]] = ()) -> PackedBatch:
         """The layout of right-padded rows.
 
         Args:
@@ -136,31 +136,31 @@ class Packed:
         ).last_hidden_state
         return found
 
-    def to(self, device: torch.device) -> Packed:
+    def to(self, device: torch.device) -> PackedBatch:
         """The same on a device."""
         segments = tuple(known.to(device) for known in self.segments)
         attention, place, source, back = (
             known.to(device) for known in (self.attention, self.place, self.source, self.back)
         )
-        return Packed(attention, place, source, segments, back)
+        return PackedBatch(attention, place, source, segments, back)
 
 
-def _levels(lengths: Sequence[int], shared: Sequence[Sequence[Beginning]]) -> list[list[Beginning]]:
+def _levels(lengths: Sequence[int], shared: Sequence[Sequence[SharedPrefix]]) -> list[list[SharedPrefix]]:
     """Beginnings and what rows have for themselves, by how many beginnings precede them: each token is in one part."""
-    levels: list[list[Beginning]] = [list(round_) for round_ in shared] + [[]]
+    levels: list[list[SharedPrefix]] = [list(round_) for round_ in shared] + [[]]
     depth, stop = [0] * len(lengths), [0] * len(lengths)
     for number, round_ in enumerate(shared):
         for known in round_:
             for member in known.members:
                 depth[member], stop[member] = number + 1, known.stop
     for row, length in enumerate(lengths):
-        levels[depth[row]].append(Beginning((row,), stop[row], length))
+        levels[depth[row]].append(SharedPrefix((row,), stop[row], length))
     return levels
 
 
-def _alike(level: Sequence[Beginning]) -> list[list[Beginning]]:
+def _alike(level: Sequence[SharedPrefix]) -> list[list[SharedPrefix]]:
     """The parts of a level by length, longest first, cut where one is much shorter than the longest before it."""
-    calls: list[list[Beginning]] = []
+    calls: list[list[SharedPrefix]] = []
     longest = 0
     for part in sorted(level, key=lambda part: part.start - part.stop):
         width = part.stop - part.start
@@ -171,7 +171,7 @@ def _alike(level: Sequence[Beginning]) -> list[list[Beginning]]:
     return calls
 
 
-def _segments(call: Sequence[Beginning], place: Tensor) -> Segments:
+def _segments(call: Sequence[SharedPrefix], place: Tensor) -> Segments:
     """Parts of rows as segments; `place` is known for all of them."""
     wide, ahead = max(part.stop - part.start for part in call), max(part.start for part in call)
     own, seen = torch.zeros(len(call), wide, dtype=torch.long), torch.zeros(len(call), ahead + wide, dtype=torch.long)

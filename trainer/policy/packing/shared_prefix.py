@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Beginning:
+class SharedPrefix:
     """Tokens `start` to `stop`, the same in the prompts of all `members`; what is before them is read already."""
 
     members: tuple[int, ...]
@@ -15,7 +15,7 @@ class Beginning:
     stop: int
 
 
-def beginnings(prompts: Sequence[Sequence[int]], worth: int) -> list[list[Beginning]]:
+def find_shared_prefixes(prompts: Sequence[Sequence[int]], worth: int) -> list[list[SharedPrefix]]:
     """What to read once, in rounds: a round needs what the rounds before it have read.
 
     Every prompt keeps at least its last token, which each dialogue reads for itself.
@@ -26,7 +26,7 @@ def beginnings(prompts: Sequence[Sequence[int]], worth: int) -> list[list[Beginn
     Returns:
         Rounds of beginnings; within a round no prompt stands in two of them.
     """
-    rounds: list[list[Beginning]] = []
+    rounds: list[list[SharedPrefix]] = []
     todo = [(list(range(len(prompts))), 0, 0)]
     while todo:
         members, start, depth = todo.pop()
@@ -36,7 +36,7 @@ def beginnings(prompts: Sequence[Sequence[int]], worth: int) -> list[list[Beginn
         if stop > start and (stop - start) * (len(members) - 1) >= worth:
             if depth == len(rounds):
                 rounds.append([])
-            rounds[depth].append(Beginning(tuple(members), start, stop))
+            rounds[depth].append(SharedPrefix(tuple(members), start, stop))
             start, depth = stop, depth + 1
         branches: dict[int, list[int]] = {}
         for member in members:

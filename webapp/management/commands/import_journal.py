@@ -13,9 +13,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from trainer.journal.events import FILE_NAME, JournalError, RunStarted, read
-from webapp.api.uploads import do_hear
-from webapp.ingest.imports import ENDS, NotImportable, do_create_imported_run, do_settle_imported_run
-from webapp.ingest.tailer import Ingest
+from webapp.api.uploads import do_touch_import
+from webapp.ingest.imports import ENDS, NotImportable, do_create_imported_run, do_finish_import
+from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 from webapp.teams.models import Team, User
 
@@ -58,11 +58,11 @@ class Command(BaseCommand):
             run = self._new_run(folder, options)
         else:
             raise CommandError("Give the folder of a journal, or --run and the slug of a run to read on.")
-        ingest = Ingest(run, folder, skip_bad_lines=options["skip_bad_lines"])
+        ingest = JournalTailer(run, folder, skip_bad_lines=options["skip_bad_lines"])
         total = self._follow(run, ingest) if options["follow"] else self._read(ingest)
         run.refresh_from_db()
         if run.imported:
-            run = do_settle_imported_run(run, growing=False)
+            run = do_finish_import(run, growing=False)
         self.stdout.write(f"{total} events read, {run.seq} in all: /runs/{run.slug}/")
         if run.journal_error:
             raise CommandError(run.journal_error)
@@ -103,7 +103,7 @@ class Command(BaseCommand):
             raise CommandError(f"There is no user {name} in the team {team}.")
         return author
 
-    def _read(self, ingest: Ingest) -> int:
+    def _read(self, ingest: JournalTailer) -> int:
         """Everything that is there. Returns the number of events."""
         total = 0
         while count := ingest.step():
@@ -112,7 +112,7 @@ class Command(BaseCommand):
                 self.stdout.write(f"\r{total} events", ending="")
         return total
 
-    def _follow(self, run: Run, ingest: Ingest) -> int:
+    def _follow(self, run: Run, ingest: JournalTailer) -> int:
         """What is there and what is still to come, until the run has ended, a line cannot be read, or Ctrl-C."""
         self.stdout.write(f"Following {ingest.path} at /runs/{run.slug}/ (Ctrl-C ends that)")
         total, told = 0, 0.0
@@ -120,8 +120,8 @@ class Command(BaseCommand):
             while True:
                 total += (count := self._read(ingest))
                 if count or time.monotonic() - told >= TELL_EVERY:
-                    do_hear(run, growing=True)
-                    run = do_settle_imported_run(run, growing=True)
+                    do_touch_import(run, growing=True)
+                    run = do_finish_import(run, growing=True)
                     told = time.monotonic()
                 run.refresh_from_db(fields=["end_reason", "journal_error"])
                 if run.end_reason in ENDS or run.journal_error:
@@ -129,5 +129,5 @@ class Command(BaseCommand):
                 time.sleep(LOOK_EVERY)
         except KeyboardInterrupt:
             self.stdout.write("")
-        do_hear(run, growing=False)
+        do_touch_import(run, growing=False)
         return total

@@ -9,7 +9,7 @@ from bootstrap.progress import SetupError
 from webapp.services.lock import AlreadyRunning
 from webapp.services.postgres import PostgresError
 from webapp.services.redis import RedisError
-from webapp.services.startup import CannotStart, Wishes, run
+from webapp.services.startup import Options, StartupError, run
 
 
 class Command(BaseCommand):
@@ -22,6 +22,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            run(Wishes(demo=self.demo, open_browser=not options["no_browser"]))
-        except (AlreadyRunning, CannotStart, PostgresError, RedisError, SetupError) as error:
+            run(Options(demo=self.demo, open_browser=not options["no_browser"]))
+        except (AlreadyRunning, StartupError, PostgresError, RedisError, SetupError) as error:
             raise CommandError(str(error)) from None

@@ -15,10 +15,10 @@ from django.views.decorators.http import require_GET, require_POST
 import envs
 from envs.sandbox.client import EnvironmentFailure
 from webapp.play import games, starts
-from webapp.play.best_runs import best_of_each, best_runs, rivals
+from webapp.play.best_runs import best_of_each, best_runs, best_runs_from
 from webapp.play.environment_info import Sample, sample
 from webapp.play.keys import keys_of
-from webapp.play.sessions import Preparing, Refused
+from webapp.play.sessions import ActionRefused, Preparing
 from webapp.play.starts import NoSuchStart, Start
 from webapp.runs.launch import form
 
@@ -87,7 +87,7 @@ def _game(request: HttpRequest, start: Start, game: games.Game | None = None, sa
         return {"preparing": True, "start": start}
     except EnvironmentFailure as failure:
         return {"failure": str(failure), "start": start}
-    found = rivals(request.user, start, game.first_board) if game.over else []
+    found = best_runs_from(request.user, start, game.first_board) if game.over else []
     return {"game": game, "start": start, "rivals": found, "keys": keys_of(game.names), "search": SEARCH}
 
 
@@ -136,11 +136,11 @@ def _obey(request: HttpRequest, start: Start) -> tuple[games.Game | None, str]:
     text = _action(request)
     if not text:
         return None, "Nothing was entered: type an action."
-    if len(text) > games.LONGEST_ACTION:
-        return None, f"An action has at most {games.LONGEST_ACTION:,} characters; this one has {len(text):,}."
+    if len(text) > games.MAX_ACTION_LENGTH:
+        return None, f"An action has at most {games.MAX_ACTION_LENGTH:,} characters; this one has {len(text):,}."
     try:
         game = games.act(person, start, kept, text)
-    except Refused as refusal:
+    except ActionRefused as refusal:
         return None, str(refusal)
     except (Preparing, EnvironmentFailure):
         return None, ""  # the page tells of it when it looks

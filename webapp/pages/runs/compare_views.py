@@ -40,11 +40,11 @@ def _found(request: HttpRequest) -> tuple[list[Run], list[str]]:
         if slug not in by_slug
     ]
     runs = [by_slug[slug] for slug in asked if slug in by_slug]
-    if len(runs) > compared.MOST:
-        problems.append(f"At most {compared.MOST} runs can be compared: the first {compared.MOST} are.")
+    if len(runs) > compared.MAX_RUNS:
+        problems.append(f"At most {compared.MAX_RUNS} runs can be compared: the first {compared.MAX_RUNS} are.")
     if not request.user.is_authenticated and (problems or not runs):
         raise Http404("There is no such run, or it needs an account.")
-    return runs[: compared.MOST], problems
+    return runs[: compared.MAX_RUNS], problems
 
 
 @account_optional
@@ -78,7 +78,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "plays": [_shown(play) for play in prompt.plays] if prompt else [],
         "play_data": [play.data for play in prompt.plays if play.data] if prompt else [],
         "recent": list(recent.order_by("-created_at").defer("log_tail", "config", "summary")[:OFFERED]),
-        "most": compared.MOST,
+        "most": compared.MAX_RUNS,
     }
     return render(request, "runs/compare.html", context)
 

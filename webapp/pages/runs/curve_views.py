@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from trainer.metrics.trap_signals import SIGNS
+from trainer.metrics.trap_signals import SIGNALS
 from webapp.pages.curve_data import curves_response, requested_names
 from webapp.pages.run_page import run_page
 from webapp.runs import curves, echo_trap
@@ -19,7 +19,7 @@ from webapp.runs.access import get_run
 from webapp.runs.models import Checkpoint, Run
 from webapp.teams.decorators import account_optional
 
-BAD_SIDE = {sign.name: sign.bad for sign in SIGNS}
+BAD_SIDE = {sign.name: sign.bad for sign in SIGNALS}
 
 
 @account_optional

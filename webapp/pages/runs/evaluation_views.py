@@ -46,7 +46,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Exam:
+class SuiteResults:
     """A suite and its results, the first one first."""
 
     suite: str
@@ -75,10 +75,10 @@ class Exam:
         return first.success_high < self.last.success_low or self.last.success_high < first.success_low
 
 
-def exams(evaluations: list[Evaluation]) -> list[Exam]:
+def suite_results(evaluations: list[Evaluation]) -> list[SuiteResults]:
     """By suite, from evaluations in the order of suite and iteration."""
     return [
-        Exam(suite, [Result(one, [(k, share, across(share)) for k, share in one.passed_at()]) for one in found])
+        SuiteResults(suite, [Result(one, [(k, share, across(share)) for k, share in one.passed_at()]) for one in found])
         for suite, found in groupby(evaluations, key=lambda one: one.suite)
     ]
 
@@ -89,7 +89,7 @@ def run_evaluation(request: HttpRequest, slug: str) -> HttpResponse:
     """The results on the fixed prompts, with their intervals, and what other policies made of them."""
     run = get_run(request.user, slug)
     results = list(Evaluation.objects.filter(run=run).order_by("suite", "iteration"))
-    found = exams(results)
+    found = suite_results(results)
     own = next((exam for exam in found if exam.suite == run.environment), None)
     if own is not None:
         found = [own, *(exam for exam in found if exam is not own)]

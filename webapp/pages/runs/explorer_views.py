@@ -13,13 +13,13 @@ from django.views.decorators.http import require_GET
 
 from webapp.annotations.models import Tag
 from webapp.explorer import rows
-from webapp.explorer.counts import Facts, facts, live_counts
-from webapp.explorer.trajectory_filters import FORMATS, OUTCOMES, BadCursor, Filters, Page, found, page
+from webapp.explorer.counts import ResultCounts, facts, live_counts
+from webapp.explorer.trajectory_filters import FORMATS, OUTCOMES, BadCursor, Filters, Page, filter_trajectories, page
 from webapp.live.snapshot import one_moment
 from webapp.pages.run_page import run_page
 from webapp.runs.access import get_run
 from webapp.runs.models import Run
-from webapp.teams.access import role_here
+from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.models import Group
 
@@ -35,7 +35,7 @@ MORE = ("reward", "turns", "actions", "tokens", "format", "kept", "alarm", "grou
 def explorer(request: HttpRequest, slug: str) -> HttpResponse:
     """Every trajectory of the run, filtered, sorted and in pages."""
     run = get_run(request.user, slug)
-    inside = role_here(request.user, run.team_id) is not None
+    inside = role_in_team(request.user, run.team_id) is not None
     part = bool(request.headers.get("HX-Request")) and not request.headers.get("HX-History-Restore-Request")
     with one_moment():
         context = _context(request, run, inside)
@@ -66,7 +66,7 @@ def explorer(request: HttpRequest, slug: str) -> HttpResponse:
 def explorer_counts(request: HttpRequest, slug: str) -> JsonResponse:
     """How many the filters find by now, for pages that cannot count by themselves."""
     run = get_run(request.user, slug)
-    filters = _filters(request, role_here(request.user, run.team_id) is not None)[0]
+    filters = _filters(request, role_in_team(request.user, run.team_id) is not None)[0]
     with one_moment():
         return JsonResponse(live_counts(run, filters))
 
@@ -84,7 +84,7 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
     environments = sorted({environment for environment, _ in kinds})
     form = rows.form(request.GET, errors)
     counts = live_counts(run, filters) if run.state in CHANGING else None
-    now = Facts(**counts["now"]) if counts else facts(run, filters)
+    now = ResultCounts(**counts["now"]) if counts else facts(run, filters)
     return {
         "inside": inside,
         "rows": rows.rows(shown.items, filters),
@@ -111,7 +111,7 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
 
 def _page(request: HttpRequest, run: Run, filters: Filters) -> tuple[Page, str]:
     """The page at the query's cursor; for a cursor that means nothing here, the first and words about it."""
-    queryset = found(run, filters).select_related("group")
+    queryset = filter_trajectories(run, filters).select_related("group")
     try:
         return page(queryset, filters.sort, request.GET.get("at") or None, ROWS), ""
     except BadCursor as bad:

@@ -19,18 +19,18 @@ from trainer.config.files import find_preset, load_preset, preset_names
 from trainer.config.run import RunConfig
 from webapp.runs import summaries
 from webapp.runs.access import get_run, require_may_prefer
-from webapp.runs.actions import Asked as Wanted
-from webapp.runs.actions import do_create_run, wanted_again
+from webapp.runs.actions import SchedulingOptions as Wanted
+from webapp.runs.actions import do_create_run, options_for_clone
 from webapp.runs.launch import estimates, form, summary
 from webapp.runs.models import Run
 from webapp.runs.queue import device_classes
-from webapp.runs.queue.capacity import Capacity, capacity_now, outlook
-from webapp.teams.access import READ_ONLY, role_here, writable_teams
+from webapp.runs.queue.capacity import Capacity, capacity_now, expected_wait
+from webapp.teams.access import READ_ONLY, role_in_team, writable_teams
 from webapp.teams.models import Membership, Team
 
 DEFAULT_PRESET = "sokoban-starpo_s-pocket"
-LONGEST_YAML = 200_000
-MOST_GPUS = 64
+MAX_YAML_LENGTH = 200_000
+MAX_GPUS = 64
 
 
 def _require_teams(request: HttpRequest) -> list[Team]:
@@ -55,7 +55,7 @@ def _source(request: HttpRequest, slug: str) -> Run | None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class LaunchBase:
     """What the form is compared with: a preset, or the run that is cloned."""
 
     teams: list[Team]
@@ -69,27 +69,27 @@ class Asked:
         return next((team for team in self.teams if team.slug == wanted), self.teams[0])
 
 
-def _asked(request: HttpRequest, given: QueryDict) -> Asked:
+def _asked(request: HttpRequest, given: QueryDict) -> LaunchBase:
     teams = _require_teams(request)
     source = _source(request, given.get("clone", ""))
     environment = given.get("environment", "")
     named = given.get("preset", "") or (source.preset if source else "")
     chosen = _preset_name(named) if named or not environment else _preset_of(environment)
     base = RunConfig.model_validate(source.config) if source else load_preset(chosen)
-    return Asked(teams, source, chosen, base)
+    return LaunchBase(teams, source, chosen, base)
 
 
 def _wanted(given: QueryDict, source: Run | None) -> tuple[Wanted, dict[str, str]]:
     """What the form asks of the workers, and what is wrong with that. Without a form: as the source asked."""
     errors: dict[str, str] = {}
-    before = Wanted() if source is None else wanted_again(source)
+    before = Wanted() if source is None else options_for_clone(source)
     queue = given.get("queue", before.queue).strip()
     if queue and (not re.match(device_classes.NAME, queue) or len(queue) > 100):
         errors["queue"] = "must be a name of letters, digits, dot, dash and underscore"
     text = given.get("gpus", "" if before.gpus is None else str(before.gpus)).strip()
-    gpus = int(text) if text.isdecimal() and int(text) <= MOST_GPUS else None
+    gpus = int(text) if text.isdecimal() and int(text) <= MAX_GPUS else None
     if text and gpus is None:
-        errors["gpus"] = f"must be a whole number from 0 to {MOST_GPUS}, or empty"
+        errors["gpus"] = f"must be a whole number from 0 to {MAX_GPUS}, or empty"
     named = {choice.name.lower(): choice for choice in Run.Priority}
     priority = named.get(given.get("priority", ""), Run.Priority.NORMAL)
     return Wanted("" if "queue" in errors else queue, gpus, priority), errors
@@ -141,8 +141,8 @@ def launch_yaml(request: HttpRequest) -> HttpResponse:
     text = request.POST.get("yaml", "")
     try:
         if file is not None:
-            if (file.size or 0) > LONGEST_YAML:
-                raise ValueError(f"the file is longer than {LONGEST_YAML:,} bytes")
+            if (file.size or 0) > MAX_YAML_LENGTH:
+                raise ValueError(f"the file is longer than {MAX_YAML_LENGTH:,} bytes")
             text = file.read().decode("utf-8", "replace")
         config = form.from_yaml(text)
     except ValueError as error:
@@ -165,12 +165,12 @@ def _settings(
 
 
 def _form(
-    request: HttpRequest, asked: Asked, values: dict[str, Any], errors: dict[str, str], **context: Any
+    request: HttpRequest, asked: LaunchBase, values: dict[str, Any], errors: dict[str, str], **context: Any
 ) -> HttpResponse:
     groups, settings = _settings(values, asked.base, errors)
     config = None if errors else RunConfig.model_validate(values)
     given = request.POST if request.method == "POST" else request.GET
-    before = Wanted() if asked.source is None else wanted_again(asked.source)
+    before = Wanted() if asked.source is None else options_for_clone(asked.source)
     wanted, _ = _wanted(given, asked.source)
     known = capacity_now(timezone.now())
     context |= {
@@ -185,7 +185,7 @@ def _form(
         "visibilities": Run.Visibility.choices,
         "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
         "priority": wanted.priority.name.lower(),
-        "may_prefer": any(role_here(request.user, team.pk) == Membership.Role.ADMIN for team in asked.teams),
+        "may_prefer": any(role_in_team(request.user, team.pk) == Membership.Role.ADMIN for team in asked.teams),
         "queue": given.get("queue", before.queue),
         "classes": device_classes.asked_classes(
             known.workers.keys() | ({wanted.queue} - {""})
@@ -198,7 +198,7 @@ def _form(
 
 def _facts(
     request: HttpRequest,
-    asked: Asked,
+    asked: LaunchBase,
     config: RunConfig | None,
     settings: list[form.Setting],
     errors: dict[str, str],
@@ -221,7 +221,7 @@ def _facts(
             memory=estimates.needed_memory(config, gpus),
             config=config.model_dump(mode="json"),
         )
-        capacity = outlook(newcomer, known, now)
+        capacity = expected_wait(newcomer, known, now)
     facts: dict[str, Any] = {
         "base_word": "was" if asked.source else "preset",
         "base_title": asked.source.title if asked.source else asked.chosen,

@@ -9,7 +9,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from webapp.runs.access import get_run, require_may_prefer
-from webapp.runs.actions import do_describe_run
+from webapp.runs.actions import do_update_run
 from webapp.runs.models import Run
 from webapp.teams.access import require_writer
 
@@ -32,6 +32,6 @@ def run_priority(request: HttpRequest, slug: str) -> HttpResponse:
         messages.warning(request, "Choose a priority: low, normal or high. Nothing was changed.")
         return redirect("run", slug)
     require_may_prefer(request.user, run.team_id, wanted)
-    do_describe_run(run, priority=wanted)
+    do_update_run(run, priority=wanted)
     messages.success(request, NOW[wanted])
     return redirect("run", slug)

@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from trainer.config.files import in_order
+from trainer.config.files import ordered_dump
 from webapp.live.snapshot import snapshot
 from webapp.pages.run_page import run_page
 from webapp.runs.access import get_run, get_run_of_team
@@ -50,7 +50,7 @@ def run_snapshot(request: HttpRequest, slug: str) -> JsonResponse:
 def run_configuration(request: HttpRequest, slug: str) -> HttpResponse:
     """The complete RunConfig as the YAML that the command line takes."""
     run = get_run(request.user, slug)
-    text = yaml.safe_dump(in_order(run.config), sort_keys=False, allow_unicode=True)
+    text = yaml.safe_dump(ordered_dump(run.config), sort_keys=False, allow_unicode=True)
     if request.GET.get("download"):
         response = HttpResponse(text, content_type="application/yaml; charset=utf-8")
         response["Content-Disposition"] = f'attachment; filename="{run.slug}.yaml"'

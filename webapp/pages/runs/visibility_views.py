@@ -10,7 +10,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from webapp.runs.access import get_run, require_may_set
-from webapp.runs.actions import do_describe_run
+from webapp.runs.actions import do_update_run
 from webapp.runs.models import Run
 from webapp.teams.access import require_writer
 
@@ -33,7 +33,7 @@ def run_visibility(request: HttpRequest, slug: str) -> HttpResponse:
         return redirect("run", slug)
     visibility = Run.Visibility(wanted)
     require_may_set(request.user, run, visibility)
-    do_describe_run(run, visibility=visibility)
+    do_update_run(run, visibility=visibility)
     messages.success(request, NOW[visibility])
     back = request.POST.get("next", "")
     if url_has_allowed_host_and_scheme(back, allowed_hosts=None):

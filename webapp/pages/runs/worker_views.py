@@ -102,7 +102,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     found = list(Worker.objects.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")))
     visible = set(Run.objects.filter(pk__in=mine, state__in=(Run.State.QUEUED, *Run.HELD)).values_list("pk", flat=True))
     cards = [_card(worker, visible, now) for worker in found]
-    queued = order.lineup(order.waiting(), fair_share.used(now), now)
+    queued = order.projected_order(order.waiting(), fair_share.used(now), now)
     context = {
         "page": "workers",
         "workers": sorted(cards, key=lambda card: (not card.alive, card.worker.name)),
@@ -119,7 +119,7 @@ def _card(worker: Worker, visible: set[int], now: Any) -> WorkerCard:
     shown = [run for run in runs if run.pk in visible]
     for run in shown:
         run.progress = formatting.progress(run.phase_facts, run.iterations, run.state)  # type: ignore[attr-defined]
-        run.words = formatting.phase_words(run.phase_facts, run.iterations) or "starting"  # type: ignore[attr-defined]
+        run.words = formatting.phase_text(run.phase_facts, run.iterations) or "starting"  # type: ignore[attr-defined]
     silent = (now - worker.last_seen_at).total_seconds()
     alive = silent < ALIVE.total_seconds()
     gpus = [_gpu(gpu, runs, visible) for gpu in worker.gpus]
@@ -140,7 +140,9 @@ def _gpu(gpu: dict[str, Any], held: list[Run], visible: set[int]) -> GpuCard:
     )
 
 
-def _waiting(queued: list[Run], visible: set[int], crew: Sequence[order.Manned], now: datetime) -> list[Waiting]:
+def _waiting(
+    queued: list[Run], visible: set[int], crew: Sequence[order.AvailableWorker], now: datetime
+) -> list[Waiting]:
     places: Counter[str] = Counter()
     found = []
     for run in queued:

@@ -16,7 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.teams import invitations
-from webapp.teams.access import places, signed_in
+from webapp.teams.access import memberships_of, signed_in
 from webapp.teams.actions import do_rename_user
 from webapp.teams.forms import NameForm
 from webapp.teams.models import ApiToken
@@ -43,7 +43,7 @@ def _account(request: HttpRequest, form: NameForm) -> HttpResponse:
     context = {
         "page": "account",
         "form": form,
-        "places": places(user),
+        "places": memberships_of(user),
         "address": next((known for known in addresses if known.primary or known.verified), None),
         "pending": next((known for known in addresses if not known.verified and known.email != user.email), None),
         "tokens": list(ApiToken.objects.open(timezone.now()).filter(user=user).select_related("team").order_by("pk")),

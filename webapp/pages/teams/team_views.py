@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from webapp.runs.models import Run
 from webapp.teams import invitations
-from webapp.teams.access import NO_TEAM, get_team, may_create_team, places, signed_in
+from webapp.teams.access import NO_TEAM, get_team, may_create_team, memberships_of, signed_in
 from webapp.teams.actions import TeamRefused, do_accept_invitation, do_create_team
 from webapp.teams.forms import TokenForm
 from webapp.teams.models import ApiToken, Invitation, Membership, Team
@@ -30,7 +30,7 @@ SHOWN_SHARES = 200
 @never_cache
 def teams(request: HttpRequest) -> HttpResponse:
     """The teams one is in; the only one opens at once unless a choice was asked for (`?all=1`)."""
-    found = places(request.user)
+    found = memberships_of(request.user)
     if len(found) == 1 and not request.GET.get("all"):
         return redirect("team", found[0].team.slug)
     context = {"page": "team", "places": found, "may_create": may_create_team(request.user)}
@@ -82,7 +82,7 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
         "shares": list(shares.order_by("-created_at")[:SHOWN_SHARES]),
         "shown_shares": SHOWN_SHARES,
         "open_runs": list(runs.filter(visibility=Run.Visibility.LINK).select_related("author").order_by("-pk")),
-        "several": len(places(request.user)) > 1,
+        "several": len(memberships_of(request.user)) > 1,
     }
     return render(request, "teams/team.html", context)
 

@@ -18,8 +18,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from webapp.annotations import actions
 from webapp.annotations.access import get_member_trajectory, get_own_comment
-from webapp.annotations.models import LONGEST_COMMENT, Mention, Wish
-from webapp.annotations.panel import dress, facts
+from webapp.annotations.models import MAX_COMMENT_LENGTH, Mention, Wish
+from webapp.annotations.panel import facts, render_comment
 from webapp.core.mail import mail_is_configured
 from webapp.teams.access import require_writer
 from webapp.teams.models import Membership, User
@@ -58,7 +58,7 @@ def tag(request: HttpRequest, slug: str) -> HttpResponse:
     require_writer(request.user, trajectory.run.team_id)
     try:
         actions.do_tag(trajectory, _person(request), request.POST.get("tag", ""))
-    except actions.Refused as refusal:
+    except actions.AnnotationRefused as refusal:
         return _done(request, trajectory, role, problem=str(refusal))
     return _done(request, trajectory, role, saved="tag")
 
@@ -82,7 +82,7 @@ def comment(request: HttpRequest, slug: str) -> HttpResponse:
     about = int(turn) - 1 if turn.isascii() and turn.isdigit() and 0 < len(turn) < 7 and int(turn) > 0 else None
     try:
         made = actions.do_comment(trajectory, _person(request), request.POST.get("text", ""), about)
-    except actions.Refused as refusal:
+    except actions.AnnotationRefused as refusal:
         return _done(request, trajectory, role, problem=str(refusal))
     return _done(request, trajectory, role, saved="comment", to=made.address)
 
@@ -94,13 +94,13 @@ def comment_edit(request: HttpRequest, slug: str) -> HttpResponse:
     """Other words for one's comment."""
     own = get_own_comment(request.user, slug)
     trajectory, role = get_member_trajectory(request.user, own.trajectory.slug)
-    context: dict[str, Any] = {"comment": own, "longest_comment": LONGEST_COMMENT, "text": own.text, "page": "runs"}
+    context: dict[str, Any] = {"comment": own, "longest_comment": MAX_COMMENT_LENGTH, "text": own.text, "page": "runs"}
     if request.method == "POST":
         context["text"] = request.POST.get("text", "")
         try:
             actions.do_edit_comment(own, context["text"])
             return _done(request, trajectory, role, saved="edit", to=own.address)
-        except actions.Refused as refusal:
+        except actions.AnnotationRefused as refusal:
             context["problem"] = str(refusal)
     if not _wants_panel(request):
         return render(request, "annotations/edit.html", context)
@@ -132,7 +132,7 @@ def mentions(request: HttpRequest) -> HttpResponse:
         request.GET.get("page")
     )
     for mention in page.object_list:
-        dress(mention.comment)
+        render_comment(mention.comment)
     wish = Wish.objects.filter(user=_person(request)).first()
     context = {
         "page": "mentions",
@@ -170,7 +170,7 @@ def mentions_read(request: HttpRequest) -> HttpResponse:
 def mentions_mail(request: HttpRequest) -> HttpResponse:
     """Whether mentions are e-mailed."""
     wanted = request.POST.get("mail") == "1"
-    actions.do_wish_mail(_person(request), wanted)
+    actions.do_set_mention_mail(_person(request), wanted)
     messages.success(request, "Mentions are e-mailed to you." if wanted else "Mentions are no longer e-mailed to you.")
     return redirect("mentions")
 

@@ -14,7 +14,7 @@ from webapp.pages.trajectory_page import player_context
 from webapp.trajectories.embeds import link_of, rich
 from webapp.trajectories.public import shared_data
 from webapp.trajectories.share_links import find_link, link_address, start_of, start_query
-from webapp.trajectories.view_count import count_look
+from webapp.trajectories.view_count import count_view
 
 THEMES = ("light", "dark")
 MISSING = "There is no such share link here, or it shows nothing any more."
@@ -40,7 +40,7 @@ def embed(request: HttpRequest, token: str) -> HttpResponse:
             "theme": theme if theme in THEMES else "",
         }
         response = render(request, "trajectories/embed.html", context)
-        count_look(request, response, link, framed=True)
+        count_view(request, response, link, framed=True)
     response["Content-Security-Policy"] = FRAMED_POLICY
     response["Referrer-Policy"] = "no-referrer"
     response["X-Robots-Tag"] = "noindex, nofollow"

@@ -16,7 +16,7 @@ from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.positions import asked, at, positions, telling
 from webapp.trajectories.render.card import draw_preview
-from webapp.trajectories.serialize import played
+from webapp.trajectories.serialize import trajectory_data
 from webapp.trajectories.share_links import find_link, start_of
 
 FRESH = 300
@@ -54,7 +54,7 @@ def _picture(request: HttpRequest, trajectory: Trajectory, position: tuple[int, 
 
 
 def _png(trajectory: Trajectory, position: tuple[int, int] | None) -> bytes:
-    data = played(trajectory)
+    data = trajectory_data(trajectory)
     shown = at(positions(data), *(position or telling(data)))
     file = BytesIO()
     draw_preview(shown, caption(trajectory, len(data["turns"]))).save(file, "PNG", optimize=True)

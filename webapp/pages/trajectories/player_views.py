@@ -11,11 +11,11 @@ from django.views.decorators.http import require_GET
 from webapp.annotations.panel import panel
 from webapp.explorer.related import same_prompt
 from webapp.pages.trajectory_page import player_context
-from webapp.teams.access import role_here
+from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
 from webapp.trajectories.access import get_trajectory
-from webapp.trajectories.serialize import played
+from webapp.trajectories.serialize import trajectory_data as played
 from webapp.trajectories.share_links import share_panel
 
 
@@ -25,7 +25,7 @@ from webapp.trajectories.share_links import share_panel
 def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
     """Board, turns and scrubber; `?turn=2&action=3` opens at that action."""
     found = get_trajectory(request.user, slug)
-    role = role_here(request.user, found.run.team_id)
+    role = role_in_team(request.user, found.run.team_id)
     members = list(found.group.trajectories.order_by("member").only("slug", "member", "status", "group_id"))
     at = next(index for index, member in enumerate(members) if member.pk == found.pk)
     context = player_context(found, played(found)) | {

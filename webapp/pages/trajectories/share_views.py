@@ -23,7 +23,7 @@ from webapp.trajectories.models import ShareLink
 from webapp.trajectories.positions import at, positions, telling
 from webapp.trajectories.public import outcome_of, shared_data, when_of
 from webapp.trajectories.share_links import ShareForm, find_link, link_address, start_of, start_query
-from webapp.trajectories.view_count import count_look
+from webapp.trajectories.view_count import count_view
 
 DESCRIPTION = 200
 """Characters of a thought that a preview tells."""
@@ -91,7 +91,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
         }
     )
     response = private(render(request, "trajectories/shared.html", context), link)
-    count_look(request, response, link)
+    count_view(request, response, link)
     return response
 
 

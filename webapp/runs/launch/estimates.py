@@ -13,7 +13,7 @@ from django.db.models import F, OuterRef, Subquery
 
 from trainer.config.run import POCKET, RunConfig
 from trainer.memory import estimate
-from trainer.memory.advice import gigabytes, in_words
+from trainer.memory.advice import gigabytes, parts_as_text
 from trainer.policy.shapes import shape_of
 from webapp.core import formatting
 from webapp.runs.models import MetricPoint, Run
@@ -38,7 +38,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Pace:
+class RecordedPace:
     """What runs with the same model did on a device, medians."""
 
     device: str
@@ -85,13 +85,13 @@ def _recorded(user: Any, model: str) -> Any:
     )
 
 
-def _paces(recorded: list[Any]) -> list[Pace]:
+def _paces(recorded: list[Any]) -> list[RecordedPace]:
     by_device: dict[str, list[Any]] = {}
     for run in recorded:
         if run.tokens and run.seconds and run.measured:
             by_device.setdefault(run.device, []).append(run)
     return [
-        Pace(
+        RecordedPace(
             device,
             len(runs),
             median(run.seconds / run.tokens for run in runs),
@@ -118,7 +118,7 @@ def _played(config: RunConfig) -> tuple[int, int]:
     return (config.iterations * config.rollout.trajectories if config.kind == "train" else 0), examined
 
 
-def _tokens(config: RunConfig, paces: list[Pace]) -> Figure:
+def _tokens(config: RunConfig, paces: list[RecordedPace]) -> Figure:
     trained, examined = _played(config)
     most = (trained + examined) * config.rollout.max_turns * config.rollout.max_response_tokens
     played = formatting.plural(trained + examined, "trajectory", "trajectories")
@@ -130,7 +130,7 @@ def _tokens(config: RunConfig, paces: list[Pace]) -> Figure:
     return Figure("Sampled tokens", f"at most {_short(most)}", f"{played} whose every turn takes the whole limit.")
 
 
-def _times(config: RunConfig, paces: list[Pace]) -> list[Figure]:
+def _times(config: RunConfig, paces: list[RecordedPace]) -> list[Figure]:
     trained, examined = _played(config)
     if config.kind == "sft":
         return [Figure("Time", "not known", "Runs that imitate a solver are not reckoned.")]
@@ -165,12 +165,14 @@ def _memory(config: RunConfig, recorded: int) -> Figure:
         return Figure("Memory", f"more than {gigabytes(weights)}", "The weights alone, as a recorded run counted them.")
     if shape is None:
         return Figure("Memory", "not known", "The size of this model is not known before its first run.")
-    found = estimate.budget(config, shape, gpu=estimate.on_gpu(config, shape))
+    found = estimate.estimate_memory(config, shape, gpu=estimate.on_gpu(config, shape))
     least = needed_memory(config)
     assert least is not None
     fewer = f" With fewer trajectories at a time {gigabytes(least)} are enough." if least < 0.95 * found.peak else ""
     return Figure(
-        "Memory", f"about {gigabytes(found.peak)}", f"Most {estimate.STAGES[found.worst]}: {in_words(found)}.{fewer}"
+        "Memory",
+        f"about {gigabytes(found.peak)}",
+        f"Most {estimate.STAGES[found.worst]}: {parts_as_text(found)}.{fewer}",
     )
 
 
@@ -187,7 +189,7 @@ def needed_memory(config: RunConfig, gpus: int = 1) -> int | None:
     processes = max(1, gpus)
     rows = min(AT_LEAST, estimate.played_at_once(config, processes))
     gpu = estimate.on_gpu(config, shape)
-    return processes * estimate.budget(config, shape, gpu=gpu, rows=rows, processes=processes).peak
+    return processes * estimate.estimate_memory(config, shape, gpu=gpu, rows=rows, processes=processes).peak
 
 
 def _short(number: float) -> str:

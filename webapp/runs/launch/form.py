@@ -17,16 +17,16 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 import envs
-from trainer.config.files import explain
+from trainer.config.files import validation_errors
 from trainer.config.run import RunConfig
 from webapp.runs.launch import hosted_endpoints
 
 ENVIRONMENT = "environment.name"
 SETTINGS = "environment.settings"
-LONG = ("environment.instruction",)
+TEXTAREA_FIELDS = ("environment.instruction",)
 """Texts that deserve more than one line."""
 
-WORDS = {
+LABELS = {
     "alpha": "α",
     "aggregation": "loss aggregation",
     "anchor_weight": "weight of turn credit, ω",
@@ -156,12 +156,12 @@ def check(post: Mapping[str, str]) -> Checked:
         try:
             environment["settings"] = model.model_validate(environment["settings"]).model_dump(exclude_defaults=True)
         except ValidationError as error:
-            errors |= {f"{SETTINGS}.{where}": text for where, text in reversed(explain(error))}
+            errors |= {f"{SETTINGS}.{where}": text for where, text in reversed(validation_errors(error))}
     try:
         sound = data | {"environment": environment | {"settings": {} if errors else environment["settings"]}}
         config = RunConfig.model_validate(sound)
     except ValidationError as error:
-        for where, text in reversed(explain(error)):
+        for where, text in reversed(validation_errors(error)):
             errors[_field_of(where, text)] = text
         config = None
     if config is not None and (unwanted := hosted_endpoints.problem(config.hosted)):
@@ -199,7 +199,7 @@ def from_yaml(text: str) -> RunConfig:
 
 def problems_of(error: ValueError) -> list[tuple[str, str]]:
     """(dotted field or nothing, sentence) of each problem."""
-    return explain(error) if isinstance(error, ValidationError) else [("", str(error))]
+    return validation_errors(error) if isinstance(error, ValidationError) else [("", str(error))]
 
 
 def names() -> list[str]:
@@ -242,7 +242,7 @@ def _settings(
 
 
 def _label(key: str) -> str:
-    text = WORDS.get(key, key.replace("_", " "))
+    text = LABELS.get(key, key.replace("_", " "))
     return text if text.startswith(("α", "ε", "γ", "λ")) else text[:1].upper() + text[1:]
 
 
@@ -275,7 +275,7 @@ def _kind(info: FieldInfo, name: str) -> Literal["number", "text", "long", "swit
         return "switch"
     if bare in (int, float):
         return "number"
-    return "long" if name in LONG else "text"
+    return "long" if name in TEXTAREA_FIELDS else "text"
 
 
 def _help(info: FieldInfo) -> str:

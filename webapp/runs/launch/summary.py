@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from trainer.config.files import in_order
+from trainer.config.files import ordered_dump
 from trainer.config.run import RunConfig
-from webapp.runs.actions import Asked
+from webapp.runs.actions import SchedulingOptions
 from webapp.runs.launch.form import Setting
 from webapp.runs.models import Run
 from webapp.runs.queue.capacity import Capacity
@@ -48,7 +48,7 @@ def as_yaml(config: RunConfig) -> str:
 @lru_cache(maxsize=32)
 def _yaml_of(told: str) -> str:
     """Of a configuration in JSON. Most of those that are looked at are presets, and YAML takes its time to write."""
-    return yaml.safe_dump(in_order(json.loads(told)), sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(ordered_dump(json.loads(told)), sort_keys=False, allow_unicode=True)
 
 
 def as_curl(
@@ -59,7 +59,7 @@ def as_curl(
     *,
     visibility: str,
     team: str = "",
-    asked: Asked | None = None,
+    asked: SchedulingOptions | None = None,
 ) -> str:
     """The call of the API that launches the same. The token stays in the environment: it is nobody else's business."""
     told: dict[str, Any] = {"preset": preset}

@@ -63,13 +63,13 @@ def capacity_now(now: datetime) -> Capacity:
     return capacity(list(Worker.objects.filter(last_seen_at__gt=now - ALIVE).annotate(holds=held)), now)
 
 
-def outlook(newcomer: Run, known: Capacity, now: datetime) -> str:
+def expected_wait(newcomer: Run, known: Capacity, now: datetime) -> str:
     """What would become of a run that were launched now, as in “2 workers, 1 place free: the run starts at once.”"""
     if not known.workers:
         return known.sentence(newcomer.queue, 0)
-    lack = line.lacking(newcomer.needs, line.manned(now))
+    lack = line.missing_resources(newcomer.needs, line.manned(now))
     if lack:
         return f"The run would wait for {lack}."
-    order = line.lineup([*line.waiting(), newcomer], fair_share.used(now), now)
+    order = line.projected_order([*line.waiting(), newcomer], fair_share.used(now), now)
     same = [run for run in order if run.queue == newcomer.queue]
     return known.sentence(newcomer.queue, next(place for place, run in enumerate(same) if run is newcomer))

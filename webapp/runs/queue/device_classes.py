@@ -20,7 +20,7 @@ LARGE = 50_000_000
 """Parameters above which a run that may choose goes where a GPU is."""
 
 
-def own_class(gpus: int) -> str:
+def class_of_worker(gpus: int) -> str:
     """The class of this machine: as its operator named it, else by whether it has GPUs. Raises ValueError."""
     named = os.environ.get(VARIABLE, "").strip()
     if named and (not re.match(NAME, named) or len(named) > 100):
@@ -28,12 +28,12 @@ def own_class(gpus: int) -> str:
     return named or (GPU if gpus else CPU)
 
 
-def served(own: str, gpus: int) -> list[str]:
+def served_classes(own: str, gpus: int) -> list[str]:
     """The classes that a worker of that class serves: its own, that of its hardware, and whatever suits any."""
     return list(dict.fromkeys([ANY, GPU if gpus else CPU, own]))
 
 
-def wanted_class(config: RunConfig, known: Collection[str]) -> str:
+def suggested_class(config: RunConfig, known: Collection[str]) -> str:
     """The class that a configuration asks for by itself, where workers of the classes `known` are running.
 
     Only policy.device=cuda insists on a GPU. What may choose goes to GPUs if its model is large, and else leaves them

@@ -15,8 +15,8 @@ from django.db import connection
 from webapp.runs.models import DeviceUse, Run
 
 HALF_LIFE = timedelta(hours=6)
-HELD = timedelta(hours=1)
-PLACE = 0.1
+RUNNING_PENALTY = timedelta(hours=1)
+CPU_SLOT_WEIGHT = 0.1
 KEEP = 10 * HALF_LIFE
 """Older use counts less than a thousandth, and is forgotten."""
 
@@ -33,7 +33,7 @@ GROUP BY team_id
 
 def weight(gpus: int) -> float:
     """What a run with so many GPUs of its own counts."""
-    return float(gpus) if gpus else PLACE
+    return float(gpus) if gpus else CPU_SLOT_WEIGHT
 
 
 def used(now: datetime) -> dict[int, float]:
@@ -42,7 +42,7 @@ def used(now: datetime) -> dict[int, float]:
         "now": now,
         "oldest": now - KEEP,
         "half": HALF_LIFE.total_seconds(),
-        "held": HELD.total_seconds(),
+        "held": RUNNING_PENALTY.total_seconds(),
     }
     with connection.cursor() as cursor:
         cursor.execute(_USED, given)

@@ -23,16 +23,16 @@ ALIVE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
-class Manned:
+class AvailableWorker:
     """A living worker that takes runs, its room, and how many it could take beside those it has."""
 
     worker: Worker
-    room: placement.Room
+    room: placement.WorkerCapacity
     places: int
 
 
 @dataclass(frozen=True)
-class Standing:
+class QueuePosition:
     """Where a run stands in the line of its class (from 1), and why it waits."""
 
     position: int
@@ -51,14 +51,14 @@ def level(run: Run, now: datetime) -> int:
     return int(run.priority) + max(0, (now - waited_since(run)) // AGEING)
 
 
-def best_first(runs: Iterable[Run], used: Mapping[int, float], now: datetime) -> list[Run]:
+def claim_order(runs: Iterable[Run], used: Mapping[int, float], now: datetime) -> list[Run]:
     """The waiting runs in the order in which one worker that has room for any would ask for its next."""
     return sorted(
         runs, key=lambda run: (-level(run, now), used.get(run.team_id, 0.0), waited_since(run), run.pk or 2**62)
     )
 
 
-def lineup(runs: Iterable[Run], used: Mapping[int, float], now: datetime) -> list[Run]:
+def projected_order(runs: Iterable[Run], used: Mapping[int, float], now: datetime) -> list[Run]:
     """The waiting runs in the order in which they would begin, each one counting against its team from then on."""
     by_level: dict[int, dict[int, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in sorted(runs, key=lambda run: (waited_since(run), run.pk or 2**62)):
@@ -72,7 +72,9 @@ def lineup(runs: Iterable[Run], used: Mapping[int, float], now: datetime) -> lis
             )
             run = teams[first].pop(0)
             order.append(run)
-            spent[first] = spent.get(first, 0.0) + fair_share.weight(run.gpus) * fair_share.HELD.total_seconds()
+            spent[first] = (
+                spent.get(first, 0.0) + fair_share.weight(run.gpus) * fair_share.RUNNING_PENALTY.total_seconds()
+            )
             if not teams[first]:
                 del teams[first]
     return order
@@ -84,25 +86,25 @@ def waiting() -> list[Run]:
     return list(runs.select_related("promised").defer("log_tail", "summary"))
 
 
-def room_of(worker: Worker, held: Iterable[Run]) -> placement.Room:
+def room_of(worker: Worker, held: Iterable[Run]) -> placement.WorkerCapacity:
     """What the worker has, and what of it those runs leave."""
     return placement.room_of(
         worker.queues,
         worker.gpus,
         worker.memory,
         worker.runs_per_gpu,
-        [placement.Held(tuple(run.reserved), run.memory) for run in held],
+        [placement.Allocation(tuple(run.reserved), run.memory) for run in held],
     )
 
 
-def manned(now: datetime) -> list[Manned]:
+def manned(now: datetime) -> list[AvailableWorker]:
     """The living workers that take runs. Two queries."""
     held = Run.objects.filter(state__in=Run.HELD).only("worker_id", "reserved", "memory", "state")
     alive = Worker.objects.filter(last_seen_at__gt=now - ALIVE, stopping=False)
     found = []
     for worker in alive.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")):
         runs: list[Run] = worker.held
-        found.append(Manned(worker, room_of(worker, runs), max(0, worker.slots - len(runs))))
+        found.append(AvailableWorker(worker, room_of(worker, runs), max(0, worker.slots - len(runs))))
     return found
 
 
@@ -112,7 +114,7 @@ def known_classes(now: datetime) -> set[str]:
     return {name for queues in alive.values_list("queues", flat=True) for name in queues}
 
 
-def standings(now: datetime) -> dict[int, Standing]:
+def queue_positions(now: datetime) -> dict[int, QueuePosition]:
     """Where every waiting run stands, by its key. Four queries, or one where nothing waits."""
     runs = waiting()
     if not runs:
@@ -120,26 +122,26 @@ def standings(now: datetime) -> dict[int, Standing]:
     crew = manned(now)
     places: Counter[str] = Counter()
     found = {}
-    for run in lineup(runs, fair_share.used(now), now):
+    for run in projected_order(runs, fair_share.used(now), now):
         places[run.queue] += 1
         found[run.pk] = standing(run, places[run.queue], crew)
     return found
 
 
-def standing(run: Run, position: int, crew: Sequence[Manned]) -> Standing:
+def standing(run: Run, position: int, crew: Sequence[AvailableWorker]) -> QueuePosition:
     """Why that run waits, at that position among those of its class."""
-    lack = lacking(run.needs, crew)
+    lack = missing_resources(run.needs, crew)
     if lack:
-        return Standing(position, f"Waits for {lack}", False)
+        return QueuePosition(position, f"Waits for {lack}", False)
     serving = [one for one in crew if run.queue in one.room.queues]
     line = "in line" if run.queue == device_classes.ANY else f"in line for {run.queue}"
     told = f"{ordinal(position)} {line}; {formatting.plural(len(serving), 'worker')}, {_places(serving)}"
     if run.promised and run.promised in [one.worker for one in serving]:
         told += f"; {run.promised.name} takes nothing else until it has room for it"
-    return Standing(position, told, True)
+    return QueuePosition(position, told, True)
 
 
-def lacking(needs: placement.Needs, crew: Sequence[Manned]) -> str:
+def missing_resources(needs: placement.ResourceRequest, crew: Sequence[AvailableWorker]) -> str:
     """What no living worker has, as in “a worker with 2 GPUs; none is running”. Empty where one could take it."""
     serving = [one.room for one in crew if needs.queue in one.room.queues]
     kind = "a worker" if needs.queue == device_classes.ANY else f"a worker of class {needs.queue}"
@@ -161,7 +163,7 @@ def lacking(needs: placement.Needs, crew: Sequence[Manned]) -> str:
     )
 
 
-def _places(serving: Sequence[Manned]) -> str:
+def _places(serving: Sequence[AvailableWorker]) -> str:
     free = sum(one.places for one in serving)
     return f"{formatting.plural(free, 'place')} free" if free else "no place free"
 

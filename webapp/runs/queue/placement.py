@@ -10,7 +10,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True)
-class Needs:
+class ResourceRequest:
     """What a run asks of a worker.
 
     `queue` is the device class, `gpus` how many of one worker, `memory` bytes in all (None: not known), spread evenly
@@ -24,7 +24,7 @@ class Needs:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuCapacity:
     """A GPU of a worker; sizes in bytes, None where it does not tell. `runs` are those that it is reserved for."""
 
     id: str
@@ -34,30 +34,30 @@ class Gpu:
 
 
 @dataclass(frozen=True)
-class Room:
+class WorkerCapacity:
     """What a worker has, and what of it is free now."""
 
     queues: tuple[str, ...]
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[GpuCapacity, ...] = ()
     runs_per_gpu: int = 1
     total: int | None = None
     free: int | None = None
 
-    def emptied(self) -> Room:
+    def emptied(self) -> WorkerCapacity:
         """The same worker with nothing on it."""
-        gpus = tuple(Gpu(gpu.id, gpu.total, gpu.total) for gpu in self.gpus)
-        return Room(self.queues, gpus, self.runs_per_gpu, self.total, self.total)
+        gpus = tuple(GpuCapacity(gpu.id, gpu.total, gpu.total) for gpu in self.gpus)
+        return WorkerCapacity(self.queues, gpus, self.runs_per_gpu, self.total, self.total)
 
 
 @dataclass(frozen=True)
-class Held:
+class Allocation:
     """What a run that is being trained has of its worker."""
 
     reserved: tuple[str, ...] = field(default=())
     memory: int | None = None
 
 
-def reserve(needs: Needs, room: Room) -> tuple[str, ...] | None:
+def reserve(needs: ResourceRequest, room: WorkerCapacity) -> tuple[str, ...] | None:
     """The ids of the GPUs that the run would get, the emptiest first; empty for none; None where it does not fit."""
     if needs.queue not in room.queues:
         return None
@@ -72,12 +72,12 @@ def reserve(needs: Needs, room: Room) -> tuple[str, ...] | None:
     return tuple(gpu.id for gpu in open_[:wanted])
 
 
-def could_fit(needs: Needs, room: Room) -> bool:
+def could_fit(needs: ResourceRequest, room: WorkerCapacity) -> bool:
     """Whether the run would fit if the worker had nothing else to do."""
     return reserve(needs, room.emptied()) is not None
 
 
-def lacks_gpus_only(needs: Needs, room: Room) -> bool:
+def lacks_gpus_only(needs: ResourceRequest, room: WorkerCapacity) -> bool:
     """Whether the run would fit as soon as other runs give their GPUs back."""
     wanted = needs.gpus if room.gpus else 0
     taken = sum(gpu.runs >= room.runs_per_gpu for gpu in room.gpus)
@@ -89,8 +89,8 @@ def room_of(
     gpus: Iterable[Mapping[str, Any]],
     memory: Iterable[Mapping[str, Any]],
     runs_per_gpu: int,
-    held: Iterable[Held],
-) -> Room:
+    held: Iterable[Allocation],
+) -> WorkerCapacity:
     """A worker's room from what it told and the runs that it holds.
 
     Free is the lesser of what was measured and of what the runs it holds leave: one that has only begun has not
@@ -102,10 +102,10 @@ def room_of(
     for gpu in gpus:
         users = [run for run in held if gpu["id"] in run.reserved]
         claimed = sum((run.memory or 0) // len(run.reserved) for run in users)
-        found.append(Gpu(gpu["id"], gpu["total"], _left(gpu["total"], gpu["free"], claimed), len(users)))
+        found.append(GpuCapacity(gpu["id"], gpu["total"], _left(gpu["total"], gpu["free"], claimed), len(users)))
     total, free = (machine["total"], machine["free"]) if machine else (None, None)
     claimed = sum(run.memory or 0 for run in held if not run.reserved)
-    return Room(tuple(queues), tuple(found), max(1, runs_per_gpu), total, _left(total, free, claimed))
+    return WorkerCapacity(tuple(queues), tuple(found), max(1, runs_per_gpu), total, _left(total, free, claimed))
 
 
 def _left(total: int | None, free: int | None, claimed: int) -> int | None:

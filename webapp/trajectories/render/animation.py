@@ -11,7 +11,7 @@ from PIL import Image
 from webapp.trajectories.positions import START, Position, positions
 from webapp.trajectories.render.card import Caption, draw_frame
 
-MOST_FRAMES = 100
+MAX_FRAMES = 100
 """Longer ones would take this process seconds and their readers' patience."""
 COLOURS = 128
 LAST_MS, ACTION_MS = 3500, 550
@@ -28,9 +28,9 @@ class TooLong(ValueError):
 def animate(played: Mapping[str, Any], caption: Caption, kind: str) -> bytes:
     """The file, of a kind in CONTENT_TYPES. Raises TooLong before anything is drawn."""
     line = positions(played)
-    if len(line) > MOST_FRAMES:
+    if len(line) > MAX_FRAMES:
         raise TooLong(
-            f"This trajectory has {len(line)} positions, and an animation has at most {MOST_FRAMES}. "
+            f"This trajectory has {len(line)} positions, and an animation has at most {MAX_FRAMES}. "
             "The JSON and text exports are complete."
         )
     palette = _palette([line[0], line[len(line) // 2], line[-1]], caption)

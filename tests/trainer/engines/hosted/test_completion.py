@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.trainer.hosted_server import completion
 from trainer.engines.hosted import completion as answers
 from trainer.engines.hosted.chat import HostedChat
-from trainer.engines.hosted.completion import NoCompletion
+from trainer.engines.hosted.completion import NotACompletionError
 from trainer.engines.hosted.costs import Usage
 from trainer.engines.hosted.hosted_sampler import sampled
 
@@ -25,46 +25,48 @@ def changed(**choice: Any) -> bytes:
 
 
 def test_text_tokens_and_usage_are_read() -> None:
-    found = answers.read(completion("Up é", tokens=["Up", " é"], prompt=9, written=3, cached=4).data())
+    found = answers.parse_completion(completion("Up é", tokens=["Up", " é"], prompt=9, written=3, cached=4).data())
     assert (found.text, found.pieces, found.logprobs) == ("Up é", (b"Up", " é".encode()), (-0.5, -1.0))
     assert (found.usage, found.ended) == (Usage(9, 3, 4), True)
-    assert not answers.read(completion("Up", finish="length").data()).ended
+    assert not answers.parse_completion(completion("Up", finish="length").data()).ended
 
 
 def test_the_end_token_behind_the_text_is_left_out() -> None:
-    assert answers.read(completion("Up", tokens=["Up", "<|im_end|>"]).data()).pieces == (b"Up",)
+    assert answers.parse_completion(completion("Up", tokens=["Up", "<|im_end|>"]).data()).pieces == (b"Up",)
 
 
 @pytest.mark.parametrize("tokens", [["U"], ["Down"], ["thinking", "Up"], ["", "Up"], []])
 def test_tokens_that_do_not_spell_the_text_are_not_taken_for_its_own(tokens: list[str]) -> None:
-    found = answers.read(completion("Up", tokens=tokens).data())
+    found = answers.parse_completion(completion("Up", tokens=tokens).data())
     assert (found.pieces, found.logprobs, found.text) == (None, (), "Up")
 
 
 @pytest.mark.parametrize("logprob", [None, "x", math.nan, -math.inf, True])
 def test_a_log_probability_that_is_no_number_is_not_known(logprob: Any) -> None:
     listed = {"content": [{"token": "Up", "logprob": logprob, "bytes": None}]}
-    assert answers.read(changed(logprobs=listed)).pieces is None
+    assert answers.parse_completion(changed(logprobs=listed)).pieces is None
 
 
 def test_what_is_not_known_is_nan_and_never_zero() -> None:
     chat = HostedChat(think=True, prefill=False)
-    untold = sampled(chat, answers.read(completion("Up", written=5).data()))
+    untold = sampled(chat, answers.parse_completion(completion("Up", written=5).data()))
     assert all(map(math.isnan, [*untold.logprobs, *untold.entropies]))
     assert (untold.tokens, len(untold.ids)) == (5, 2)
-    told = sampled(chat, answers.read(completion("Up", tokens=["Up"]).data()))
+    told = sampled(chat, answers.parse_completion(completion("Up", tokens=["Up"]).data()))
     assert told.logprobs == [-0.5]
     assert math.isnan(told.entropies[0])
 
 
 def test_a_model_that_declines_has_said_so() -> None:
-    assert answers.read(completion(None, refusal="I would rather not.").data()).text == "I would rather not."
-    assert answers.read(completion(None).data()).text == ""
+    assert (
+        answers.parse_completion(completion(None, refusal="I would rather not.").data()).text == "I would rather not."
+    )
+    assert answers.parse_completion(completion(None).data()).text == ""
 
 
 def test_half_a_surrogate_does_no_harm() -> None:
     assert (
-        answers.read(
+        answers.parse_completion(
             b'{"choices":[{"message":{"content":"a\\ud800"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}'
         ).text
         == "a?"
@@ -86,8 +88,8 @@ def test_half_a_surrogate_does_no_harm() -> None:
     ],
 )
 def test_what_is_no_completion_is_told(data: bytes, told: str) -> None:
-    with pytest.raises(NoCompletion, match=told):
-        answers.read(data)
+    with pytest.raises(NotACompletionError, match=told):
+        answers.parse_completion(data)
 
 
 json_values = st.recursive(
@@ -113,13 +115,13 @@ def test_no_answer_whatever_breaks_the_reader(message: Any, logprobs: Any) -> No
     for told in (body, message):
         data = json.dumps(told).encode()
         try:
-            found = answers.read(data)
-        except NoCompletion:
+            found = answers.parse_completion(data)
+        except NotACompletionError:
             pass
         else:
             assert found.pieces is None or b"".join(found.pieces) == found.text.encode()
-        answers.said(data)
-        answers.code(data)
+        answers.error_message(data)
+        answers.error_code(data)
         answers.inner_status(data)
 
 
@@ -136,11 +138,11 @@ def test_no_answer_whatever_breaks_the_reader(message: Any, logprobs: Any) -> No
     ],
 )
 def test_a_refusal_is_told_in_its_own_words_without_the_key(data: bytes, told: str) -> None:
-    assert answers.said(data, "sk-1") == told
+    assert answers.error_message(data, "sk-1") == told
 
 
 def test_a_long_refusal_is_cut() -> None:
-    assert len(answers.said(b"x" * 5000)) == 301
+    assert len(answers.error_message(b"x" * 5000)) == 301
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,7 @@ def test_a_long_refusal_is_cut() -> None:
     ],
 )
 def test_a_full_context_is_recognised(status: int, error: dict[str, str], full: bool) -> None:
-    assert answers.is_full(status, json.dumps({"error": error}).encode()) is full
+    assert answers.is_context_exceeded(status, json.dumps({"error": error}).encode()) is full
 
 
 def test_an_error_that_comes_as_an_answer_has_a_status() -> None:

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.config.hosted import HostedConfig
-from trainer.engines.hosted.completion import Answer
-from trainer.engines.hosted.costs import Account, Purse, Usage
+from trainer.engines.hosted.completion import Completion
+from trainer.engines.hosted.costs import BudgetLimiter, Usage, UsageTotals
 from trainer.engines.hosted.errors import BudgetSpentError
-from trainer.engines.hosted.hosted_client import Asked
-from trainer.engines.hosted.response_cache import Ledger, key_of
+from trainer.engines.hosted.hosted_client import CompletionRequest
+from trainer.engines.hosted.response_cache import ResponseCache, key_of
 from trainer.metrics.registry import finite
 
 
@@ -23,7 +23,7 @@ def config(**settings: float) -> HostedConfig:
 
 
 def test_tokens_and_money_are_summed() -> None:
-    account = Account(config(price_in=2.0, price_out=10.0))
+    account = UsageTotals(config(price_in=2.0, price_out=10.0))
     account.answered(Usage(1_000, 100, 600), retries=2, seconds=1.0)
     account.answered(Usage(500, 50), retries=0, seconds=3.0)
     assert finite(account.values()) == {
@@ -38,16 +38,16 @@ def test_tokens_and_money_are_summed() -> None:
 
 
 def test_an_unknown_price_is_no_cost_of_zero() -> None:
-    assert "hosted/cost" not in Account(config()).values()
-    assert "hosted/latency" not in Account(config()).values()
+    assert "hosted/cost" not in UsageTotals(config()).values()
+    assert "hosted/latency" not in UsageTotals(config()).values()
 
 
 @given(
     st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50), st.floats(0, 1)), max_size=30), st.floats(0.00001, 0.002)
 )
 def test_the_limit_is_never_passed_however_many_ask_at_once(asks: list[tuple[int, int, float]], limit: float) -> None:
-    account = Account(config(price_in=1.0, price_out=3.0, max_cost=limit))
-    purse = Purse(account)
+    account = UsageTotals(config(price_in=1.0, price_out=3.0, max_cost=limit))
+    purse = BudgetLimiter(account)
 
     async def one(prompt: int, completion: int, share: float) -> None:
         async with purse.hold(prompt, completion):
@@ -65,8 +65,8 @@ def test_the_limit_is_never_passed_however_many_ask_at_once(asks: list[tuple[int
 
 
 def test_a_request_waits_while_others_may_turn_out_cheaper() -> None:
-    account = Account(config(price_in=1.0, max_cost=0.0001))  # 100 tokens
-    purse, order = Purse(account), []
+    account = UsageTotals(config(price_in=1.0, max_cost=0.0001))  # 100 tokens
+    purse, order = BudgetLimiter(account), []
 
     async def one(name: str, most: int, used: int) -> None:
         async with purse.hold(most, 0):
@@ -83,17 +83,17 @@ def test_a_request_waits_while_others_may_turn_out_cheaper() -> None:
         asyncio.run(one("third", 90, 90))
 
 
-def paid(text: str) -> Asked:
-    return Asked(Answer(text, (text.encode(), b"\xff"), (-0.5, -1.0), True, Usage(5, 2, 1)), 1, 0.25)
+def paid(text: str) -> CompletionRequest:
+    return CompletionRequest(Completion(text, (text.encode(), b"\xff"), (-0.5, -1.0), True, Usage(5, 2, 1)), 1, 0.25)
 
 
 def test_what_was_paid_for_is_found_again_once(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = ResponseCache(tmp_path)
     key = key_of("u", {"a": 1}, 3, 0)
     assert ledger.find(key) is None
     ledger.keep(key, paid("é"))
     ledger.close()
-    again = Ledger(tmp_path)
+    again = ResponseCache(tmp_path)
     assert again.paid == [paid("é")]
     assert again.find(key) == paid("é").answer
     assert again.find(key) is None
@@ -116,12 +116,12 @@ def test_keys_tell_requests_dialogues_and_turns_apart() -> None:
 
 @pytest.mark.parametrize("torn", [b'{"key": "x", "ans', b"\n", b'{"key": 1}\n'])
 def test_a_torn_end_is_cut_off_and_written_over(tmp_path: Path, torn: bytes) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = ResponseCache(tmp_path)
     ledger.keep("a", paid("one"))
     ledger.close()
     with ledger.path.open("ab") as file:
         file.write(torn)
-    again = Ledger(tmp_path)
+    again = ResponseCache(tmp_path)
     again.keep("b", paid("two"))
     again.close()
-    assert [asked.answer.text for asked in Ledger(tmp_path).paid] == ["one", "two"]
+    assert [asked.answer.text for asked in ResponseCache(tmp_path).paid] == ["one", "two"]

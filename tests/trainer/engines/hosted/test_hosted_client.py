@@ -10,21 +10,21 @@ import pytest
 from tests.trainer.hosted_server import Reply, Server, completion, in_turn, refusal
 from trainer.config.hosted import HostedConfig
 from trainer.engines.hosted.errors import HostedError, RefusedError
-from trainer.engines.hosted.hosted_client import Asked, Endpoint
+from trainer.engines.hosted.hosted_client import CompletionRequest, HostedClient
 
 GOOD = completion("Up")
 
 
-def ask(server: Server | str, times: int = 1, **settings: Any) -> tuple[list[Asked], list[float]]:
+def ask(server: Server | str, times: int = 1, **settings: Any) -> tuple[list[CompletionRequest], list[float]]:
     """The answers to so many requests at once, and the waits in between (which take no time here)."""
     waits: list[float] = []
 
     async def nap(seconds: float) -> None:
         waits.append(seconds)
 
-    async def work() -> list[Asked]:
+    async def work() -> list[CompletionRequest]:
         url = server if isinstance(server, str) else server.url
-        endpoint = Endpoint(HostedConfig(url=url, model="m", **settings), sleep=nap)
+        endpoint = HostedClient(HostedConfig(url=url, model="m", **settings), sleep=nap)
         try:
             return await asyncio.gather(*(endpoint.ask({"number": n}) for n in range(times)))
         finally:

@@ -5,9 +5,9 @@ import torch
 
 from tests.trainer import tiny
 from trainer.engines.base import SamplingParams
-from trainer.engines.transformers.chunks import InWaves
+from trainer.engines.transformers.chunks import ChunkedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
-from trainer.memory.oom import NoRoomError
+from trainer.memory.oom import OutOfMemoryError
 from trainer.policy.load import load
 
 SEEDS = [11, 12, 13, 14, 15]
@@ -44,11 +44,11 @@ def same(one, other):
 @pytest.mark.parametrize("rows", [None, 5, 3, 1])
 @pytest.mark.parametrize("restarted", [(), (0, 3)])
 def test_waves_of_any_size_say_what_all_rows_say_at_once(sampler, rows, restarted):
-    same(play(InWaves(sampler, rows), restarted=restarted), play(sampler, restarted=restarted))
+    same(play(ChunkedSampler(sampler, rows), restarted=restarted), play(sampler, restarted=restarted))
 
 
 def test_a_wave_that_takes_everybody_gives_the_very_numbers_of_the_sampler_alone(sampler):
-    assert play(InWaves(sampler)) == play(sampler)
+    assert play(ChunkedSampler(sampler)) == play(sampler)
 
 
 def test_no_more_rows_than_a_wave_are_read_at_once(sampler, monkeypatch):
@@ -57,7 +57,7 @@ def test_no_more_rows_than_a_wave_are_read_at_once(sampler, monkeypatch):
     monkeypatch.setattr(
         sampler.model.base_model, "forward", lambda *a, **k: seen.append(len(k["input_ids"])) or forward(*a, **k)
     )
-    play(InWaves(sampler, 2))
+    play(ChunkedSampler(sampler, 2))
     assert max(seen) == 2
 
 
@@ -80,7 +80,7 @@ def test_memory_that_runs_out_makes_waves_smaller_and_changes_nothing_that_is_sa
     whole = play(sampler)
     too_many(sampler, monkeypatch, 2, after)
     told = []
-    waves = InWaves(sampler, tell=told.append)
+    waves = ChunkedSampler(sampler, tell=told.append)
     same(play(waves), whole)
     assert waves.rows <= 2
     assert told
@@ -90,13 +90,13 @@ def test_memory_that_runs_out_makes_waves_smaller_and_changes_nothing_that_is_sa
 
 def test_rows_that_had_answered_before_the_memory_ran_out_do_not_answer_again(sampler, monkeypatch):
     too_many(sampler, monkeypatch, 3, after=9)
-    assert all(len(responses) == 3 for responses in play(InWaves(sampler)).values())
+    assert all(len(responses) == 3 for responses in play(ChunkedSampler(sampler)).values())
 
 
 def test_a_single_row_that_does_not_fit_ends_with_what_to_set(sampler, monkeypatch):
     too_many(sampler, monkeypatch, 0)
-    with pytest.raises(NoRoomError, match=r"single trajectory.*rollout\.max_response_tokens"):
-        play(InWaves(sampler))
+    with pytest.raises(OutOfMemoryError, match=r"single trajectory.*rollout\.max_response_tokens"):
+        play(ChunkedSampler(sampler))
 
 
 def test_a_listener_hears_rows_by_the_numbers_it_knows(sampler):
@@ -111,6 +111,6 @@ def test_a_listener_hears_rows_by_the_numbers_it_knows(sampler):
             self.heard.setdefault(row, []).append(list(ids))
 
     listener = Listener()
-    said = play(InWaves(sampler, 2), turns=1, listener=listener)
+    said = play(ChunkedSampler(sampler, 2), turns=1, listener=listener)
     assert set(listener.heard) == {4}
     assert all(said[4][0].ids[: len(ids)] == ids for ids in listener.heard[4])

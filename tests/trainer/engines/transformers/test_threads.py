@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.trainer import tiny
 from trainer.engines.base import DivergedError, SamplingParams
 from trainer.engines.transformers import threads as lanes
-from trainer.engines.transformers.chunks import InWaves
-from trainer.engines.transformers.threads import Lanes
+from trainer.engines.transformers.chunks import ChunkedSampler
+from trainer.engines.transformers.threads import ThreadedSession
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.policy.load import load
 
@@ -109,7 +109,7 @@ def test_lanes_work_at_the_same_time(policy, monkeypatch):
 
 
 def test_waves_may_be_played_in_lanes(policy):
-    compare(play(InWaves(sampler_of(policy, 2), 4))[0], play(sampler_of(policy, 0))[0])
+    compare(play(ChunkedSampler(sampler_of(policy, 2), 4))[0], play(sampler_of(policy, 0))[0])
 
 
 def test_what_a_lane_raises_ends_the_rollout(policy, monkeypatch):
@@ -212,12 +212,12 @@ def test_shares_are_neighbours_and_even(rows, number):
 )
 def test_as_many_lanes_as_cores_and_rows_allow(policy, monkeypatch, threads, rows, expected):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    assert lanes.wanted(rows, policy.model) == expected
+    assert lanes.thread_count(rows, policy.model) == expected
 
 
 def test_a_large_model_keeps_all_cores_for_each_layer(policy, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     monkeypatch.setattr(lanes, "SMALL", 1000)
-    assert lanes.wanted(128, policy.model) == 0
+    assert lanes.thread_count(128, policy.model) == 0
     session = TransformersSampler(policy.model, 2).session([1] * 128, SamplingParams())
-    assert not isinstance(session, Lanes)
+    assert not isinstance(session, ThreadedSession)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.policy.packing.shared_prefix import Beginning, beginnings
+from trainer.policy.packing.shared_prefix import SharedPrefix, find_shared_prefixes
 
 PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), max_size=12)
 
@@ -11,24 +11,26 @@ PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), max_siz
 def test_an_instruction_is_read_once_for_all_then_each_group_s_own_start():
     told = list(range(50))
     prompts = [told + [1] * 10, told + [2] * 20, told + [1] * 10, told + [2] * 20]
-    whole, groups = beginnings(prompts, worth=9)
-    assert whole == [Beginning((0, 1, 2, 3), 0, 50)]
-    assert sorted(groups, key=lambda part: part.members) == [Beginning((0, 2), 50, 59), Beginning((1, 3), 50, 69)]
+    whole, groups = find_shared_prefixes(prompts, worth=9)
+    assert whole == [SharedPrefix((0, 1, 2, 3), 0, 50)]
+    assert sorted(groups, key=lambda part: part.members) == [SharedPrefix((0, 2), 50, 59), SharedPrefix((1, 3), 50, 69)]
 
 
 def test_a_start_that_is_too_short_to_pay_is_left_to_each_unless_a_longer_one_pays():
-    assert beginnings([[1, 2, 3], [1, 2, 4]], worth=3) == []
-    assert beginnings([[1, 2, 3], [1, 5, 6, 7, 8], [1, 5, 6, 7, 9]], worth=4) == [[Beginning((1, 2), 0, 4)]]
+    assert find_shared_prefixes([[1, 2, 3], [1, 2, 4]], worth=3) == []
+    assert find_shared_prefixes([[1, 2, 3], [1, 5, 6, 7, 8], [1, 5, 6, 7, 9]], worth=4) == [
+        [SharedPrefix((1, 2), 0, 4)]
+    ]
 
 
 def test_one_prompt_and_none_have_nothing_in_common():
-    assert beginnings([], worth=1) == beginnings([[1, 2, 3]], worth=1) == []
+    assert find_shared_prefixes([], worth=1) == find_shared_prefixes([[1, 2, 3]], worth=1) == []
 
 
 @given(PROMPTS, st.integers(1, 6))
 def test_every_prompt_is_read_in_order_and_keeps_its_last_token(prompts, worth):
     read = [0] * len(prompts)
-    for parts in beginnings(prompts, worth):
+    for parts in find_shared_prefixes(prompts, worth):
         members = [member for part in parts for member in part.members]
         assert len(members) == len(set(members))
         for part in parts:
@@ -44,7 +46,9 @@ def test_every_prompt_is_read_in_order_and_keeps_its_last_token(prompts, worth):
 @given(PROMPTS)
 def test_with_every_token_worth_it_each_token_but_the_last_ones_is_read_once(prompts):
     saved = sum(
-        (part.stop - part.start) * (len(part.members) - 1) for parts in beginnings(prompts, 1) for part in parts
+        (part.stop - part.start) * (len(part.members) - 1)
+        for parts in find_shared_prefixes(prompts, 1)
+        for part in parts
     )
     starts = {tuple(prompt[:end]) for prompt in prompts for end in range(1, len(prompt))}
     assert sum(len(prompt) - 1 for prompt in prompts) - saved == len(starts)

@@ -31,7 +31,7 @@ HTMX = {"HX-Request": "true"}
 def _tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> Iterator[None]:
     """No live environment of one test reaches the next, and nobody is told to come again on a busy machine."""
     settings.ECHOSCOPE_VAR = tmp_path
-    fresh = sessions.Tables()
+    fresh = sessions.SessionPool()
     monkeypatch.setattr("webapp.play.games.TABLES", fresh)
     monkeypatch.setattr(sessions, "PATIENCE", 120.0)
     yield
@@ -118,7 +118,7 @@ def test_the_budget_is_that_of_the_policy(who: Visitors) -> None:
 def test_a_game_goes_on_in_another_process_of_the_site(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
     act(who.owner, "FrozenLake", "Right", seed="4")
     here = data_of(act(who.owner, "FrozenLake", "Down", seed="4"))
-    other = sessions.Tables()
+    other = sessions.SessionPool()
     monkeypatch.setattr("webapp.play.games.TABLES", other)
     there = data_of(text_of(who.owner.get("/environments/FrozenLake?seed=4")))
     assert there == here
@@ -269,12 +269,12 @@ def test_a_strangers_environment_that_hangs_ends_its_own_game_only(
 def test_rooms_that_need_a_compiler_are_made_in_another_process() -> None:
     spec = envs.spec("Sokoban")
     small = starts.find(None, spec, "Sokoban", "seed=1")
-    assert sessions.at_hand(small)
-    assert not sessions.at_hand(Start("Boxoban", "seed=1", 1, 24, 5, 120))
-    assert not sessions.at_hand(
+    assert sessions.is_available(small)
+    assert not sessions.is_available(Start("Boxoban", "seed=1", 1, 24, 5, 120))
+    assert not sessions.is_available(
         Start("Sokoban", "of=x", 1, 5, 5, 10, settings={"size": 12, "boxes": 4, "max_length": 60})
     )
-    assert not sessions.at_hand(Start("WebShop", "seed=1", 1, 9, 1, 9))
+    assert not sessions.is_available(Start("WebShop", "seed=1", 1, 9, 1, 9))
 
 
 def test_who_asks_while_it_is_being_made_is_told_to_come_again(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from tests.webapp import journal_builder, recorded_journal
 from tests.webapp.page_requests import Visitors, who
 from trainer.config.run import RunConfig
 from trainer.journal import events
-from webapp.ingest.tailer import Ingest
+from webapp.ingest.tailer import JournalTailer
 from webapp.pages.runs.evaluation_views import across
 from webapp.runs.models import GeneralizationMatrix, Run
 
@@ -53,8 +53,8 @@ def matrix(success: float = 0.625) -> events.Generalization:
 
     return events.Generalization(
         policies=[
-            events.ExaminedPolicy(name="pocket", source="pocket"),
-            events.ExaminedPolicy(name="mover", source="var/runs/x", trained_on="Sokoban"),
+            events.EvaluatedPolicy(name="pocket", source="pocket"),
+            events.EvaluatedPolicy(name="mover", source="var/runs/x", trained_on="Sokoban"),
         ],
         suites=["Sokoban", "Bandit"],
         cells=[cell("pocket", "Sokoban", 0.25), cell("pocket", "Bandit", 0.5), cell("mover", "Sokoban", success)],
@@ -73,7 +73,7 @@ def test_every_suite_is_shown_with_its_interval_its_pass_at_k_and_a_way_to_its_t
         large(4, 0.6),
         recorded_journal.evaluated(4, 0.6, final=True),
     )
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     page = who.viewer.get(f"/runs/{run.slug}/evaluation").content.decode()
     assert page.index('id="exam-1">Sokoban') < page.index('id="exam-2">large rooms'), "the run's own suite comes first"
     assert f'cx="{across(0.6)}"' in page
@@ -86,7 +86,7 @@ def test_every_suite_is_shown_with_its_interval_its_pass_at_k_and_a_way_to_its_t
 def test_the_matrix_is_kept_and_shown_with_numbers_beside_its_shades(run: Run, who: Visitors) -> None:
     config = RunConfig.model_validate(run.config)
     journal_builder.write(run.folder, recorded_journal.started(config), matrix(0.3), matrix())
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     assert GeneralizationMatrix.objects.filter(run=run).count() == 1, "the newest one counts"
     page = who.viewer.get(f"/runs/{run.slug}/evaluation").content.decode()
     assert 'class="cell shade-6 home"' in page, "62.5 % where it was trained"
@@ -102,6 +102,6 @@ def test_the_tab_takes_few_queries(
 ) -> None:
     config = RunConfig.model_validate(run.config)
     journal_builder.write(run.folder, recorded_journal.started(config), matrix(), *(large(at, 0.5) for at in range(20)))
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     with django_assert_max_num_queries(10):
         who.viewer.get(f"/runs/{run.slug}/evaluation")

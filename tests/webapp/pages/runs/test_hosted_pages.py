@@ -13,7 +13,7 @@ from tests.trainer.hosted_server import Reply, Server, completion
 from tests.webapp.page_requests import Visitors, who
 from trainer.config.run import RunConfig
 from trainer.loops.run_factory import run_class
-from webapp.ingest.tailer import Ingest
+from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
 
@@ -45,7 +45,7 @@ def hosted(request: pytest.FixtureRequest, run: Run) -> Run:
         config=config.model_dump(mode="json"), title=config.title(), iterations=0, state=Run.State.STARTING
     )
     run.refresh_from_db()
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
     run.refresh_from_db()
     run.kept = request.param is told  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from tests.webapp.page_requests import Visitors, who
 from tests.webapp.pages.runs.test_launch_views import fields_of
 from trainer.config.run import RunConfig
 from trainer.loops.run_factory import run_class
-from webapp.ingest.tailer import Ingest
+from webapp.ingest.tailer import JournalTailer
 from webapp.runs import summaries
 from webapp.runs.models import Run
 
@@ -53,7 +53,7 @@ def test_an_evaluation_is_launched_played_and_shown(who: Visitors, tmp_path: Pat
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
     run_class(config)(config, run.folder, tmp_path / "cache").train()
     run.refresh_from_db()
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     run.refresh_from_db()
     assert (run.iterations, run.end_reason) == (0, "completed")
     page = html.unescape(who.owner.get(f"/runs/{run.slug}/evaluation").content.decode())

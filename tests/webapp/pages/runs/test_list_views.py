@@ -16,7 +16,7 @@ from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, play, who
 from trainer.config.run import RunConfig
 from trainer.journal.events import Journal
-from webapp.ingest.tailer import Ingest
+from webapp.ingest.tailer import JournalTailer
 from webapp.runs import summaries
 from webapp.runs.models import Evaluation, MetricPoint, Run
 
@@ -219,7 +219,7 @@ def test_an_open_list_shows_what_a_reload_would_show(
     for at in range(0, len(events), max(1, len(events) // 12)):
         log.write(*events[at : at + max(1, len(events) // 12)])
         run.refresh_from_db()
-        Ingest(run).drain()
+        JournalTailer(run).drain()
         for _ in range(2):  # the second time there is no news
             seen = re.search(r'"X-Seen": "(\w+)"', shown)
             assert seen is not None

@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from tests.webapp.page_requests import Visitors, assert_private, play, who
 from webapp.live.snapshot import snapshot
 from webapp.runs.models import Run
-from webapp.runs.run_files import Files
+from webapp.runs.run_files import RunFiles
 from webapp.trajectories.models import Trajectory
 
 __all__ = ["who"]
@@ -87,7 +87,7 @@ def test_a_failed_run_shows_why_and_what_to_do(run: Run, who: Visitors) -> None:
 
 def test_the_log_tab_shows_the_end_of_the_log(run: Run, who: Visitors) -> None:
     run.folder.mkdir(parents=True)
-    Files(run.folder).log.write_text("first line\n" + "x" * 100_000 + "\nlast line\n")
+    RunFiles(run.folder).log.write_text("first line\n" + "x" * 100_000 + "\nlast line\n")
     page = who.owner.get(f"/runs/{run.slug}/log").content.decode()
     assert "last line" in page
     assert "first line" not in page

@@ -107,7 +107,7 @@ def test_an_animation_has_a_frame_for_every_position(trajectory: Trajectory, who
 def test_an_animation_that_would_be_too_long_is_refused_with_a_sentence(
     trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(animation, "MOST_FRAMES", 2)
+    monkeypatch.setattr(animation, "MAX_FRAMES", 2)
     response = who.viewer.get(f"/t/{trajectory.slug}/export/gif")
     assert response.status_code == 413
     assert "The JSON and text exports are complete." in response.content.decode()

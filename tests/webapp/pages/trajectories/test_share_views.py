@@ -232,7 +232,7 @@ def test_a_link_outlives_the_attempt_that_it_shows(run: Run, link: ShareLink, wh
     """The run goes back and plays the iteration again: what was shared stays."""
     from tests.webapp import recorded_journal
     from trainer.journal.events import Journal
-    from webapp.ingest.tailer import Ingest
+    from webapp.ingest.tailer import JournalTailer
 
     config = RunConfig.model_validate(run.config)
     log = Journal(run.folder)
@@ -240,7 +240,7 @@ def test_a_link_outlives_the_attempt_that_it_shows(run: Run, link: ShareLink, wh
     log.write(*recorded_journal.iteration(config, 1, skill=0.9))
     log.close()
     run.refresh_from_db()
-    Ingest(run).drain()
+    JournalTailer(run).drain()
     link.trajectory.refresh_from_db()
     assert link.trajectory.superseded
     page = who.nobody.get(f"/s/{link.token}")

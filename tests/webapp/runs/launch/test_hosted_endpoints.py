@@ -125,7 +125,7 @@ def test_a_hosted_model_is_told_by_its_name_and_takes_no_device(people: People) 
     config = configuration(price_out=2.0)
     assert summaries.algorithm_words(config.model_dump()) == "Evaluation · gpt-4o-mini"
     asked = config.model_copy(update={"policy": config.policy.model_copy(update={"device": "cuda"})})
-    assert device_classes.wanted_class(asked, ["cpu", "gpu"]) == "cpu"
+    assert device_classes.suggested_class(asked, ["cpu", "gpu"]) == "cpu"
     assert device_classes.wanted_gpus(asked, "training") == 0
     figures = {figure.title: figure.value for figure in estimates.figures(people.owner, config)}
     written = 256 * 5 * 96

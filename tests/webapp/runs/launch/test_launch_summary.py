@@ -188,7 +188,7 @@ def test_the_figure_is_the_trainers_own_with_its_largest_parts() -> None:
     shape = shape_of(config.policy.model)
     assert shape is not None
     figure = estimates._memory(config, 0)
-    assert figure.value == f"about {gigabytes(estimate.budget(config, shape, gpu=True).peak)}"
+    assert figure.value == f"about {gigabytes(estimate.estimate_memory(config, shape, gpu=True).peak)}"
     assert "keys and values of 256 × " in figure.how
     assert "fewer trajectories at a time" in figure.how
 
@@ -199,7 +199,7 @@ def test_the_queue_asks_for_what_a_run_cannot_do_without_on_each_of_its_gpus() -
     assert shape is not None
     needed = estimates.needed_memory(config)
     assert needed is not None
-    assert needed < 24 * estimate.GB < estimate.budget(config, shape, gpu=True).peak
+    assert needed < 24 * estimate.GB < estimate.estimate_memory(config, shape, gpu=True).peak
     assert estimates.needed_memory(config, 2) == pytest.approx(2 * needed, rel=0.01)
     pocket = estimates.needed_memory(load_preset(DEMO))
     assert pocket is not None

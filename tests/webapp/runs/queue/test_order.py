@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.webapp.conftest import People
 from tests.webapp.pages.runs.test_worker_views import GIB, worker
 from trainer.config.run import RunConfig
-from webapp.runs.actions import Asked, do_create_run
+from webapp.runs.actions import SchedulingOptions, do_create_run
 from webapp.runs.models import DeviceUse, Run
 from webapp.runs.queue import device_classes, fair_share
 from webapp.runs.queue import order as line
-from webapp.runs.queue.placement import Needs
+from webapp.runs.queue.placement import ResourceRequest
 from webapp.teams.models import Team
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=timezone.get_default_timezone())
@@ -34,22 +34,22 @@ def keys(runs: list[Run]) -> list[int]:
 
 def test_priority_goes_before_fair_shares_and_those_before_age() -> None:
     runs = [waits(1, minutes=60), waits(2, team=2, minutes=1), waits(3, priority=2), waits(4, priority=0)]
-    assert keys(line.best_first(runs, {1: 5000.0, 2: 10.0}, NOW)) == [3, 2, 1, 4]
-    assert keys(line.best_first(runs, {}, NOW)) == [3, 1, 2, 4]
+    assert keys(line.claim_order(runs, {1: 5000.0, 2: 10.0}, NOW)) == [3, 2, 1, 4]
+    assert keys(line.claim_order(runs, {}, NOW)) == [3, 1, 2, 4]
 
 
 def test_who_waits_for_long_rises_above_every_priority() -> None:
     old, urgent = waits(1, priority=0, minutes=4 * 60 + 1), waits(2, priority=2, minutes=10)
-    assert keys(line.best_first([urgent, old], {1: 10.0**9}, NOW)) == [1, 2], "same level, and it came first"
+    assert keys(line.claim_order([urgent, old], {1: 10.0**9}, NOW)) == [1, 2], "same level, and it came first"
     older = waits(1, team=1, priority=0, minutes=6 * 60 + 1)
-    assert keys(line.best_first([waits(2, team=2, priority=2), older], {1: 10.0**9}, NOW)) == [1, 2]
+    assert keys(line.claim_order([waits(2, team=2, priority=2), older], {1: 10.0**9}, NOW)) == [1, 2]
 
 
 def test_teams_take_turns_however_many_runs_one_of_them_queues() -> None:
     many = [waits(key, team=1, minutes=50 - key) for key in range(1, 5)]
     few = [waits(11, team=2, minutes=5), waits(12, team=2, minutes=4)]
-    assert keys(line.lineup([*many, *few], {}, NOW)) == [1, 11, 2, 12, 3, 4]
-    assert keys(line.lineup([*many, *few], {1: 7200.0}, NOW))[:2] == [11, 12]
+    assert keys(line.projected_order([*many, *few], {}, NOW)) == [1, 11, 2, 12, 3, 4]
+    assert keys(line.projected_order([*many, *few], {1: 7200.0}, NOW))[:2] == [11, 12]
 
 
 @given(
@@ -60,9 +60,9 @@ def test_the_line_holds_everybody_once_and_begins_with_the_best(
     runs: list[tuple[int, float, int, int]], used: dict[int, float]
 ) -> None:
     waiting = [waits(key, team, minutes, priority, gpus) for key, (team, minutes, priority, gpus) in enumerate(runs, 1)]
-    order = line.lineup(waiting, used, NOW)
+    order = line.projected_order(waiting, used, NOW)
     assert sorted(keys(order)) == sorted(keys(waiting))
-    assert keys(order)[:1] == keys(line.best_first(waiting, used, NOW))[:1]
+    assert keys(order)[:1] == keys(line.claim_order(waiting, used, NOW))[:1]
     levels = [line.level(run, NOW) for run in order]
     assert levels == sorted(levels, reverse=True)
 
@@ -95,7 +95,7 @@ def test_a_claim_and_a_release_note_what_the_team_used(people: People, run: Run)
     assert list(uses) == [(2.0, NOW, NOW + HOUR), (3.0, NOW + HOUR, NOW + 2 * HOUR)], "no time counts twice"
 
 
-def crew() -> list[line.Manned]:
+def crew() -> list[line.AvailableWorker]:
     return line.manned(timezone.now())
 
 
@@ -103,41 +103,41 @@ def crew() -> list[line.Manned]:
 @pytest.mark.parametrize(
     ("needs", "lack"),
     [
-        (Needs("h100", 1), "a worker of class h100; none is running"),
-        (Needs("gpu", 4), "a worker of class gpu with 4 GPUs; the largest that is running has 2"),
-        (Needs("cpu", 2), "a worker of class cpu with 2 GPUs; none is running"),
+        (ResourceRequest("h100", 1), "a worker of class h100; none is running"),
+        (ResourceRequest("gpu", 4), "a worker of class gpu with 4 GPUs; the largest that is running has 2"),
+        (ResourceRequest("cpu", 2), "a worker of class cpu with 2 GPUs; none is running"),
         (
-            Needs("gpu", 1, 30 * GIB),
+            ResourceRequest("gpu", 1, 30 * GIB),
             "a worker of class gpu with a GPU of 30.0 GiB (by estimate); the largest that is running has 24.0 GiB",
         ),
         (
-            Needs("cpu", 0, 20 * GIB),
+            ResourceRequest("cpu", 0, 20 * GIB),
             "a worker of class cpu with memory of 20.0 GiB (by estimate); the largest that is running has 16.0 GiB",
         ),
-        (Needs("gpu", 2, 30 * GIB), ""),
-        (Needs("training", 1, optional=True), ""),
+        (ResourceRequest("gpu", 2, 30 * GIB), ""),
+        (ResourceRequest("training", 1, optional=True), ""),
     ],
 )
-def test_what_no_living_worker_has_is_named(needs: Needs, lack: str) -> None:
+def test_what_no_living_worker_has_is_named(needs: ResourceRequest, lack: str) -> None:
     gpus = [{"id": str(number), "name": "A", "total": 24 * GIB, "free": 24 * GIB} for number in range(2)]
     machine = [{"name": "Machine", "total": 16 * GIB, "free": 9 * GIB}]
     worker("gpu@here", queues=["training", "gpu"], gpus=gpus, memory=machine)
     worker("cpu@here", queues=["training", "cpu"], memory=machine)
     worker("gone@here", queues=["h100"], silent=900)
-    assert line.lacking(needs, crew()) == lack
+    assert line.missing_resources(needs, crew()) == lack
 
 
 @pytest.mark.django_db
 def test_a_waiting_run_knows_its_place_and_why_it_waits(people: People, run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(queued_at=timezone.now() - HOUR)
-    second = do_create_run(people.team, people.owner, RunConfig(), asked=Asked("gpu", 2))
-    found = line.standings(timezone.now())
+    second = do_create_run(people.team, people.owner, RunConfig(), asked=SchedulingOptions("gpu", 2))
+    found = line.queue_positions(timezone.now())
     assert found[run.pk].words == "Waits for a worker; none is running"
     assert found[second.pk].words == "Waits for a worker of class gpu; none is running"
     assert not found[second.pk].possible
     worker("a@here", slots=2)
-    third = do_create_run(people.team, people.owner, RunConfig(), asked=Asked("training", 0))
-    found = line.standings(timezone.now())
+    third = do_create_run(people.team, people.owner, RunConfig(), asked=SchedulingOptions("training", 0))
+    found = line.queue_positions(timezone.now())
     assert found[third.pk].words == "2nd in line; 1 worker, 2 places free"
     assert (found[third.pk].position, found[second.pk].position) == (2, 1)
 
@@ -146,13 +146,13 @@ def test_a_configuration_asks_for_the_device_it_can_use() -> None:
     pocket, cuda, cpu = (RunConfig.model_validate({"policy": {"device": device}}) for device in ("auto", "cuda", "cpu"))
     large = RunConfig.model_validate({"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}})
     everything = {"training", "cpu", "gpu"}
-    assert [device_classes.wanted_class(one, everything) for one in (pocket, cuda, cpu, large)] == [
+    assert [device_classes.suggested_class(one, everything) for one in (pocket, cuda, cpu, large)] == [
         "cpu",
         "gpu",
         "cpu",
         "gpu",
     ]
-    assert [device_classes.wanted_class(one, set()) for one in (pocket, cuda, cpu, large)] == [
+    assert [device_classes.suggested_class(one, set()) for one in (pocket, cuda, cpu, large)] == [
         "training",
         "gpu",
         "training",
@@ -165,9 +165,9 @@ def test_a_configuration_asks_for_the_device_it_can_use() -> None:
 
 def test_a_worker_serves_its_hardware_and_the_name_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(device_classes.VARIABLE, raising=False)
-    assert (device_classes.own_class(0), device_classes.own_class(4)) == ("cpu", "gpu")
+    assert (device_classes.class_of_worker(0), device_classes.class_of_worker(4)) == ("cpu", "gpu")
     monkeypatch.setenv(device_classes.VARIABLE, "h100")
-    assert device_classes.served(device_classes.own_class(8), 8) == ["training", "gpu", "h100"]
+    assert device_classes.served_classes(device_classes.class_of_worker(8), 8) == ["training", "gpu", "h100"]
     monkeypatch.setenv(device_classes.VARIABLE, "big gpus")
     with pytest.raises(ValueError, match="letters, digits"):
-        device_classes.own_class(8)
+        device_classes.class_of_worker(8)

@@ -5,63 +5,75 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.runs.queue.placement import GIB, Gpu, Held, Needs, Room, could_fit, lacks_gpus_only, reserve, room_of
+from webapp.runs.queue.placement import (
+    GIB,
+    Allocation,
+    GpuCapacity,
+    ResourceRequest,
+    WorkerCapacity,
+    could_fit,
+    lacks_gpus_only,
+    reserve,
+    room_of,
+)
 
-MACHINE = Room(("training", "cpu"), total=16 * GIB, free=8 * GIB)
+MACHINE = WorkerCapacity(("training", "cpu"), total=16 * GIB, free=8 * GIB)
 
 
-def rack(*runs: int, share: int = 1) -> Room:
+def rack(*runs: int, share: int = 1) -> WorkerCapacity:
     """A worker with a GPU of 24 GiB for each number of runs that has it reserved."""
-    gpus = tuple(Gpu(str(number), 24 * GIB, 24 * GIB, count) for number, count in enumerate(runs))
-    return Room(("training", "gpu"), gpus, share, 64 * GIB, 64 * GIB)
+    gpus = tuple(GpuCapacity(str(number), 24 * GIB, 24 * GIB, count) for number, count in enumerate(runs))
+    return WorkerCapacity(("training", "gpu"), gpus, share, 64 * GIB, 64 * GIB)
 
 
 def test_a_run_gets_gpus_that_nobody_else_has() -> None:
-    assert reserve(Needs("gpu", 2), rack(0, 1, 0, 0)) == ("0", "2")
-    assert reserve(Needs("gpu", 2), rack(0, 1)) is None
-    assert reserve(Needs("gpu", 1), rack(1, 1)) is None
+    assert reserve(ResourceRequest("gpu", 2), rack(0, 1, 0, 0)) == ("0", "2")
+    assert reserve(ResourceRequest("gpu", 2), rack(0, 1)) is None
+    assert reserve(ResourceRequest("gpu", 1), rack(1, 1)) is None
 
 
 def test_runs_share_a_gpu_only_where_the_worker_says_so() -> None:
-    assert reserve(Needs("gpu", 1), rack(1, share=2)) == ("0",)
-    assert reserve(Needs("gpu", 1), rack(1, 0, share=2)) == ("1",), "the emptiest first"
-    assert reserve(Needs("gpu", 2), rack(0, share=2)) is None, "two GPUs are two, not the same one twice"
+    assert reserve(ResourceRequest("gpu", 1), rack(1, share=2)) == ("0",)
+    assert reserve(ResourceRequest("gpu", 1), rack(1, 0, share=2)) == ("1",), "the emptiest first"
+    assert reserve(ResourceRequest("gpu", 2), rack(0, share=2)) is None, "two GPUs are two, not the same one twice"
 
 
 def test_what_may_do_without_a_gpu_takes_one_where_there_is_one() -> None:
-    optional = Needs("training", 1, optional=True)
+    optional = ResourceRequest("training", 1, optional=True)
     assert reserve(optional, MACHINE) == ()
     assert reserve(optional, rack(0)) == ("0",)
     assert reserve(optional, rack(1)) is None
-    assert reserve(Needs("training", 1), MACHINE) is None
-    assert reserve(Needs("training", 0), rack(1)) == (), "and what wants none leaves them alone"
+    assert reserve(ResourceRequest("training", 1), MACHINE) is None
+    assert reserve(ResourceRequest("training", 0), rack(1)) == (), "and what wants none leaves them alone"
 
 
 def test_a_worker_takes_only_its_own_classes() -> None:
-    assert reserve(Needs("gpu", 1, optional=True), MACHINE) is None
-    assert reserve(Needs("h100", 1), rack(0)) is None
+    assert reserve(ResourceRequest("gpu", 1, optional=True), MACHINE) is None
+    assert reserve(ResourceRequest("h100", 1), rack(0)) is None
 
 
 def test_memory_must_be_free_on_each_gpu_or_on_the_machine() -> None:
-    assert reserve(Needs("gpu", 1, 30 * GIB), rack(0, 0)) is None
-    assert reserve(Needs("gpu", 2, 30 * GIB), rack(0, 0)) == ("0", "1")
-    assert reserve(Needs("cpu", 0, 9 * GIB), MACHINE) is None
-    assert could_fit(Needs("cpu", 0, 9 * GIB), MACHINE)
-    assert not could_fit(Needs("cpu", 0, 17 * GIB), MACHINE)
-    unknown = Room(("cpu",))
-    assert reserve(Needs("cpu", 0, 10**15), unknown) == (), "what nobody measured stops nobody"
+    assert reserve(ResourceRequest("gpu", 1, 30 * GIB), rack(0, 0)) is None
+    assert reserve(ResourceRequest("gpu", 2, 30 * GIB), rack(0, 0)) == ("0", "1")
+    assert reserve(ResourceRequest("cpu", 0, 9 * GIB), MACHINE) is None
+    assert could_fit(ResourceRequest("cpu", 0, 9 * GIB), MACHINE)
+    assert not could_fit(ResourceRequest("cpu", 0, 17 * GIB), MACHINE)
+    unknown = WorkerCapacity(("cpu",))
+    assert reserve(ResourceRequest("cpu", 0, 10**15), unknown) == (), "what nobody measured stops nobody"
 
 
 def test_only_gpus_are_worth_waiting_for_with_an_idle_worker() -> None:
-    assert lacks_gpus_only(Needs("gpu", 2), rack(1, 0))
-    assert not lacks_gpus_only(Needs("gpu", 3), rack(1, 0)), "it never fits"
-    assert not lacks_gpus_only(Needs("gpu", 1, 23 * GIB), Room(("gpu",), (Gpu("0", 24 * GIB, GIB),)))
+    assert lacks_gpus_only(ResourceRequest("gpu", 2), rack(1, 0))
+    assert not lacks_gpus_only(ResourceRequest("gpu", 3), rack(1, 0)), "it never fits"
+    assert not lacks_gpus_only(
+        ResourceRequest("gpu", 1, 23 * GIB), WorkerCapacity(("gpu",), (GpuCapacity("0", 24 * GIB, GIB),))
+    )
 
 
 def test_a_run_that_has_only_begun_counts_with_what_it_will_take() -> None:
     gpus = [{"id": "0", "name": "H", "total": 24 * GIB, "free": 23 * GIB}]
     memory = [{"name": "Machine", "total": 16 * GIB, "free": 15 * GIB}]
-    held = [Held(("0",), 20 * GIB), Held((), 6 * GIB)]
+    held = [Allocation(("0",), 20 * GIB), Allocation((), 6 * GIB)]
     room = room_of(["gpu"], gpus, memory, 2, held)
     assert (room.gpus[0].free, room.gpus[0].runs, room.free) == (4 * GIB, 1, 10 * GIB)
     measured = room_of(["gpu"], [gpus[0] | {"free": GIB}], memory, 2, held)
@@ -78,7 +90,7 @@ def test_a_reservation_never_gives_a_gpu_to_more_runs_than_may_share_it(
     counts: list[int], share: int, wanted: int, optional: bool
 ) -> None:
     room = rack(*counts, share=share)
-    got = reserve(Needs("training", wanted, optional=optional), room)
+    got = reserve(ResourceRequest("training", wanted, optional=optional), room)
     if got is None:
         return
     assert len(set(got)) == len(got) == (wanted if room.gpus or not optional else 0)
