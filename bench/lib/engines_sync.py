@@ -35,7 +35,7 @@ def main() -> int:
         same = k3(policy, prompts, said(sampler, prompts, DRAWN))
         policy.model.load_state_dict(trained.model.state_dict())
         before = k3(policy, prompts, said(sampler, prompts, DRAWN))
-        sampler.refresh()
+        sampler.weights_updated()
         after = k3(policy, prompts, said(sampler, prompts, DRAWN))
         torch.set_num_threads(1)
         own = said(TransformersSampler(policy.model, chat.eos_id), prompts, GREEDY)

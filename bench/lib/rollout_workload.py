@@ -97,7 +97,7 @@ class OurSampler(TransformersSampler):
         for row, response in session.generate(dict(enumerate(work.firsts))):
             tokens += len(response.ids)
             if turn[row] < len(work.observations[row]):
-                session.add(row, work.observations[row][turn[row]])
+                session.append(row, work.observations[row][turn[row]])
             turn[row] += 1
         return tokens
 

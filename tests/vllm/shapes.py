@@ -65,5 +65,5 @@ def dialogue(
     for row, response in session.generate(first):
         found[row].append(response)
         if len(found[row]) < turns:
-            session.add(row, later)
+            session.append(row, later)
     return found

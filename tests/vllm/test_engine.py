@@ -21,10 +21,10 @@ class Watcher:
     def __init__(self, row):
         self.row, self.seen = row, []
 
-    def wanted(self, rows):
+    def select_rows(self, rows):
         return [row for row in rows if row == self.row]
 
-    def wrote(self, row, ids):
+    def on_tokens(self, row, ids):
         self.seen.append((row, ids))
 
 
@@ -38,7 +38,7 @@ def change(policy, seed=0):
 
 def test_after_a_sync_the_greedy_output_equals_that_of_transformers_for_64_prompts(sampler, policy, chat, openings):
     change(policy)
-    sampler.refresh()
+    sampler.weights_updated()
     own = said(TransformersSampler(policy.model, chat.eos_id), openings, GREEDY)
     theirs = said(sampler, openings, GREEDY)
     assert len({tuple(response.ids) for response in own}) > 8
@@ -51,11 +51,11 @@ def test_the_mismatch_is_large_before_a_sync_and_vanishes_with_it(
     sampler, policy, openings, temperature, record_property
 ):
     params = SamplingParams(temperature=temperature, max_tokens=32)
-    sampler.refresh()
+    sampler.weights_updated()
     assert k3(policy, openings, said(sampler, openings, params), temperature) < 1e-4
     change(policy, seed=round(10 * temperature))
     before = k3(policy, openings, said(sampler, openings, params), temperature)
-    sampler.refresh()
+    sampler.weights_updated()
     after = k3(policy, openings, said(sampler, openings, params), temperature)
     record_property("k3_before", before)
     record_property("k3_after", after)
@@ -66,7 +66,7 @@ def test_the_mismatch_is_large_before_a_sync_and_vanishes_with_it(
 def test_a_prefix_that_the_old_weights_computed_is_forgotten(sampler, policy, openings):
     said(sampler, openings[:2], GREEDY)
     change(policy, seed=5)
-    sampler.refresh()
+    sampler.weights_updated()
     for prompt, response in zip(openings[:2], said(sampler, openings[:2], GREEDY), strict=True):
         assert torch.allclose(scored(policy, prompt, response), torch.tensor(response.logprobs), atol=1e-4)
 
@@ -89,7 +89,7 @@ def test_a_row_goes_on_while_another_is_still_writing(sampler, openings):
     for row, _ in session.generate({0: [*openings[0]], 1: [stop, 5, 9]}):
         order.append(row)
         if row == 0 and order.count(0) < 4:
-            session.add(0, openings[0])
+            session.append(0, openings[0])
     assert order.count(0) == 4
     assert order.count(1) == 1
 
@@ -114,7 +114,7 @@ def test_what_vllm_does_not_tell_is_not_invented(sampler, openings):
 def test_a_restarted_row_reads_its_prompt_from_the_first_token_on(sampler, openings):
     session = sampler.session([0], GREEDY)
     list(session.generate({0: openings[0]}))
-    session.restart(0)
+    session.reset_row(0)
     again = dict(session.generate({0: openings[1]}))[0]
     assert again.ids == said(sampler, openings[1:2], GREEDY)[0].ids
 
@@ -147,13 +147,13 @@ def test_weights_that_diverged_are_said_to_have(sampler, chat, openings):
     kept = {name: tensor.clone() for name, tensor in policy.model.state_dict().items()}
     with torch.no_grad():
         policy.model.model.norm.weight.fill_(math.nan)
-    sampler.refresh()
+    sampler.weights_updated()
     try:
         with pytest.raises(DivergedError, match=r"optimizer\.policy_lr"):
             said(sampler, openings[:2], SamplingParams(max_tokens=4))
     finally:
         policy.model.load_state_dict(kept)
-        sampler.refresh()
+        sampler.weights_updated()
     fresh = said(TransformersSampler(policy.model, chat.eos_id), openings[:2], GREEDY)
     assert [response.ids for response in said(sampler, openings[:2], GREEDY)] == [response.ids for response in fresh]
 

@@ -60,6 +60,6 @@ def test_a_lora_request_says_what_the_merged_model_says_before_and_after_an_upda
         assert k3(policy, openings[:24], said(engine, openings[:24], params)) < 1e-4
         outputs.append([response.ids for response in own])
         train(policy, seed=2 + step)
-        engine.refresh()
+        engine.weights_updated()
     base = said(TransformersSampler(pocket().model, chat.eos_id), openings[:24], GREEDY)
     assert len({str(ids) for ids in [*outputs, [response.ids for response in base]]}) == 3

@@ -56,7 +56,7 @@ def test_after_a_sync_all_servers_say_what_transformers_says(sampler, policy, ch
     with torch.no_grad():
         for weight in policy.model.parameters():
             weight += 0.05 * weight.std() * torch.randn(weight.shape, generator=torch.Generator().manual_seed(3))
-    sampler.refresh()
+    sampler.weights_updated()
     own = said(TransformersSampler(policy.model, chat.eos_id), openings[:16], GREEDY)
     theirs = said(sampler, openings[:16], GREEDY)
     assert [response.ids for response in theirs] == [response.ids for response in own]

@@ -64,17 +64,17 @@ class SampledResponse:
 class TokenListener(Protocol):
     """Someone who wants to see responses while they are written."""
 
-    def wanted(self, rows: Sequence[int]) -> Sequence[int]:
+    def select_rows(self, rows: Sequence[int]) -> Sequence[int]:
         """Those of the rows now being continued that somebody is watching."""
 
-    def wrote(self, row: int, ids: list[int]) -> None:
+    def on_tokens(self, row: int, ids: list[int]) -> None:
         """All ids of the row's response so far."""
 
 
 class SamplingSession(Protocol):
     """Many dialogues, each a row; what was read and sampled stays in the engine between calls."""
 
-    def restart(self, row: int) -> None:
+    def reset_row(self, row: int) -> None:
         """Forget what the row holds: its next prompt is read from the first token on. Its random draws go on."""
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
@@ -86,7 +86,7 @@ class SamplingSession(Protocol):
             (row, response) as each row finishes, in the order in which they do; rows that were added since included.
         """
 
-    def add(self, row: int, ids: list[int]) -> None:
+    def append(self, row: int, ids: list[int]) -> None:
         """Give a row its next prompt while `generate` is being iterated; the row must have had its response.
 
         When it is read is the engine's choice: at once, or when everybody of the present round has answered.
@@ -101,13 +101,13 @@ class Sampler(Protocol):
     ) -> SamplingSession:
         """Start dialogues; `seeds[row]` alone decides the row's random draws, whatever plays beside it."""
 
-    def refresh(self) -> None:
+    def weights_updated(self) -> None:
         """The learner's weights have changed: sessions from now on are played with the new ones."""
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """Leave the device to the learner, as far as the engine can; no session is open."""
 
-    def wake(self) -> None:
+    def wake_up(self) -> None:
         """Take the device back before the next session. Harmless when awake."""
 
     def close(self) -> None:

@@ -28,13 +28,13 @@ class ScriptedSampler:
         self.restarts = [[] for _ in seeds]
         return ScriptedSession(self)
 
-    def refresh(self) -> None:
+    def weights_updated(self) -> None:
         """A script has no weights."""
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """It holds no device."""
 
-    def wake(self) -> None:
+    def wake_up(self) -> None:
         """It holds no device."""
 
     def close(self) -> None:
@@ -48,10 +48,10 @@ class ScriptedSession:
         self.sampler = sampler
         self.added: dict[int, list[int]] = {}
 
-    def restart(self, row: int) -> None:
+    def reset_row(self, row: int) -> None:
         self.sampler.restarts[row].append(len(self.sampler.read[row]))
 
-    def add(self, row: int, ids: list[int]) -> None:
+    def append(self, row: int, ids: list[int]) -> None:
         self.added[row] = ids
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:

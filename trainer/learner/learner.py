@@ -85,7 +85,7 @@ class Learner:
         self.critic_optimizer: optimizers.Optimizer | None = None
         if self.critic is not None and self.critic_weights is not None:
             self.critic_optimizer = self._optimizer(self.critic, self.critic_weights, settings.critic_lr)
-        self.room = OomRetry(settings.micro_batch_tokens, alone=not self.team.sharded)
+        self.oom_retry = OomRetry(settings.micro_batch_tokens, alone=not self.team.sharded)
         self.advantages: Tensor | None = None  # (B, T) of the last update's batch
 
     def _network(self) -> tuple[nn.Module, StepWeights]:
@@ -123,7 +123,7 @@ class Learner:
         Yields:
             (rows of the whole batch, the piece on the device, its layout; None: it is computed with its padding).
         """
-        lengths, most = batch.attention.sum(1), self.room.tokens
+        lengths, most = batch.attention.sum(1), self.oom_retry.tokens
         team = self.team if shared else SingleProcess()
         common = find_batch_prefixes(batch) if self.shares_prompts else []
         if common:
@@ -148,7 +148,7 @@ class Learner:
     @torch.no_grad()
     def score(self, batch: Batch, policy: Policy | None = None) -> Scores:
         """Log-probabilities and entropies of a batch's sampled tokens under a policy (default: the one in training)."""
-        scores = self.room.attempt(lambda: self._scored(batch, PolicyForward((policy or self.policy).model)))
+        scores = self.oom_retry.attempt(lambda: self._scored(batch, PolicyForward((policy or self.policy).model)))
         self.team.add_up(scores.logprobs, scores.entropies)
         return scores
 
@@ -165,7 +165,7 @@ class Learner:
     @torch.no_grad()
     def values(self, batch: Batch) -> Tensor:
         """(B, T) the critic's values before each token; 0 in the padding."""
-        found = self.room.attempt(lambda: self._valued(batch))
+        found = self.oom_retry.attempt(lambda: self._valued(batch))
         self.team.add_up(found)
         return found
 
@@ -218,7 +218,7 @@ class Learner:
                 seed = derive(self.config.seed, Purpose.UPDATE, iteration, reuse, int(chosen[0]), *others)
                 if first and self.team.rank == 0 and self._split_due(iteration):
                     with lora_adapters.seeded_dropout(seed, self.policy.model):
-                        self.room.attempt(partial(self._split_gradient, batch, rows, extra, metrics))
+                        self.oom_retry.attempt(partial(self._split_gradient, batch, rows, extra, metrics))
                 self._step(batch, rows, extra, metrics, seed, iteration=iteration, first=first)
                 first = False
         self.policy_weights.settle()
@@ -266,7 +266,7 @@ class Learner:
             with lora_adapters.seeded_dropout(seed, self.policy.model, *([self.critic] if self.critic else [])):
                 return self._gradients(chosen, extra, learns_policy=learns_policy)
 
-        sums, seen = self.room.attempt(gradients, self._forget)
+        sums, seen = self.oom_retry.attempt(gradients, self._forget)
         added = self.team.total(sums)
         if first and learns_policy:
             self.team.add_up(seen)

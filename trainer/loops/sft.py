@@ -79,7 +79,7 @@ class Imitator(Learner):
     @collective
     def imitate(self, batch: Batch, seed: int) -> dict[str, float]:
         """One step of the optimiser on a batch of demonstrations. Returns its metrics."""
-        own = self.room.attempt(lambda: self._imitated(batch, seed), self._forget)
+        own = self.oom_retry.attempt(lambda: self._imitated(batch, seed), self._forget)
         sums = self.team.total({"sft/loss": own})
         self._apply(self.policy_optimizer, self.policy_weights, "sft/grad_norm", sums)
         self.policy_weights.settle()
@@ -171,7 +171,7 @@ class SftRun(TrainRun):
             batch = collate([self.lessons[number] for number in order], self.policy.pad_id)
             seed = derive(self.config.seed, Purpose.UPDATE, epoch, step)
             values = self.learner.imitate(batch, seed)
-            self.player.sampler.refresh()
+            self.player.sampler.weights_updated()
             if self.held_out is not None and (step + 1 == steps or iteration == self.config.iterations):
                 values |= self.learner.measure(self.held_out)
         self.progress.iteration = iteration

@@ -134,7 +134,7 @@ class TrainRun:
         self._prepare_policy(saved)
         self._prepare_learning(saved)
         if hasattr(self, "learner"):
-            self.learner.room.tell = self._warn
+            self.learner.oom_retry.tell = self._warn
         actor = self._actor()
         self.live = TokenStream(self.folder)
         self.record = TokenRecorder(self.config.journal, self.chat)
@@ -300,7 +300,7 @@ class TrainRun:
             values |= success_by_environment(played, shares_of(config))
             values["rollout/failed_environments"] = float(len(trajectories) - len(played))
             values |= self.learner.update(batch, iteration) if choice.teaches else {"update/skipped": 1.0}
-            self.player.sampler.refresh()
+            self.player.sampler.weights_updated()
         advantages = self.learner.advantages if choice.teaches else None
         self.journal.write(*self.record.learned(trajectories, choice.kept, batch, advantages))
         self.progress.iteration = iteration

@@ -62,8 +62,8 @@ def check_shape(
     saved = advice(suggested_settings(config, shape, gpu=gpu, rows=rows, total=total, processes=processes))
     if found.peak > free:
         message = (
-            f"the run does not fit: it would take {takes}. Its parts: {parts_as_text(found)}. Of the settings, {saved}. "
-            "To try it all the same: memory.guard=warn"
+            f"the run does not fit: it would take {takes}. Its parts: {parts_as_text(found)}. "
+            f"Of the settings, {saved}. To try it all the same: memory.guard=warn"
         )
         if config.memory.guard == "refuse":
             raise OutOfMemoryError(message)

@@ -106,7 +106,7 @@ class RolloutRunner:
             )
             self._turns(table, params, listener)
         finally:
-            self.sampler.rest()
+            self.sampler.sleep()
             for episode in table.episodes:
                 episode.env.close()
         trajectories = table.trajectories
@@ -165,8 +165,8 @@ class RolloutRunner:
             self._stop_if_asked(episodes)
             if not episode.ended:
                 if episode.restarts:
-                    session.restart(row)
-                session.add(row, episode.prompt())
+                    session.reset_row(row)
+                session.append(row, episode.prompt())
         if not all(episode.ended for episode in episodes):  # the sampler was the first to see that a stop is asked for
             self._interrupt(episodes)
 

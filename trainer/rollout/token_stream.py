@@ -82,12 +82,12 @@ class TokenStreamListener:
     ) -> None:
         self.channel, self.chat, self.names, self.turn_of = channel, chat, names, turn_of
 
-    def wanted(self, rows: Sequence[int]) -> Sequence[int]:
+    def select_rows(self, rows: Sequence[int]) -> Sequence[int]:
         if not self.channel.due():
             return ()
         watched = self.channel.watched
         found = [row for row in rows if self.names[row] in watched]
         return found or ([min(rows)] if ANY in watched and rows else ())
 
-    def wrote(self, row: int, ids: list[int]) -> None:
+    def on_tokens(self, row: int, ids: list[int]) -> None:
         self.channel.send(self.names[row], self.turn_of(row), self.chat.decode(ids))

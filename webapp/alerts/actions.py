@@ -185,8 +185,8 @@ def do_finish_delivery_attempt(delivery: Delivery, outcome: WebhookResponse, now
 def _count_given_up(rule: Rule, outcome: WebhookResponse, now: datetime) -> None:
     Rule.objects.filter(pk=rule.pk).update(failures=F("failures") + 1)
     reason = (
-        f"{MAX_FAILED_DELIVERIES} alerts in a row could not be delivered, each after {len(DELAYS) + 1} tries within an hour. "
-        f"The last answer: “{outcome.answer[:300].strip()}”."
+        f"{MAX_FAILED_DELIVERIES} alerts in a row could not be delivered, each after {len(DELAYS) + 1} attempts in an "
+        f"hour. The last answer: “{outcome.answer[:300].strip()}”."
     )
     too_many = Rule.objects.filter(pk=rule.pk, enabled=True, failures__gte=MAX_FAILED_DELIVERIES)
     if too_many.update(enabled=False, disabled_reason=reason):

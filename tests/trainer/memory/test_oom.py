@@ -76,12 +76,12 @@ def trained(folder, monkeypatch, micro_batch, fails=None, *, critic=False, **sec
     if critic:
         torch.nn.init.normal_(learner.critic.head.weight, std=0.1, generator=torch.Generator().manual_seed(0))
     said = []
-    learner.room.tell = said.append
+    learner.oom_retry.tell = said.append
     if fails is not None:
         small_device(learner.critic.backbone if critic else learner.policy.model.base_model, monkeypatch, fails)
     before = steps.stepped_on(learner)
     metrics = learner.update(batch, 1)
-    return Trained(before, steps.stepped_on(learner), metrics, learner.room.tokens, said)
+    return Trained(before, steps.stepped_on(learner), metrics, learner.oom_retry.tokens, said)
 
 
 def assert_halved_is_small(pocket_folder, monkeypatch, start, fails, **sections):

@@ -96,11 +96,11 @@ def test_a_broken_watch_file_means_that_nobody_watches(tmp_path, pipe, content):
 
 def test_a_listener_wants_the_watched_rows_or_any(tmp_path, pipe, chat):
     listener = TokenStreamListener(TokenStream(tmp_path), chat, ["a", "b", "c"], lambda row: row + 10)
-    assert not listener.wanted([0, 1, 2])
+    assert not listener.select_rows([0, 1, 2])
     watch(tmp_path, "b", "c")
-    assert listener.wanted([0, 1, 2]) == [1, 2]
-    assert not listener.wanted([0])
+    assert listener.select_rows([0, 1, 2]) == [1, 2]
+    assert not listener.select_rows([0])
     watch(tmp_path, token_stream.ANY)
-    assert list(listener.wanted([2, 1])) == [1]
-    listener.wrote(1, tiny.said(chat, "I am at 3,4.", ended=False).ids)
+    assert list(listener.select_rows([2, 1])) == [1]
+    listener.on_tokens(1, tiny.said(chat, "I am at 3,4.", ended=False).ids)
     assert lines(pipe) == [{"trajectory": "b", "turn": 11, "text": "I am at 3,4."}]

@@ -60,13 +60,13 @@ class HostedSampler:
         """Nobody is shown a thought while it is written: an answer comes whole."""
         return HostedSession(self, seeds, params)
 
-    def refresh(self) -> None:
+    def weights_updated(self) -> None:
         """Nothing to do: the weights are somebody else's."""
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """It holds no device."""
 
-    def wake(self) -> None:
+    def wake_up(self) -> None:
         """It holds no device."""
 
     def close(self) -> None:
@@ -129,14 +129,14 @@ class HostedSession:
         self._done: queue.SimpleQueue[_Done] = queue.SimpleQueue()
         self._under_way: dict[int, Future[Completion]] = {}
 
-    def restart(self, row: int) -> None:
+    def reset_row(self, row: int) -> None:
         self.held[row] = []
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         """As in `Session`; ends early, with rows left unanswered, once the run is asked to stop."""
         try:
             for row, ids in prompts.items():
-                self.add(row, ids)
+                self.append(row, ids)
             while self._under_way:
                 done = self._next()
                 if done is None:
@@ -152,7 +152,7 @@ class HostedSession:
                 future.cancel()
             self._under_way.clear()
 
-    def add(self, row: int, ids: list[int]) -> None:
+    def append(self, row: int, ids: list[int]) -> None:
         """Ask for the row's next response at once."""
         self.held[row] += ids
         turn, self.turn[row] = self.turn[row], self.turn[row] + 1

@@ -35,14 +35,14 @@ class ChunkedSampler:
     ) -> ChunkedSession:
         return ChunkedSession(self, seeds, params, listener)
 
-    def refresh(self) -> None:
-        self.sampler.refresh()
+    def weights_updated(self) -> None:
+        self.sampler.weights_updated()
 
-    def rest(self) -> None:
-        self.sampler.rest()
+    def sleep(self) -> None:
+        self.sampler.sleep()
 
-    def wake(self) -> None:
-        self.sampler.wake()
+    def wake_up(self) -> None:
+        self.sampler.wake_up()
 
     def close(self) -> None:
         self.sampler.close()
@@ -75,15 +75,15 @@ class ChunkedSession:
         self.wave: list[int] = []
         self.inner: SamplingSession | None = None
 
-    def restart(self, row: int) -> None:
+    def reset_row(self, row: int) -> None:
         self.held[row] = []
         if self.inner is not None and row in self.wave:
-            self.inner.restart(self.wave.index(row))
+            self.inner.reset_row(self.wave.index(row))
 
-    def add(self, row: int, ids: list[int]) -> None:
+    def append(self, row: int, ids: list[int]) -> None:
         self.asked[row] = ids
         if self.inner is not None and row in self.wave:
-            self.inner.add(self.wave.index(row), ids)
+            self.inner.append(self.wave.index(row), ids)
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         self.asked |= prompts
@@ -121,9 +121,9 @@ class _IndexedListener:
     listener: TokenListener
     wave: list[int]
 
-    def wanted(self, rows: Sequence[int]) -> Sequence[int]:
+    def select_rows(self, rows: Sequence[int]) -> Sequence[int]:
         place = {row: i for i, row in enumerate(self.wave)}
-        return [place[row] for row in self.listener.wanted([self.wave[i] for i in rows])]
+        return [place[row] for row in self.listener.select_rows([self.wave[i] for i in rows])]
 
-    def wrote(self, row: int, ids: list[int]) -> None:
-        self.listener.wrote(self.wave[row], ids)
+    def on_tokens(self, row: int, ids: list[int]) -> None:
+        self.listener.on_tokens(self.wave[row], ids)

@@ -76,18 +76,18 @@ class ThreadedSession:
         self.place = {row: (lane, row - share.start) for lane, share in enumerate(rows) for row in share}
         self.asked: list[dict[int, list[int]]] = [{} for _ in rows]
 
-    def restart(self, row: int) -> None:
+    def reset_row(self, row: int) -> None:
         lane, place = self.place[row]
-        self.lanes[lane].restart(place)
+        self.lanes[lane].reset_row(place)
 
-    def add(self, row: int, ids: list[int]) -> None:
+    def append(self, row: int, ids: list[int]) -> None:
         """Its turn comes in its lane's next round."""
         lane, place = self.place[row]
         self.asked[lane][place] = ids
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         for row, ids in prompts.items():
-            self.add(row, ids)
+            self.append(row, ids)
         threads = torch.get_num_threads()
         each = max(1, threads // len(self.lanes))
         for session in self.lanes:
@@ -155,15 +155,15 @@ class _ThreadListener:
     def __init__(self, everybody: _SharedListener, rows: range) -> None:
         self.everybody, self.rows = everybody, rows
 
-    def wanted(self, rows: Sequence[int]) -> Sequence[int]:
+    def select_rows(self, rows: Sequence[int]) -> Sequence[int]:
         with self.everybody.lock:
             self.everybody.alive[self.rows] = [self.rows[place] for place in rows]
             alive = sorted(row for known in self.everybody.alive.values() for row in known)
-            return [row - self.rows.start for row in self.everybody.listener.wanted(alive) if row in self.rows]
+            return [row - self.rows.start for row in self.everybody.listener.select_rows(alive) if row in self.rows]
 
-    def wrote(self, row: int, ids: list[int]) -> None:
+    def on_tokens(self, row: int, ids: list[int]) -> None:
         with self.everybody.lock:
-            self.everybody.listener.wrote(self.rows[row], ids)
+            self.everybody.listener.on_tokens(self.rows[row], ids)
 
     def rests(self) -> None:
         """Nobody in the lane is being continued until its next round."""

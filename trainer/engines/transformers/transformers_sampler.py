@@ -73,13 +73,13 @@ class TransformersSampler:
         """A session that is played in one thread."""
         return TransformersSession(self, seeds, params, listener, turns)
 
-    def refresh(self) -> None:
+    def weights_updated(self) -> None:
         """Nothing to do: the weights are the learner's own."""
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """Nothing to free: what a rollout holds goes with its session."""
 
-    def wake(self) -> None:
+    def wake_up(self) -> None:
         """Nothing to take back."""
 
     def close(self) -> None:
@@ -108,10 +108,10 @@ class TransformersSession:
         self.added: dict[int, list[int]] = {}
         self.device = sampler.model.device
 
-    def restart(self, row: int) -> None:
+    def reset_row(self, row: int) -> None:
         self.restarted.add(row)
 
-    def add(self, row: int, ids: list[int]) -> None:
+    def append(self, row: int, ids: list[int]) -> None:
         """Its turn comes when the present round is over, in the order of the rows' numbers."""
         self.added[row] = ids
 
@@ -239,8 +239,8 @@ class TransformersSession:
                 sampled.logprobs.append(logprob)
                 sampled.entropies.append(entropy)
             if self.listener is not None and step % _LISTEN_EVERY == 0:
-                for row in self.listener.wanted(store.row_in[:alive]):
-                    self.listener.wrote(row, list(drawn[row].ids))
+                for row in self.listener.select_rows(store.row_in[:alive]):
+                    self.listener.on_tokens(row, list(drawn[row].ids))
             keep = list(range(alive))
             finished = []
             for slot in reversed(range(alive)):

@@ -48,16 +48,16 @@ class ServerSampler:
     def session(
         self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
     ) -> ServerSession:
-        self.wake()
+        self.wake_up()
         return ServerSession(self, seeds, params, listener)
 
-    def refresh(self) -> None:
+    def weights_updated(self) -> None:
         self._stale = True
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """The servers have devices of their own."""
 
-    def wake(self) -> None:
+    def wake_up(self) -> None:
         if not self._stale:
             return
         old = self.folder / str(self.version)
@@ -105,10 +105,10 @@ class ServerSession:
         self.answers: SimpleQueue[tuple[int, SampledResponse | Exception]] = SimpleQueue()
         self.pool: ThreadPoolExecutor | None = None
 
-    def restart(self, row: int) -> None:
+    def reset_row(self, row: int) -> None:
         self.held[row] = []
 
-    def add(self, row: int, ids: list[int]) -> None:
+    def append(self, row: int, ids: list[int]) -> None:
         """The row's server is asked at once."""
         if not ids:
             raise ValueError("every row needs at least one new token to be continued from")
@@ -124,15 +124,15 @@ class ServerSession:
         self.pool = ThreadPoolExecutor(max_workers=min(rows, max(len(self.seeds), 1)))
         try:
             for row, ids in prompts.items():
-                self.add(row, ids)
+                self.append(row, ids)
             while self.asked:
                 row, answer = self.answers.get()
                 if isinstance(answer, Exception):
                     raise answer
                 self.asked.discard(row)
                 self.held[row] += answer.ids
-                if self.listener is not None and row in self.listener.wanted([row]):
-                    self.listener.wrote(row, list(answer.ids))
+                if self.listener is not None and row in self.listener.select_rows([row]):
+                    self.listener.on_tokens(row, list(answer.ids))
                 yield row, answer
             for server in self.sampler.servers:
                 server.check()

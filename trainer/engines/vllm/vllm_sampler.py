@@ -39,20 +39,20 @@ class VllmSampler:
     def session(
         self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
     ) -> VllmSession:
-        self.wake()
+        self.wake_up()
         return VllmSession(self, seeds, params, listener)
 
-    def refresh(self) -> None:
+    def weights_updated(self) -> None:
         self._stale = True
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """Adapters need the base's weights back as they were; without adapters they are pushed anew anyway."""
         if self.engine.sleeps and not self._asleep:
             self.engine.core.sleep(level=1 if self.engine.adapted else 2)
             self._asleep = True
             self._stale = self._stale or not self.engine.adapted
 
-    def wake(self) -> None:
+    def wake_up(self) -> None:
         core = self.engine.core
         if self._asleep:
             core.wake_up(tags=["weights"])
@@ -79,10 +79,10 @@ class VllmSession:
         self.row_of: dict[str, int] = {}  # by request under way
         self.drawn: dict[int, SampledResponse] = {}
 
-    def restart(self, row: int) -> None:
+    def reset_row(self, row: int) -> None:
         self.held[row] = []
 
-    def add(self, row: int, ids: list[int]) -> None:
+    def append(self, row: int, ids: list[int]) -> None:
         """The row is continued from vLLM's next step on."""
         if not ids:
             raise ValueError("every row needs at least one new token to be continued from")
@@ -119,7 +119,7 @@ class VllmSession:
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         for row, ids in prompts.items():
-            self.add(row, ids)
+            self.append(row, ids)
         try:
             while self.row_of:
                 for output in self.engine.step():
@@ -154,5 +154,5 @@ class VllmSession:
         if self.listener is None:
             return
         under_way = [row for row in self.row_of.values() if self.drawn[row].ids]
-        for row in self.listener.wanted(under_way):
-            self.listener.wrote(row, list(self.drawn[row].ids))
+        for row in self.listener.select_rows(under_way):
+            self.listener.on_tokens(row, list(self.drawn[row].ids))

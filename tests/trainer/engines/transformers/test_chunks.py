@@ -29,8 +29,8 @@ def play(sampler, turns=3, restarted=(), listener=None):
         said[row].append(response)
         if len(said[row]) < turns:
             if row in restarted:
-                session.restart(row)
-            session.add(row, [20 + row, 21, 22 + len(said[row])])
+                session.reset_row(row)
+            session.append(row, [20 + row, 21, 22 + len(said[row])])
     return said
 
 
@@ -104,10 +104,10 @@ def test_a_listener_hears_rows_by_the_numbers_it_knows(sampler):
         def __init__(self):
             self.heard = {}
 
-        def wanted(self, rows):
+        def select_rows(self, rows):
             return [row for row in rows if row == 4]
 
-        def wrote(self, row, ids):
+        def on_tokens(self, row, ids):
             self.heard.setdefault(row, []).append(list(ids))
 
     listener = Listener()

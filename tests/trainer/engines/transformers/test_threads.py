@@ -38,8 +38,8 @@ def play(sampler, turns=3, restarted=(), listener=None):
         order.append(row)
         if len(said[row]) < turns + 2 * (row == 0):
             if row in restarted:
-                session.restart(row)
-            session.add(row, [20 + row, 21, 22 + len(said[row])])
+                session.reset_row(row)
+            session.append(row, [20 + row, 21, 22 + len(said[row])])
     return said, order
 
 
@@ -168,11 +168,11 @@ class Listener:
     def __init__(self, choose):
         self.choose, self.heard, self.offered = choose, {}, []
 
-    def wanted(self, rows):
+    def select_rows(self, rows):
         self.offered.append(list(rows))
         return self.choose(rows)
 
-    def wrote(self, row, ids):
+    def on_tokens(self, row, ids):
         self.heard.setdefault(row, []).append(list(ids))
 
 

@@ -146,7 +146,7 @@ def test_rows_added_while_others_are_continued_say_what_they_say_turn_by_turn(mo
     for row, response in at_once.generate(dict(enumerate(PROMPTS))):
         heard.append((row, response))
         if row in (0, 2, 3, 5) and len([1 for other, _ in heard if other == row]) == 1:
-            at_once.add(row, LATER[row])
+            at_once.append(row, LATER[row])
     assert [row for row, _ in heard] == [row for row, _ in expected]
     same([response for _, response in heard], [response for _, response in expected])
 
@@ -207,11 +207,11 @@ def test_a_restarted_row_says_what_it_would_say_if_it_had_never_read_anything_el
     anew = {0: [*PROMPTS[0][:2], 77, 78], 1: PROMPTS[2]}
     session = sampler.session(seeds, params)
     first = dict(session.generate(dict(enumerate(PROMPTS[:3]))))
-    session.restart(0)
-    session.restart(1)
+    session.reset_row(0)
+    session.reset_row(1)
     second = dict(session.generate({2: LATER[2], 1: anew[1], 0: anew[0]}))
     third = dict(session.generate({0: LATER[0], 1: LATER[1], 2: LATER[0]}))
-    session.restart(0)
+    session.reset_row(0)
     fourth = dict(session.generate({0: PROMPTS[0]}))
     for row in (0, 1):
         alone = sampler.session([seeds[row]], params)
@@ -229,7 +229,7 @@ def test_a_restarted_row_says_what_it_would_say_if_it_had_never_read_anything_el
 def test_a_restarted_row_does_not_read_again_what_its_cache_holds(model):
     session = TransformersSampler(model, EOS).session([1], SamplingParams(max_tokens=4))
     (response,) = dict(session.generate({0: PROMPTS[2]})).values()
-    session.restart(0)
+    session.reset_row(0)
     read = []
     handle = model.base_model.register_forward_pre_hook(
         lambda module, args, kwargs: read.append(kwargs["input_ids"].tolist()), with_kwargs=True
@@ -326,10 +326,10 @@ class Watcher:
     def __init__(self, row):
         self.row, self.seen = row, []
 
-    def wanted(self, rows):
+    def select_rows(self, rows):
         return [row for row in rows if row == self.row]
 
-    def wrote(self, row, ids):
+    def on_tokens(self, row, ids):
         self.seen.append((row, ids))
 
 
