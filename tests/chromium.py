@@ -6,11 +6,13 @@ It is a fixture of the whole tree (`conftest.py`), since Playwright's own loop c
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from bootstrap.browser import find
+from tests.patience import MILLISECONDS
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -23,6 +25,8 @@ ARGUMENTS = [
     "--disable-dev-shm-usage",
 ]
 
+expect.set_options(timeout=MILLISECONDS)
+
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
@@ -30,6 +34,19 @@ def browser() -> Iterator[Browser]:
     if path is None:
         pytest.skip("There is no Chromium here: `make test` installs one, CHROMIUM names one.")
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS, timeout=MILLISECONDS)
+        _have_patience(started)
         yield started
         started.close()
+
+
+def _have_patience(browser: Browser) -> None:
+    """Whatever is done on its pages may take as long as everything else in the tests."""
+    make = browser.new_context
+
+    def patient(**options: Any) -> BrowserContext:
+        context = make(**options)
+        context.set_default_timeout(MILLISECONDS)
+        return context
+
+    browser.new_context = patient  # type: ignore[method-assign]

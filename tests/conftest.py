@@ -18,6 +18,7 @@ import django
 import pytest
 
 from tests.chromium import browser
+from tests.patience import SECONDS
 from tests.running_product import live_stack
 from webapp.services.addresses import free_port
 from webapp.services.child_process import Program, spawn, stop, wait_ready
@@ -75,7 +76,7 @@ def django_db_modify_db_settings(postgres_server: Postgres, django_db_modify_db_
 def _running(program: Program, server: Server) -> Iterator[Server]:
     process = spawn(program)
     try:
-        wait_ready(program, process, 60)
+        wait_ready(program, process, SECONDS)
         yield server
     finally:
         stop(program, process)

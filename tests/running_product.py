@@ -16,11 +16,10 @@ from typing import TypeVar
 
 import pytest
 
+from tests.patience import SECONDS
 from webapp.services.addresses import ROOT, free_port
 
 T = TypeVar("T")
-
-PATIENCE = 180.0  # a machine may be busy; nothing waits longer than it must
 
 
 @dataclass
@@ -48,7 +47,7 @@ class LiveStack:
         """Run a management command beside it; its output. `manage("shell", input=code)` runs Python there."""
         env = clean_environment(self.home)
         argv = [sys.executable, "manage.py", *words]
-        done = subprocess.run(argv, cwd=ROOT, env=env, input=input, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(argv, cwd=ROOT, env=env, input=input, capture_output=True, text=True, timeout=SECONDS)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -122,13 +121,13 @@ def end(process: subprocess.Popen[str]) -> None:
     """End the supervisor as Ctrl-C does, by force if it does not."""
     process.send_signal(signal.SIGINT)
     try:
-        process.wait(PATIENCE)
+        process.wait(SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         raise
 
 
-def wait_for(look: Callable[[], T], what: str, explain: Callable[[], str] = str, patience: float = PATIENCE) -> T:
+def wait_for(look: Callable[[], T], what: str, explain: Callable[[], str] = str, patience: float = SECONDS) -> T:
     """Look until there is something. Fails with `explain()` when nothing came in time."""
     deadline = time.monotonic() + patience
     while not (found := look()):

@@ -9,6 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from bench.lib import plain_worker, recorded_dialogues
 from bench.lib.our_worker import Ours, batch, settings
 from bench.lib.random_models import SHAPES, build, outline, step_flops
+from tests.trainer import steps
 from trainer.paths import POCKET_CHECKPOINT
 
 
@@ -18,17 +19,18 @@ def dialogues(made: str) -> list[recorded_dialogues.Dialogue]:
 
 @pytest.mark.parametrize("made", ["even", "ragged"])
 def test_our_update_and_the_plain_one_have_the_same_gradient(made: str) -> None:
-    ours = Ours(build("tiny"), settings(8))
+    config = settings(8)
+    config.optimizer = config.optimizer.model_copy(update=steps.SGD)
+    ours = Ours(build("tiny"), config)
     known = ours.record(dialogues(made))
+    before = steps.stepped_on(ours.learner)
     metrics = ours.update(batch(known))
     model = build("tiny")
-    before = [weight.clone() for weight in model.parameters()]
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
-    norm = plain_worker.step(model, optimizer, plain_worker.padded(known))
+    norm = plain_worker.step(model, torch.optim.SGD(model.parameters(), lr=1.0), plain_worker.padded(known))
     assert metrics["policy/grad_norm"] == pytest.approx(norm, rel=1e-3)
-    for own, theirs, old in zip(ours.model.parameters(), model.parameters(), before, strict=True):
-        assert not torch.equal(theirs, old)
-        torch.testing.assert_close(own, theirs, rtol=0, atol=3e-7)
+    theirs = dict(zip(before, (weight.detach().double() for weight in model.parameters()), strict=True))
+    assert all(not torch.equal(theirs[name], before[name]) for name in before)
+    steps.assert_same_step(before, steps.stepped_on(ours.learner), theirs)
 
 
 def test_plain_micro_batches_add_up_to_the_whole_batch() -> None:

@@ -13,7 +13,6 @@ from tests.browser.launching import launch
 from tests.running_product import LiveStack
 from trainer.paths import POCKET_CHECKPOINT
 
-PATIENCE = 120_000
 CUT = ("htmx:sendError", "htmx:afterRequest")
 """How htmx tells of a request without an answer. The browser tells, too, and says whether a test cut it."""
 
@@ -58,7 +57,6 @@ def new_context(browser: Browser, live_stack: LiveStack) -> Iterator[Callable[..
 
     def make(**options: object) -> BrowserContext:
         context = browser.new_context(base_url=live_stack.url, **options)  # type: ignore[arg-type]
-        context.set_default_timeout(PATIENCE)
         context.grant_permissions(["clipboard-read", "clipboard-write"], origin=live_stack.url.rstrip("/"))
         context.on("page", watch.attach)
         contexts.append(context)
@@ -86,7 +84,6 @@ def signed_in(new_context: Callable[..., BrowserContext], live_stack: LiveStack)
 def played(browser: Browser, live_stack: LiveStack) -> str:
     """The path of a run that has finished, launched once for all tests that only look at it."""
     page = browser.new_context(base_url=live_stack.url).new_page()
-    page.set_default_timeout(PATIENCE)
     sign_in(page, live_stack)
     path = urlsplit(launch(page, **{"policy.model": str(POCKET_CHECKPOINT)})).path
     expect(page.locator(".state").first).to_have_attribute("data-state", "finished")

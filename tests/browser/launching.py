@@ -15,6 +15,7 @@ SMALL = {
     "evaluation.prompts": "8",
     "policy.threads": "1",
 }
+ENDLESS = "900"  # iterations of a run that a test cancels: on no machine does it end before
 
 
 def launch(page: Page, **changes: str) -> str:

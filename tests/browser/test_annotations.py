@@ -10,10 +10,9 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.conftest import PATIENCE, sign_in
+from tests.browser.conftest import sign_in
 from tests.running_product import LiveStack
 
-expect.set_options(timeout=PATIENCE)
 pytestmark = pytest.mark.browser
 
 PLAYED = """

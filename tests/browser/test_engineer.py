@@ -12,13 +12,12 @@ from playwright.sync_api import Browser, expect
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests import running_product
-from tests.browser.conftest import PATIENCE, sign_in
+from tests.browser.conftest import sign_in
 from tests.browser.launching import SMALL
 from tests.envs.plugins import install_example
 from tests.running_product import LiveStack
 from trainer.paths import POCKET_CHECKPOINT
 
-expect.set_options(timeout=PATIENCE)
 pytestmark = pytest.mark.browser
 
 STEP = """    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -48,7 +47,6 @@ def test_a_world_of_ones_own_fails_with_its_reason_is_mended_and_its_policy_take
     assert sound.count(STEP) == 1
     world.write_text(sound.replace(STEP, STEP + SLIP))
     context = browser.new_context(base_url=stack.url)
-    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     sign_in(page, stack)
 

@@ -10,8 +10,6 @@ from playwright.sync_api import Page, expect
 from tests.running_product import LiveStack
 
 pytestmark = pytest.mark.browser
-PATIENCE = 60_000
-expect.set_options(timeout=PATIENCE)
 
 SET_UP = """
 from tests.webapp.explorer.scripted_run import story, tell

@@ -8,12 +8,9 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.conftest import PATIENCE
-from tests.browser.launching import launch
+from tests.browser.launching import ENDLESS, launch
 from tests.running_product import LiveStack
 from trainer.paths import POCKET_CHECKPOINT
-
-expect.set_options(timeout=PATIENCE)
 
 
 def test_from_the_form_to_a_shared_link(
@@ -93,7 +90,7 @@ def a_trajectory(page: Page, run: str) -> str:
 
 def test_the_run_page_catches_up_after_the_connection_broke(signed_in: Callable[..., Page]) -> None:
     page = signed_in()
-    launch(page, iterations="60", **{"policy.model": str(POCKET_CHECKPOINT)})
+    launch(page, iterations=ENDLESS, **{"policy.model": str(POCKET_CHECKPOINT)})
     expect(page.locator("[data-stage] .turn").first).to_be_visible()
     before = page.locator("[data-phase]").inner_text()
     page.evaluate("window.loaded = 'once'")
@@ -102,7 +99,7 @@ def test_the_run_page_catches_up_after_the_connection_broke(signed_in: Callable[
     page.context.set_offline(False)
     expect(page.locator("[data-connection]")).to_be_hidden()
     expect(page.locator("[data-phase]")).not_to_have_text(before)
-    expect(page.locator("[data-phase]")).to_contain_text(re.compile(r"Iteration ([2-9]|\d\d) of 60"))
+    expect(page.locator("[data-phase]")).to_contain_text(re.compile(r"Iteration ([2-9]|\d\d+) of"))
     assert page.evaluate("window.loaded") == "once", "it was loaded again instead of catching up"
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator(".state").first).to_have_attribute("data-state", "cancelled")

@@ -8,9 +8,6 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PATIENCE
-
-expect.set_options(timeout=PATIENCE)
 pytestmark = pytest.mark.browser
 
 

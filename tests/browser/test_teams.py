@@ -9,11 +9,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.conftest import PATIENCE
+from tests.patience import MILLISECONDS
 from tests.running_product import LiveStack
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=PATIENCE)
 
 MAKE_A_RUN = """
 from trainer.config.run import RunConfig
@@ -86,7 +85,7 @@ def test_a_run_is_opened_to_everybody_watched_without_an_account_and_closed_agai
     stranger.goto(run_address)
     expect(stranger.get_by_role("heading", name="For everybody")).to_be_visible()
     expect(stranger.locator("[data-connection]")).to_be_hidden()
-    for _ in range(PATIENCE // 100):
+    for _ in range(MILLISECONDS // 100):
         if any('"hello"' in frame for frame in sockets):
             break
         stranger.wait_for_timeout(100)

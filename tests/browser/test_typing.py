@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.launching import launch
+from tests.browser.launching import ENDLESS, launch
 from tests.running_product import wait_for
 from trainer.paths import POCKET_CHECKPOINT
 
@@ -27,7 +27,7 @@ def test_a_thought_is_typed_while_it_is_written(signed_in: Callable[..., Page]) 
     page = signed_in()
     launch(
         page,
-        iterations="60",
+        iterations=ENDLESS,
         **{"policy.model": str(POCKET_CHECKPOINT), "rollout.groups": "8", "rollout.group_size": "8"},
     )
     page.evaluate(NOTE)

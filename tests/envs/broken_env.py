@@ -78,6 +78,8 @@ class Trouble(TextEnv):
         )
         self.action_space = ActionNames(("Go",))
         self.steps, self.chosen, self.child = 0, True, 0
+        if self.settings.note and self.settings.when == "make":
+            self._note(os.getpid())
         self._trouble("make")
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -86,8 +88,7 @@ class Trouble(TextEnv):
         self.steps, self.seed = 0, seed
         if self.settings.note:
             self.child = subprocess.Popen(["sleep", "600"]).pid
-            with Path(self.settings.note).open("a") as file:
-                file.write(f"{os.getpid()} {self.child}\n")
+            self._note(os.getpid(), self.child)
         self._trouble("reset")
         return self.render(), self._info()
 
@@ -113,6 +114,10 @@ class Trouble(TextEnv):
     def hint(self) -> Hint:
         self._trouble_later("hint")
         return Hint(actions=["Go"], distance=8 - self.steps)
+
+    def _note(self, *processes: int) -> None:
+        with Path(self.settings.note).open("a") as file:
+            file.write(" ".join(map(str, processes)) + "\n")
 
     def _info(self) -> dict[str, Any]:
         return StepInfo(success=self.steps == 8, effective=True, valid=True).model_dump()

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from envs import registry
+from tests.patience import SECONDS
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "key-door"
 
@@ -43,7 +44,7 @@ def install_example(folder: Path) -> Path:
     source = shutil.copytree(EXAMPLE, folder / "source")  # building leaves its traces beside the sources
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
     done = subprocess.run(
-        [*command, "--target", str(folder / "installed"), str(source)], capture_output=True, text=True, timeout=300
+        [*command, "--target", str(folder / "installed"), str(source)], capture_output=True, text=True, timeout=SECONDS
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "installed"

@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from tests.patience import SECONDS
+
 ROOT = Path(__file__).parents[2]
 PLAY = """
     import sys
@@ -58,7 +60,7 @@ BLOCKED = {
 
 def test_every_environment_is_made_and_played_where_nothing_else_is_installed() -> None:
     code = f"BLOCKED = {BLOCKED!r}\nif True:{PLAY}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
     assert re.fullmatch(r"\d+ played\n", done.stdout), done.stderr
 
 
@@ -71,5 +73,5 @@ def test_a_plain_install_asks_for_nothing_that_is_refused_here() -> None:
 
 def test_to_import_the_worlds_loads_no_compiler_and_no_search_engine() -> None:
     code = "import envs, sys; print(sorted({'numba', 'bm25s', 'rapidfuzz', 'scipy'} & sys.modules.keys()))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
     assert done.stdout == "[]\n", done.stderr

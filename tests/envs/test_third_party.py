@@ -14,6 +14,7 @@ import pytest
 import envs
 from envs.sandbox.client import Sandbox
 from tests.envs.plugins import EXAMPLE, importable, install_example
+from tests.patience import SECONDS
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "add-an-environment.md"
@@ -55,7 +56,7 @@ def test_another_process_finds_it_checks_it_and_plays_it(installed: Path) -> Non
         env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=SECONDS,
     )
     assert (done.stdout, done.returncode) == ("played\n", 0), done.stderr
 

@@ -17,6 +17,7 @@ from bootstrap import machine, packages, torch_build
 from bootstrap.__main__ import complaint
 from bootstrap.progress import SetupError
 from tests import running_product
+from tests.patience import SECONDS
 from webapp.services import addresses, startup
 from webapp.services.addresses import ROOT
 from webapp.services.lock import AlreadyRunning, Lock
@@ -110,7 +111,7 @@ def test_a_full_disk_is_refused_before_anything_is_started(small_disk: Path) -> 
         env=running_product.clean_environment(small_disk / "var"),
         capture_output=True,
         text=True,
-        timeout=running_product.PATIENCE,
+        timeout=SECONDS,
     )
     assert done.returncode == 1
     assert "MB free; 500 MB are needed to start. Nothing was started" in done.stderr

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from tests import running_product
+from tests.patience import SECONDS
 from tests.running_product import LiveStack, wait_for
 from webapp.services.addresses import ROOT
 from webapp.services.child_process import command_line
@@ -41,7 +42,7 @@ def test_a_second_copy_says_where_the_first_one_is_and_changes_nothing(live_stac
         env=running_product.clean_environment(live_stack.home),
         capture_output=True,
         text=True,
-        timeout=running_product.PATIENCE,
+        timeout=SECONDS,
     )
     assert done.returncode == 1
     assert f"already running at {live_stack.url} (process {live_stack.process.pid})" in done.stderr
@@ -67,7 +68,7 @@ def test_however_it_ends_no_process_is_left(tmp_path: Path, farewell: signal.Sig
     wait_for(lambda: "programs" in (stack.home / "running.json").read_text(), "its note", stack.logs)
     pids = {name: stack.pid(name) for name in PROGRAMS}
     stack.process.send_signal(farewell)
-    code = stack.process.wait(running_product.PATIENCE)
+    code = stack.process.wait(SECONDS)
     assert code == (-signal.SIGKILL if farewell == signal.SIGKILL else 0)
     wait_for(lambda: not using(stack.home), "its processes to end", lambda: str(using(stack.home)))
     assert not any(command_line(pid) for pid in pids.values())
@@ -102,7 +103,7 @@ def test_servers_given_by_address_are_used_and_none_is_started(
 
 def status(stack: LiveStack, path: str) -> int:
     host = stack.url.removeprefix("http://")
-    connection = http.client.HTTPConnection(host, timeout=5)
+    connection = http.client.HTTPConnection(host, timeout=SECONDS)
     try:
         connection.request("GET", path)
         return connection.getresponse().status
@@ -116,7 +117,7 @@ def visit(url: str) -> str:
     """Where a browser with an empty cookie jar ends up."""
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
     try:
-        with opener.open(url, timeout=10) as answer:
+        with opener.open(url, timeout=SECONDS) as answer:
             return str(answer.url)
     except urllib.error.HTTPError as answer:  # a page that is not there yet is still where the link led
         return str(answer.url)

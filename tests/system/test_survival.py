@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import PATIENCE, sign_in
+from tests.browser.conftest import sign_in
 from tests.running_product import LiveStack, wait_for
 from tests.system.run_observer import Watched, turns_that_stand
 from trainer.journal import events
@@ -49,7 +49,6 @@ def watched(own_stack: LiveStack, browser: Browser) -> Iterator[Watched]:
     told = own_stack.manage("shell", input=LAUNCH.format(settings=json.dumps(SETTINGS)))
     slug = next(line.split()[-1] for line in told.splitlines() if "slug" in line)
     context = browser.new_context(base_url=own_stack.url)
-    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     sign_in(page, own_stack)
     page.goto(f"/runs/{slug}/")
@@ -76,7 +75,7 @@ def test_whatever_is_killed_the_run_goes_on_the_page_catches_up_and_no_turn_is_l
     wait_for(lambda: watched.state() == "stopped", "the run to stop", watched.explain)
     watched.stack.manage("shell", input=GO_ON)
     wait_for(lambda: watched.state() == "finished", "the run to finish", watched.explain)
-    expect(watched.page.locator(".state").first).to_have_attribute("data-state", "finished", timeout=PATIENCE)
+    expect(watched.page.locator(".state").first).to_have_attribute("data-state", "finished")
     assert watched.page.evaluate("window.loaded") == "once", "the page was loaded again instead of catching up"
     assert not faults
     assert_tables_equal_the_journal(watched)
@@ -97,7 +96,7 @@ def kill_and_recover(watched: Watched, what: str, kill: Callable[[], int], pid: 
     wait_for(goes_on, f"the next iterations after {what} was killed", watched.explain)
     newest = watched.standing()[1]
     wait_for(lambda: watched.shown() > newest, f"the page to catch up after {what} was killed", watched.explain)
-    expect(watched.page.locator("[data-connection]")).to_be_hidden(timeout=PATIENCE)
+    expect(watched.page.locator("[data-connection]")).to_be_hidden()
 
 
 def assert_tables_equal_the_journal(watched: Watched) -> None:

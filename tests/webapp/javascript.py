@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bootstrap.node import find
+from tests.patience import SECONDS
 from webapp.settings import ROOT
 
 
@@ -34,7 +35,7 @@ def evaluate(module: str, expression: str, data: Any) -> Any:
         input=json.dumps(data),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS,
     )
     if done.returncode:
         pytest.fail(f"{module}: {done.stderr}")

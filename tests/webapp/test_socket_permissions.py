@@ -12,6 +12,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.contrib.auth.models import AnonymousUser
 from pytest_django import Settings
 
+from tests.patience import SECONDS
 from tests.webapp.conftest import People
 from tests.webapp.full_site_fixture import World, furnished
 from webapp.asgi import websockets
@@ -29,7 +30,6 @@ OPEN = {
     "ws/runs/<str:slug>/": (LISTENS,) * 5,
     "ws/t/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),  # what the team says stays in the team
 }
-WAIT = 20
 
 
 @pytest.fixture
@@ -49,12 +49,12 @@ async def knock(path: str, user: object) -> int:
     await socket.send_input({"type": "websocket.connect"})
     await socket.send_input({"type": "websocket.receive", "text": json.dumps({"type": "ping"})})
     while True:
-        message = await socket.receive_output(WAIT)
+        message = await socket.receive_output(SECONDS)
         if message["type"] == "websocket.close":
             return int(message["code"])
         if message["type"] == "websocket.send" and json.loads(message["text"])["type"] == "pong":
             await socket.send_input({"type": "websocket.disconnect", "code": 1000})
-            await socket.wait(WAIT)
+            await socket.wait(SECONDS)
             return LISTENS
 
 

@@ -9,12 +9,12 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trainer.journal.token_arrays import TokenArrays, TokenArraysError, Unlearned, arrays, compressed, cut, pack, unpack
 
-halves = st.floats(width=16, allow_nan=False, allow_infinity=False)
+halves = st.floats(-65_504, 65_504, width=16)  # without bounds most draws overflow, and are thrown away
 
 
 @st.composite
@@ -55,12 +55,17 @@ def test_what_is_packed_is_unpacked_from_the_text_and_from_the_bytes_behind_it(t
     assert same(unpack(compressed(text)), tokens)
 
 
-@given(token_arrays(), st.data())
-def test_damaged_arrays_are_refused_or_read_but_never_crash(tokens: TokenArrays, data: st.DataObject) -> None:
+@given(token_arrays(), st.integers(0), st.integers(1, 255))
+@example(arrays([], [], [], [], None, [], None), 7, 64)  # a bit between the last block and the checksum
+def test_damaged_arrays_are_refused_or_read_as_they_were(tokens: TokenArrays, place: int, change: int) -> None:
+    """zlib's checksum sees every changed byte of the content; a few bits that fill up its last byte mean nothing."""
     raw = bytearray(compressed(pack(tokens)))
-    raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
-    with pytest.raises(TokenArraysError):  # zlib's own checksum sees every single changed byte of the content
-        unpack(bytes(raw))
+    raw[place % len(raw)] ^= change
+    try:
+        found = unpack(bytes(raw))
+    except TokenArraysError:
+        return
+    assert same(found, tokens)
 
 
 def squeezed(raw: bytes) -> bytes:

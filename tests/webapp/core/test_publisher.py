@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 
-from tests.webapp.live.test_run_consumer import WAIT
+from tests.patience import SECONDS
 from webapp.core.publisher import Publisher
 from webapp.services.addresses import ROOT
 
@@ -37,7 +37,7 @@ def test_a_process_that_ends_at_once_has_sent_its_calls_and_ends_well(monkeypatc
         argv = [sys.executable, "-c", CHILD]
         done = await asyncio.to_thread(subprocess.run, argv, cwd=ROOT, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(SECONDS):
             return {(await layer.receive(channel))["number"] for _ in range(POKES)}
 
     assert received() == set(range(POKES))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
+from tests.patience import SECONDS
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People
-from tests.webapp.live.test_run_consumer import WAIT, _database_is_left, browser, take_in
+from tests.webapp.live.test_run_consumer import _database_is_left, browser, take_in
 from webapp.core import publisher
 from webapp.core.publisher import Publisher
 from webapp.live import frame_reader
@@ -38,7 +37,7 @@ class Switch:
 
     def on(self) -> None:
         self.process = spawn(self.program)
-        wait_ready(self.program, self.process, 30)
+        wait_ready(self.program, self.process, SECONDS)
 
     def off(self) -> None:
         self.process.kill()
@@ -79,13 +78,7 @@ async def test_events_go_on_without_redis_and_thoughts_come_back_with_it(
         assert (await page.until("hello"))["live"] == "push"
         newest = await take_in(run, tmp_path / "run", *journal_builder.iteration(2))
         assert await page.events(newest) == list(range(last + 1, newest + 1))
-        async with asyncio.timeout(WAIT):
-            frame: dict[str, Any] = {"type": ""}
-            while frame["type"] != "tokens":  # the layer subscribes again within a second or so
-                publisher.publisher().tokens(run.slug, "a", 0, "I am back")
-                await page.send('{"type":"ping"}')
-                frame = await page.frame()
-                await asyncio.sleep(0.05)
+        frame = await page.thought(lambda: publisher.publisher().tokens(run.slug, "a", 0, "I am back"))
         assert frame["text"] == "I am back"
 
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from tests.patience import SECONDS
 from webapp.runs.models import Run, Worker
 from webapp.worker import heartbeat
 from webapp.worker.hardware import describe_device, describe_gpus
@@ -27,7 +28,7 @@ def beating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heartbeat]:
 
 
 def eventually(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + SECONDS
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)

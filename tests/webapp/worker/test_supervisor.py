@@ -20,6 +20,7 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
+from tests.patience import SECONDS
 from trainer.journal import events as journal
 from webapp.core.publisher import run_group
 from webapp.runs import actions, token_subscriptions
@@ -34,8 +35,7 @@ from webapp.worker.trainer_process import trainer_command
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-PACE = Intervals(tick=0.01, control=0.02, renew=0.1, stop_patience=20, orphan_patience=10, retry=0.05)
-PATIENCE = 60.0
+PACE = Intervals(tick=0.01, control=0.02, renew=0.1, stop_patience=SECONDS, orphan_patience=SECONDS, retry=0.05)
 
 
 def act(scene: str) -> Command:
@@ -50,7 +50,7 @@ def take(run: Run, worker: Worker | None = None) -> Run | None:
     return do_claim_run(run.pk, worker, timezone.now())
 
 
-def eventually(holds: Callable[[], object], seconds: float = PATIENCE) -> None:
+def eventually(holds: Callable[[], object], seconds: float = SECONDS) -> None:
     """Wait until it holds; fail the test if it never does."""
     deadline = time.monotonic() + seconds
     while not holds():
@@ -77,7 +77,7 @@ class Watch:
         eventually(lambda: holds(fresh(self.run)))
 
     def ended(self) -> str:
-        self._thread.join(PATIENCE)
+        self._thread.join(SECONDS)
         assert not self._thread.is_alive()
         return self.outcome
 
@@ -299,7 +299,7 @@ def test_watched_thoughts_reach_the_channel_layer_while_they_are_written(run: Ru
         channel = await layer.new_channel()
         await layer.group_add(run_group(run.slug), channel)
         client = token_subscriptions.redis.asyncio.Redis.from_url(settings.REDIS_URL)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(SECONDS):
             while len(heard) < 2:
                 await token_subscriptions.keep(client, run.slug, "b")
                 message = await layer.receive(channel)
@@ -329,7 +329,7 @@ class Pair(Watch):
     """A supervisor whose run has two GPUs of its own. Their launcher imports PyTorch, which takes its time."""
 
     def until(self, holds: Callable[[Run], object]) -> None:
-        eventually(lambda: holds(fresh(self.run)), 5 * PATIENCE)
+        eventually(lambda: holds(fresh(self.run)), SECONDS)
 
     def _main(self) -> None:
         try:
