@@ -44,10 +44,10 @@ def settings(
             "algorithm": {"estimator": "grpo", "aggregation": "token-mean", "entropy_coef": 0.001},
             "optimizer": {
                 "policy_lr": 1e-6,
-                "update_batch": rows,
+                "mini_batch_trajectories": rows,
                 "micro_batch_tokens": micro,
                 "gradient_checkpointing": checkpointing,
-                "shared_prompts": shared,
+                "prefix_sharing": shared,
             },
         }
     )

@@ -11,7 +11,7 @@ SMALL = {
     "iterations": "3",
     "rollout.groups": "2",
     "rollout.group_size": "4",
-    "optimizer.update_batch": "4",
+    "optimizer.mini_batch_trajectories": "4",
     "evaluation.prompts": "8",
     "policy.threads": "1",
 }

@@ -21,7 +21,7 @@ SETTINGS = {
     "name": "Survivor",
     "policy": {"threads": 1},
     "rollout": {"groups": 2, "group_size": 2, "max_turns": 2, "max_response_tokens": 48},
-    "optimizer": {"update_batch": 4},
+    "optimizer": {"mini_batch_trajectories": 4},
     "algorithm": {"estimator": "grpo"},
     "evaluation": {"prompts": 2, "every": 3},
     "checkpoint": {"every": 1},

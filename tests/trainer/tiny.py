@@ -136,7 +136,7 @@ def config(model: Path | str, **sections: Any) -> RunConfig:
             "max_response_tokens": 12,
         },
         "algorithm": {"estimator": "grpo"},
-        "optimizer": {"update_batch": 3, "micro_batch_tokens": 1024},
+        "optimizer": {"mini_batch_trajectories": 3, "micro_batch_tokens": 1024},
         "evaluation": {"prompts": 4, "every": 0},
         "checkpoint": {"every": 1, "keep": 2},
     }

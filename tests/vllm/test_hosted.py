@@ -42,7 +42,14 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(server: str, hosted: dict[str, Any] | None = None, **sections: Any) -> RunConfig:
-    own = {"url": server, "model": MODEL, "key_variable": VARIABLE, "prefill": True, "price_in": 1.0, "price_out": 2.0}
+    own = {
+        "url": server,
+        "model": MODEL,
+        "api_key_env": VARIABLE,
+        "prefill": True,
+        "prompt_price_per_million": 1.0,
+        "completion_price_per_million": 2.0,
+    }
     exam = {"prompts": 12, "temperature": 0.0, "suites": ["Bandit"]}
     data: dict[str, Any] = {"kind": "evaluate", "evaluation": exam, "rollout": {"max_response_tokens": 96}}
     return tiny.config("pocket", **data | sections, hosted=own | (hosted or {}))
@@ -105,7 +112,7 @@ def test_a_model_that_writes_its_own_tags_is_asked_without_a_beginning(server: s
 
 def ask(server: str, text: str, **changes: Any) -> Any:
     async def work() -> Any:
-        config = HostedConfig(**{"url": server, "model": MODEL, "key_variable": VARIABLE} | changes)
+        config = HostedConfig(**{"url": server, "model": MODEL, "api_key_env": VARIABLE} | changes)
         endpoint = HostedClient(config)
         try:
             body = {"model": config.model, "messages": [{"role": "user", "content": text}], "max_tokens": 8}

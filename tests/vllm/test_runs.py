@@ -43,7 +43,7 @@ def test_sampler_and_trainer_agree_after_every_update(runs):
     found = values(runs["vllm"], "mismatch/k3")
     assert len(found) == 3
     assert max(found) < 1e-4
-    assert max(values(runs["vllm"], "mismatch/capped_share")) < 0.01
+    assert max(values(runs["vllm"], "mismatch/clipped_fraction")) < 0.01
 
 
 @pytest.mark.parametrize(

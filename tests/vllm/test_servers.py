@@ -34,7 +34,7 @@ def servers(tmp_path_factory) -> Iterator[list[Serving]]:
 
 
 def settings(servers, **engine):
-    engine = {"name": "server", "urls": [server.url for server in servers], "patience": PATIENCE} | engine
+    engine = {"name": "server", "urls": [server.url for server in servers], "server_timeout": PATIENCE} | engine
     rollout = {"max_turns": 4, "max_response_tokens": 64}
     return RunConfig.model_validate({"engine": engine, "rollout": rollout})
 
@@ -104,7 +104,9 @@ def test_a_rollout_survives_that_a_server_is_killed_and_started_again(servers, s
 
 
 def test_a_server_that_stays_away_is_named_with_what_to_do(policy, chat, tmp_path):
-    config = RunConfig.model_validate({"engine": {"name": "server", "urls": ["http://127.0.0.1:9"], "patience": 1}})
+    config = RunConfig.model_validate(
+        {"engine": {"name": "server", "urls": ["http://127.0.0.1:9"], "server_timeout": 1}}
+    )
     with pytest.raises(ServerError, match=r"127\.0\.0\.1:9 stayed away for 1 s .* raise engine\.patience"):
         ServerSampler(config, policy, chat.eos_id, tmp_path)
 

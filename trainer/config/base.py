@@ -1,16 +1,48 @@
-"""What the sections of RunConfig are made of: the model they derive from, and fields that explain themselves."""
+"""Base model of the configuration sections, and fields that document themselves."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from trainer.config import former_names
 
 
-def setting(default: Any, help: str, *, unit: str = "", source: str = "", **limits: Any) -> Any:
-    """A field with its help, unit and source; `limits` are pydantic's (gt, ge, lt, le)."""
-    return Field(default, description=help, json_schema_extra={"unit": unit, "source": source}, **limits)
+def setting(default: Any, help: str, *, unit: str = "", source: str = "", formerly: str = "", **limits: Any) -> Any:
+    """A field with its help, unit and source; `limits` are pydantic's (gt, ge, lt, le).
+
+    Args:
+        formerly: an earlier name of the setting, still accepted in its place.
+    """
+    extra: dict[str, Any] = {"unit": unit, "source": source}
+    if formerly:
+        extra["formerly"] = formerly
+    return Field(default, description=help, json_schema_extra=extra, **limits)
 
 
 class Section(BaseModel):
+    """A group of settings. Unknown names are errors; former names are read as the current ones."""
+
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def accept_former_names(cls, data: Any) -> Any:
+        """Former names become current ones; the setting under both names is an error."""
+        return former_names.rename_keys(cls, data) if isinstance(data, Mapping) else data
+
+    def stable_dump(self) -> dict[str, Any]:
+        """The settings under their oldest names, for digests: renaming a setting does not change them."""
+        result = {}
+        for name, value in self.model_dump().items():
+            inner = getattr(self, name)
+            value = inner.stable_dump() if isinstance(inner, Section) else value
+            result[former_names.former_name(type(self), name)] = value
+        return result
+
+
+def as_list(value: Any) -> Any:
+    """A single text as a list of one: `urls: http://gpu1:8000` is as good as a list."""
+    return [value] if isinstance(value, str) else value

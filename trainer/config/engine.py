@@ -1,4 +1,4 @@
-"""The section of RunConfig about the engine that generates. Only settings: the engines are in trainer/samplers."""
+"""Generation engine section of RunConfig."""
 
 from __future__ import annotations
 
@@ -7,63 +7,86 @@ from urllib.parse import urlsplit
 
 from pydantic import field_validator, model_validator
 
-from trainer.config.base import Section, setting
+from trainer.config.base import Section, as_list, setting
 
 
 class EngineConfig(Section):
-    """What generates the policy's responses. The figures of vLLM are those of docs/engines.md."""
+    """Engine that generates the policy's responses; docs/engines.md has measurements of vLLM."""
 
     name: Literal["transformers", "vllm", "server"] = setting(
         "transformers",
         "transformers: in the trainer's own process, nothing else to install; vllm: a vLLM engine beside the learner, "
-        "for GPUs and models from about 0.5B; server: vLLM servers started by `python -m trainer serve-vllm`. The two "
-        "last want algorithm.tis_cap=2.",
+        "for GPUs and models from about 0.5B; server: vLLM servers started by `python -m trainer serve-vllm`. The last "
+        "two need algorithm.tis_cap=2.",
     )
-    urls: list[str] = setting([], "Of engine.name=server: where the servers are, as in http://gpu1:8000.")
-    memory: float = setting(
-        0.4, "Share of the GPU's memory for a vLLM engine beside the learner: weights and cache.", gt=0, le=0.95
+    urls: list[str] = setting([], "Addresses of the servers, for engine.name=server, as in http://gpu1:8000.")
+    gpu_memory_utilization: float = setting(
+        0.4,
+        "Share of the GPU's memory for a vLLM engine beside the learner: weights and KV cache.",
+        formerly="memory",
+        gt=0,
+        le=0.95,
     )
-    cache_gib: float = setting(
-        1.0, "Keys and values of a vLLM engine on the CPU, in memory.", unit="GiB", gt=0, le=1024
+    cpu_kv_cache_gib: float = setting(
+        1.0, "KV cache of a vLLM engine on the CPU.", unit="GiB", formerly="cache_gib", gt=0, le=1024
     )
-    rows: int = setting(256, "Most dialogues that vLLM continues at once; the others wait.", gt=0, le=65_536)
-    eager: bool = setting(
-        False, "vLLM starts sooner but is slower on a GPU: nothing is compiled. On a CPU it is always so."
+    max_num_seqs: int = setting(
+        256,
+        "Maximum number of sequences that vLLM generates at once; the others queue.",
+        formerly="rows",
+        gt=0,
+        le=65_536,
     )
-    sleep: bool = setting(True, "A vLLM engine leaves the GPU's memory to the learner between rollouts.")
-    patience: float = setting(
-        300.0, "How long a server may stay away before the run ends.", unit="seconds", gt=0, le=86_400
+    enforce_eager: bool = setting(
+        False,
+        "Skip compilation: vLLM starts sooner but is slower on a GPU. Always on for a CPU.",
+        formerly="eager",
     )
-    weights: str = setting(
-        "", "Folder that learner and servers both see, for the weights to pass through; empty = in the run's folder."
+    sleep_between_rollouts: bool = setting(
+        True, "A vLLM engine releases the GPU's memory to the learner between rollouts.", formerly="sleep"
+    )
+    server_timeout: float = setting(
+        300.0,
+        "How long a server may be unreachable before the run ends.",
+        unit="seconds",
+        formerly="patience",
+        gt=0,
+        le=86_400,
+    )
+    weights_dir: str = setting(
+        "",
+        "Folder visible to learner and servers, through which weights are passed; empty = in the run's folder.",
+        formerly="weights",
     )
 
     @field_validator("urls", mode="before")
     @classmethod
-    def one_or_several(cls, value: Any) -> Any:
+    def accept_one_address(cls, value: Any) -> Any:
         """A single address is a list of one."""
-        return [value] if isinstance(value, str) else value
+        return as_list(value)
 
     @field_validator("urls")
     @classmethod
-    def addresses(cls, value: list[str]) -> list[str]:
+    def check_addresses(cls, value: list[str]) -> list[str]:
+        """Addresses without a trailing slash or /v1, each only once."""
         cleaned = [url.strip().rstrip("/").removesuffix("/v1") for url in value]
         for url in cleaned:
             if not _valid_address(url):
                 raise ValueError(f"must be addresses such as http://gpu1:8000, not {url!r}")
         if len(set(cleaned)) < len(cleaned):
-            raise ValueError("the same server stands there twice")
+            raise ValueError("lists the same server twice")
         return cleaned
 
     @model_validator(mode="after")
-    def consistent(self) -> Self:
+    def check_servers(self) -> Self:
+        """The engine `server` needs addresses."""
         if self.name == "server" and not self.urls:
-            raise ValueError("engine.name is 'server', but engine.urls names none: start one, see docs/engines.md")
+            raise ValueError("engine.name is 'server', but engine.urls is empty: start a server, see docs/engines.md")
         return self
 
     @property
     def foreign(self) -> bool:
-        """Whether tokens are drawn by another engine than the trainer's own model."""
+        """Whether tokens are sampled by another engine than the trainer's own model."""
         return self.name != "transformers"
 
 

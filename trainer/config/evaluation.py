@@ -1,4 +1,4 @@
-"""The section of RunConfig about the fixed exam, and what the name of a suite means. Only settings."""
+"""Evaluation section of RunConfig, and the parser of suite names."""
 
 from __future__ import annotations
 
@@ -13,29 +13,39 @@ MAX_NAME_LENGTH = 60
 
 
 class EvaluationConfig(Section):
-    """The fixed exam."""
+    """Evaluation on fixed initial states."""
 
-    prompts: int = setting(256, "Fixed initial states.", unit="prompts", source="paper: 256", ge=0, le=100_000)
-    every: int = setting(10, "Iterations between evaluations; 0 = only before and after.", unit="iterations", ge=0)
+    prompts: int = setting(
+        256, "Number of fixed initial states.", unit="prompts", source="paper: 256", ge=0, le=100_000
+    )
+    every: int = setting(
+        10, "Iterations between evaluations; 0 = only before and after training.", unit="iterations", ge=0
+    )
     temperature: float = setting(0.5, "Sampling temperature of the evaluation.", source="paper: 0.5", ge=0, le=10)
     seed: int = setting(123, "Seed of the fixed initial states.", ge=0)
-    samples: int = setting(
-        1, "Trajectories from each initial state; above 1 also measures pass@k.", unit="trajectories", gt=0, le=1024
+    samples_per_prompt: int = setting(
+        1,
+        "Trajectories from each initial state; above 1 also measures pass@k.",
+        unit="trajectories",
+        formerly="samples",
+        gt=0,
+        le=1024,
     )
     suites: list[str] = setting(
         [],
-        "Further environments to examine in, from the same seeds, as in LargeSokoban, FrozenLake:size=5:slippery=off. "
-        "Their budgets are those they recommend.",
+        "Further environments to evaluate in, from the same seeds, as in LargeSokoban, FrozenLake:size=5:slippery=off. "
+        "Each uses its recommended budgets.",
         source="paper: generalisation tests",
     )
 
     @field_validator("suites")
     @classmethod
-    def known_suites(cls, value: list[str]) -> list[str]:
+    def check_suites(cls, value: list[str]) -> list[str]:
+        """Suites of registered environments, each only once."""
         for text in value:
             parse_suite(text)
         if len(set(value)) < len(value):
-            raise ValueError("the same suite stands there twice")
+            raise ValueError("lists the same suite twice")
         return value
 
 
@@ -43,7 +53,7 @@ def parse_suite(text: str) -> tuple[str, dict[str, Any]]:
     """Environment and settings of a suite written as `FrozenLake` or `FrozenLake:size=5:slippery=off`.
 
     Raises:
-        ValueError: no such environment or setting, or a name that a metric could not bear.
+        ValueError: unknown environment or setting, or a name that is unsuitable as part of a metric's name.
     """
     name, *pairs = text.split(":")
     if name not in envs.names():
@@ -52,14 +62,14 @@ def parse_suite(text: str) -> tuple[str, dict[str, Any]]:
         raise ValueError(f"{text!r} cannot name a suite: at most {MAX_NAME_LENGTH} characters, and no '/'")
     settings = {}
     for pair in pairs:
-        key, found, value = pair.partition("=")
-        if not found:
-            raise ValueError(f"{text!r}: settings of a suite are written as {name}:setting=value, not {pair!r}")
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise ValueError(f"{text!r}: write settings of a suite as {name}:setting=value, not {pair!r}")
         settings[key.strip()] = value.strip()
     try:
-        read = envs.settings_model(name).model_validate(settings).model_dump(mode="json")
+        validated = envs.settings_model(name).model_validate(settings).model_dump(mode="json")
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ValueError(f"{text!r}: {where + ': ' if where else ''}{first['msg']}") from None
-    return name, {key: read[key] for key in settings}
+    return name, {key: validated[key] for key in settings}

@@ -1,4 +1,4 @@
-"""Configurations as people meet them: presets, YAML files, and problems told in words. What exists is in config.py."""
+"""Presets, YAML files, overrides and readable validation messages of RunConfig."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from trainer.config import former_names
 from trainer.config.run import RunConfig
 
 PRESETS = Path(__file__).parent / "presets"
@@ -21,7 +22,7 @@ SHORT_NAMES = {
     "sokoban-pocket": "sokoban-starpo_s-pocket",
     "sokoban-paper": "sokoban-starpo_s-paper",
 }
-"""Other names of presets, as the demo, the documents and earlier runs have them."""
+"""Short names of presets, used by the demo, the documentation and earlier runs."""
 
 
 def preset_names() -> list[str]:
@@ -30,17 +31,17 @@ def preset_names() -> list[str]:
 
 
 def find_preset(name: str) -> str | None:
-    """The shipped preset that a full or short name means; None for any other text."""
+    """The preset with that full or short name; None if there is none."""
     name = SHORT_NAMES.get(name, name)
     return name if name in preset_names() else None
 
 
 def load_preset(name: str) -> RunConfig:
-    """The shipped preset of that full or short name. Raises ValueError naming the choices when there is none."""
-    found = find_preset(name)
-    if found is None:
+    """The preset with that full or short name. Raises ValueError with the choices if there is none."""
+    preset = find_preset(name)
+    if preset is None:
         raise ValueError(f"unknown preset {name!r}; choose one of {', '.join(preset_names())}")
-    return _shipped(found).model_copy(deep=True)  # callers change theirs
+    return _shipped(preset).model_copy(deep=True)  # callers may change it
 
 
 @cache
@@ -63,28 +64,51 @@ def load_yaml(path: Path) -> RunConfig:
 def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
     """The configuration with `section.field=value` changes (values in YAML). Raises ValueError naming a bad pair."""
     data: dict[str, Any] = config.model_dump()
+    assignments: list[tuple[str, str, str]] = []
     for pair in pairs:
-        name, found, text = pair.partition("=")
-        if not found:
+        name, separator, text = pair.partition("=")
+        if not separator:
             raise ValueError(f"--set takes section.field=value, not {pair!r}")
-        *path, last = name.strip().split(".")
-        place = data
+        assignments.append((pair, name.strip(), text))
+    names = current_names(name for _, name, _ in assignments)
+    for pair, name, text in assignments:
+        *path, last = names[name].split(".")
+        section = data
         for part in path:
-            if not isinstance(place.get(part), dict):
+            if not isinstance(section.get(part), dict):
                 raise ValueError(f"--set {pair}: there is no section {part!r}")
-            place = place[part]
+            section = section[part]
         try:
-            place[last] = yaml.safe_load(text)
+            section[last] = yaml.safe_load(text)
         except yaml.YAMLError:
-            raise ValueError(f"--set {pair}: the value is not valid YAML; put special signs in quotes") from None
+            raise ValueError(f"--set {pair}: the value is not valid YAML; quote special characters") from None
     return RunConfig.model_validate(data)
+
+
+def current_names(names: Iterable[str]) -> dict[str, str]:
+    """Each dotted name of a setting → its current form. Raises ValueError if two of them name the same setting."""
+    return former_names.current_names(RunConfig, names)
+
+
+def current_settings(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of a stored configuration, possibly incomplete, with former names of settings replaced."""
+    result = former_names.current_settings(RunConfig, data)
+    trap = result.get("echo_trap")
+    if isinstance(trap, dict) and isinstance(trap.get("rewind_changes"), Mapping):
+        trap["rewind_changes"] = current_changes(trap["rewind_changes"])
+    return result
+
+
+def current_changes(changes: Mapping[str, str]) -> dict[str, str]:
+    """Changes by dotted name of a setting, with former names replaced."""
+    return {former_names.current_name(RunConfig, name): text for name, text in changes.items()}
 
 
 def ordered_dump(data: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> dict[str, Any]:
     """The same settings in the order of the model's fields, unknown ones last: databases and JSON lose the order."""
     ordered = {}
-    known = [name for name in model.model_fields if name in data]
-    for name in [*known, *(name for name in data if name not in model.model_fields)]:
+    fields = [name for name in model.model_fields if name in data]
+    for name in [*fields, *(name for name in data if name not in model.model_fields)]:
         field = model.model_fields.get(name)
         inner, value = (field.annotation if field else None), data[name]
         if isinstance(value, Mapping) and isinstance(inner, type) and issubclass(inner, BaseModel):
@@ -94,15 +118,15 @@ def ordered_dump(data: Mapping[str, Any], model: type[BaseModel] = RunConfig) ->
 
 
 def validation_errors(error: ValidationError) -> list[tuple[str, str]]:
-    """A validation error in human words: (dotted field, sentence) for each problem."""
+    """(dotted field, message) for each problem of a validation error."""
     return as_messages(error.errors())
 
 
 def as_messages(errors: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Pydantic's list of errors in human words: (dotted field, sentence) for each problem."""
+    """(dotted field, message) for each of pydantic's errors."""
     problems = []
     for item in errors:
-        where = ".".join(str(part) for part in item["loc"])
+        field = ".".join(str(part) for part in item["loc"])
         context = item.get("ctx", {})
         match item["type"]:
             case "extra_forbidden":
@@ -129,5 +153,5 @@ def as_messages(errors: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
                 text = str(context["error"])
             case _:
                 text = item["msg"]
-        problems.append((where, text))
+        problems.append((field, text))
     return problems

@@ -1,4 +1,4 @@
-"""The section of RunConfig about models that are asked over HTTP. Only settings: asking is in trainer/hosted."""
+"""Hosted model section of RunConfig: models behind an OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -13,109 +13,130 @@ from pydantic import field_validator, model_validator
 from trainer.config.base import Section, setting
 
 RESERVED_PARAMETERS = ("model", "messages", "stream", "n", "max_tokens", "max_completion_tokens")
-"""Fields of a request that `hosted.extra` may not give."""
-DECISIVE = ("url", "model", "without", "limit_name", "prefill", "extra")
-"""Settings that an exam's result may depend on; the others say only how it is paid for and how patiently."""
+"""Fields of a request that `hosted.extra_body` may not set."""
+DECISIVE = ("url", "model", "unsupported_params", "max_tokens_param", "prefill", "extra_body")
+"""Settings that the result of an evaluation may depend on; the others affect only cost and retries."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class HostedConfig(Section):
-    """A model behind an OpenAI-compatible endpoint, for runs that only evaluate; off while `url` is empty."""
+    """Model behind an OpenAI-compatible endpoint, for evaluation runs; off while `url` is empty."""
 
-    url: str = setting("", "Root of the endpoint, as in https://api.openai.com/v1; empty = no hosted model.")
-    model: str = setting("", "The model's name there.")
-    key_variable: str = setting(
+    url: str = setting("", "Base URL of the endpoint, as in https://api.openai.com/v1; empty = no hosted model.")
+    model: str = setting("", "Name of the model at the endpoint.")
+    api_key_env: str = setting(
         "OPENAI_API_KEY",
-        "Environment variable that holds the key where the run is played; the key itself is written nowhere. Empty = "
-        "no key is sent.",
+        "Environment variable with the API key, on the machine of the run; the key itself is never stored. Empty = no "
+        "key is sent.",
+        formerly="key_variable",
     )
-    concurrency: int = setting(8, "Requests under way at once.", unit="requests", gt=0, le=512)
-    timeout: float = setting(120.0, "Longest time of one request.", unit="seconds", gt=0, le=3600)
-    retries: int = setting(6, "How often a request is made again when the endpoint is busy or away.", ge=0, le=100)
-    longest_wait: float = setting(
+    concurrency: int = setting(8, "Maximum number of concurrent requests.", unit="requests", gt=0, le=512)
+    timeout: float = setting(120.0, "Timeout of one request.", unit="seconds", gt=0, le=3600)
+    retries: int = setting(
+        6, "Maximum number of retries of a request while the endpoint is busy or unreachable.", ge=0, le=100
+    )
+    max_backoff: float = setting(
         60.0,
-        "Longest pause before a request is made again; an endpoint that asks for more ends the run.",
+        "Maximum pause before a retry; an endpoint that requests a longer one ends the run.",
         unit="seconds",
+        formerly="longest_wait",
         ge=0,
         le=3600,
     )
-    without: list[Literal["seed", "logprobs", "temperature", "system"]] = setting(
+    unsupported_params: list[Literal["seed", "logprobs", "temperature", "system"]] = setting(
         [],
-        "What the endpoint does not know and is not sent: seed, logprobs, temperature; system puts the system message "
-        "into the first user message.",
+        "Parameters that the endpoint does not support and that are not sent: seed, logprobs, temperature; system "
+        "moves the system message into the first user message.",
+        formerly="without",
     )
-    limit_name: Literal["max_tokens", "max_completion_tokens"] = setting(
-        "max_tokens", "What the endpoint calls the longest response; newer OpenAI models want the second."
+    max_tokens_param: Literal["max_tokens", "max_completion_tokens"] = setting(
+        "max_tokens",
+        "The endpoint's parameter for the maximum response length; newer OpenAI models need the second.",
+        formerly="limit_name",
     )
     prefill: bool = setting(
         False,
-        "Begin each response with its opening tag, which the model continues, as policies trained here are used to; "
-        "for servers that continue a last message, vLLM for one.",
+        "Prefill each response with its opening tag, as for policies trained here; for servers that continue the last "
+        "message, such as vLLM.",
     )
-    extra: dict[str, Any] = setting({}, "Further fields of each request, as in reasoning_effort=low, top_k=40.")
-    price_in: float = setting(0.0, "Price of a million prompt tokens; 0 = unknown.", ge=0, le=1e6)
-    price_out: float = setting(0.0, "Price of a million completion tokens; 0 = unknown.", ge=0, le=1e6)
+    extra_body: dict[str, Any] = setting(
+        {}, "Further fields of each request, as in reasoning_effort=low, top_k=40.", formerly="extra"
+    )
+    prompt_price_per_million: float = setting(
+        0.0, "Price of a million prompt tokens; 0 = unknown.", formerly="price_in", ge=0, le=1e6
+    )
+    completion_price_per_million: float = setting(
+        0.0, "Price of a million completion tokens; 0 = unknown.", formerly="price_out", ge=0, le=1e6
+    )
     max_cost: float = setting(
-        0.0, "What the run may cost in all, in the unit of the prices; 0 = no limit. Needs a price.", ge=0, le=1e9
+        0.0, "Maximum cost of the run, in the unit of the prices; 0 = no limit. Needs a price.", ge=0, le=1e9
     )
 
     @field_validator("url")
     @classmethod
-    def an_address(cls, value: str) -> str:
+    def check_url(cls, value: str) -> str:
+        """The base URL of an endpoint, without credentials, query and trailing slash."""
         value = value.strip().rstrip("/")
         if not value:
             return ""
         try:
             parts = urlsplit(value)
-            sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+            valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
         except ValueError:
-            sound = False
-        if not sound or not value.isascii() or not value.isprintable() or " " in value:
+            valid = False
+        if not valid or not value.isascii() or not value.isprintable() or " " in value:
             raise ValueError(f"must be an address such as https://api.openai.com/v1, not {value!r}")
         if parts.username is not None or parts.password is not None:
-            raise ValueError("must not hold a name or a key: put the key into the variable of hosted.key_variable")
+            raise ValueError(
+                "must not hold a user name or key: set the key in the variable named by hosted.api_key_env"
+            )
         if parts.query or parts.fragment:
-            raise ValueError("must be the endpoint's root, without ? and #")
+            raise ValueError("must be the endpoint's base URL, without ? and #")
         if parts.path.endswith("/chat/completions"):
-            raise ValueError("must be the endpoint's root, without /chat/completions")
+            raise ValueError("must be the endpoint's base URL, without /chat/completions")
         return value
 
-    @field_validator("key_variable")
+    @field_validator("api_key_env")
     @classmethod
-    def a_name(cls, value: str) -> str:
+    def check_variable(cls, value: str) -> str:
+        """The name of an environment variable, or nothing."""
         value = value.strip()
         if value and not _VARIABLE.fullmatch(value):
             raise ValueError("must be the name of an environment variable, such as OPENAI_API_KEY; not the key itself")
         return value
 
-    @field_validator("extra", mode="before")
+    @field_validator("extra_body", mode="before")
     @classmethod
-    def read_texts(cls, value: Any) -> Any:
-        """Forms have only texts: what reads as JSON is meant so."""
+    def parse_texts(cls, value: Any) -> Any:
+        """Forms only have texts: those that are valid JSON are parsed."""
         if not isinstance(value, Mapping):
             return value
-        if taken := sorted(set(value) & set(RESERVED_PARAMETERS)):
-            raise ValueError(f"{taken[0]} is not for hosted.extra: other settings decide it")
-        return {name: _read(given) for name, given in value.items()}
+        if reserved := sorted(set(value) & set(RESERVED_PARAMETERS)):
+            raise ValueError(f"{reserved[0]} cannot be set in hosted.extra_body: other settings determine it")
+        return {name: _parsed(item) for name, item in value.items()}
 
     @model_validator(mode="after")
-    def consistent(self) -> Self:
+    def check_model_and_prices(self) -> Self:
+        """An endpoint needs a model, a cost limit needs a price."""
         if self.url and not self.model.strip():
-            raise ValueError("hosted.model is missing: name the model that hosted.url is to be asked for")
-        if self.max_cost and not (self.price_in or self.price_out):
-            raise ValueError("hosted.max_cost needs prices: set hosted.price_in and hosted.price_out")
+            raise ValueError("hosted.model is missing: name the model to request from hosted.url")
+        if self.max_cost and not (self.prompt_price_per_million or self.completion_price_per_million):
+            raise ValueError(
+                "hosted.max_cost needs prices: set hosted.prompt_price_per_million and "
+                "hosted.completion_price_per_million"
+            )
         return self
 
     @property
     def host(self) -> str:
-        """Where it is, without scheme and path."""
+        """Host and port of the endpoint."""
         return urlsplit(self.url).netloc
 
 
-def _read(given: Any) -> Any:
-    if not isinstance(given, str):
-        return given
+def _parsed(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
     try:
-        return json.loads(given)
+        return json.loads(value)
     except ValueError:
-        return given
+        return value

@@ -1,4 +1,4 @@
-"""The section of RunConfig about the update's steps: optimiser, batches, what is kept in memory. Only settings."""
+"""Optimiser section of RunConfig."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ OptimizerName = Literal["adamw", "adamw_fused", "adamw_8bit", "adafactor", "sgd"
 
 
 class OptimizerConfig(Section):
-    """How policy and critic take their steps."""
+    """Optimiser steps of policy and critic: learning rates, batches, memory savings."""
 
     name: OptimizerName = setting(
         "adamw",
-        "adamw; adamw_fused (the same in one kernel, quicker on a GPU); adamw_8bit (moments in a quarter of the "
-        "memory, needs bitsandbytes); adafactor (next to no memory); sgd (with β₁ as momentum); muon (matrices by "
+        "adamw; adamw_fused (the same in one kernel, faster on a GPU); adamw_8bit (moments in a quarter of the "
+        "memory, needs bitsandbytes); adafactor (almost no memory); sgd (with β₁ as momentum); muon (matrices by "
         "orthogonalised momentum, the rest by adamw).",
         source="paper: Adam",
     )
@@ -25,35 +25,42 @@ class OptimizerConfig(Section):
     beta2: float = setting(0.999, "Adam β₂.", source="paper: 0.999", ge=0, lt=1)
     weight_decay: float = setting(0.0, "Decoupled weight decay.", ge=0, le=1)
     max_grad_norm: float = setting(1.0, "Gradients are clipped to this norm.", gt=0)
-    update_batch: int = setting(
-        32, "E: trajectories per optimiser step.", unit="trajectories", source="paper: 32", gt=0, le=65_536
+    mini_batch_trajectories: int = setting(
+        32,
+        "E: trajectories per optimiser step.",
+        unit="trajectories",
+        source="paper: 32",
+        formerly="update_batch",
+        gt=0,
+        le=65_536,
     )
     micro_batch_tokens: int = setting(
         16_384,
-        "Most tokens in one forward pass, of each process: padding included, or what rows share counted once.",
+        "Maximum number of tokens in one forward pass of each process: padding included, shared prefixes counted once.",
         unit="tokens",
         ge=64,
         le=10_000_000,
     )
     packing: bool = setting(
         False,
-        "Put the rows of a micro-batch end to end, so that only attention sees padding: the same numbers, but for the "
-        "last bits, with less work where lengths differ much.",
+        "Concatenate the rows of a micro-batch so that only attention pads them: the same result up to rounding, with "
+        "less work where lengths differ much.",
     )
-    shared_prompts: bool = setting(
+    prefix_sharing: bool = setting(
         True,
-        "Compute what the rows of a micro-batch begin with in common (a group's prompt, an environment's instruction) "
-        "once for all of them: the same numbers, but for the last bits, with less work. Padding is left out, too. "
-        "Architectures whose attention cannot be taken apart row by row go without.",
+        "Compute common prefixes of the rows of a micro-batch (a group's prompt, an environment's instruction) once: "
+        "the same result up to rounding, with less work and no padding. Architectures whose attention cannot be split "
+        "by row run without it.",
+        formerly="shared_prompts",
     )
     critic_warmup: int = setting(0, "First iterations that train only the critic.", unit="iterations", ge=0)
     master_weights: bool = setting(
         True,
-        "With policy.dtype bfloat16: gradients are summed into, and steps are taken on, a float32 copy of the weights. "
-        "Without it steps smaller than bfloat16 can tell are lost.",
+        "With policy.dtype bfloat16: accumulate gradients and take steps in a float32 copy of the weights. Without it, "
+        "steps below the resolution of bfloat16 are lost.",
     )
     gradient_checkpointing: bool = setting(
         False,
-        "Keep only what enters each layer and compute the rest a second time on the way back: much less memory, about "
-        "a third more time, the same gradients.",
+        "Store only the input of each layer and recompute activations in the backward pass: much less memory, about a "
+        "third more time, the same gradients.",
     )

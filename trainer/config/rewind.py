@@ -1,7 +1,4 @@
-"""The settings a run goes on with after a rewind: those it was asked for, with named changes, under another seed.
-
-Which checkpoint it returns to is decided in checkpoints.py, and when, in the training loop.
-"""
+"""Settings of a run after a rewind: the original ones with the configured changes and another seed."""
 
 from __future__ import annotations
 
@@ -17,18 +14,18 @@ if TYPE_CHECKING:
 
 FIELD = "echo_trap.rewind_changes"
 SECTIONS = ("rollout", "algorithm", "rewards", "optimizer")
-"""What may change while a run goes on: the model, its environments and the exam stay, or nothing could be compared."""
+"""Sections that a rewind may change: model, environments and evaluation stay the same, for comparability."""
 
 
 def settings_after_rewind(config: RunConfig, times: int) -> RunConfig:
-    """The settings in force after so many rewinds; `config` itself after none.
+    """The settings after that many rewinds; `config` itself after none.
 
-    A change that begins with `*` multiplies, once for each rewind: `*0.5` is a half after the first, a quarter after
-    the second. Any other is the new value; an empty one turns off what can be off. The seed is another one each time:
-    otherwise the same rollouts would be played again.
+    A change that begins with `*` multiplies, once per rewind: `*0.5` is a half after the first, a quarter after the
+    second. Any other is the new value; an empty one turns the setting off, where possible. The seed differs each time:
+    otherwise the same rollouts would be repeated.
 
     Raises:
-        ValueError: a change names no setting that may be changed, or makes the settings invalid.
+        ValueError: a change names a setting that does not exist or may not change, or makes the settings invalid.
     """
     if times == 0:
         return config
@@ -41,7 +38,7 @@ def settings_after_rewind(config: RunConfig, times: int) -> RunConfig:
             raise ValueError(f"{FIELD}: there is no setting {name!r}")
         data[section][field] = _changed(name, data[section][field], text.strip(), times)
     data["seed"] = derive(config.seed, Purpose.REWIND, times)
-    data["echo_trap"]["action"] = "none"  # only what would be asked of these settings again is left out
+    data["echo_trap"]["action"] = "none"  # avoids validating the rewinds of these settings again
     try:
         changed = type(config).model_validate(data)
     except ValidationError as error:
@@ -57,17 +54,17 @@ def _changed(name: str, old: Any, text: str, times: int) -> Any:
     if not text.startswith("*"):
         return text or None
     if isinstance(old, bool) or not isinstance(old, int | float):
-        raise ValueError(f"{FIELD}: {name} is {old!r}, which cannot be multiplied: give the new value")
+        raise ValueError(f"{FIELD}: {name} is {old!r}, which cannot be multiplied: set the new value")
     try:
         factor = float(text[1:])
     except ValueError:
         raise ValueError(f"{FIELD}: {name}: {text!r} is not * and a number") from None
-    found = old * factor**times
-    return max(1, round(found)) if isinstance(old, int) else found
+    product = old * factor**times
+    return max(1, round(product)) if isinstance(old, int) else product
 
 
 def changes_as_text(before: RunConfig, after: RunConfig) -> dict[str, str]:
-    """What differs between two settings, by dotted name, as texts; without the seed."""
+    """Differences of two configurations as texts, by dotted name; without the seed."""
     old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
     return {
         f"{section}.{field}": _text(value)

@@ -1,7 +1,7 @@
-"""RunConfig: one pydantic model that is the form, the API, the YAML and the command line. No training code lives here.
+"""RunConfig: the settings of a run, shared by launch form, API, YAML files and command line.
 
-Every field carries its help (`description`), and in `json_schema_extra` its `unit` and its `source` where the paper
-(arXiv 2504.20073) fixes it, so that pages and documents can say where a default comes from.
+Every field carries its help (`description`), and in `json_schema_extra` its `unit`, its `source` where the paper
+(arXiv 2504.20073) fixes the default, and its former name.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from pydantic import Field, field_validator, model_validator
 
 from trainer.algorithms import thought_rewards
 from trainer.algorithms.group_filter import FilterMethod
-from trainer.config import rewind
-from trainer.config.adaptation import LoraConfig as LoraConfig
-from trainer.config.adaptation import SftConfig as SftConfig
+from trainer.config import former_names, rewind
 from trainer.config.base import Section as Section
 from trainer.config.base import setting as setting
 from trainer.config.engine import EngineConfig as EngineConfig
@@ -26,9 +24,12 @@ from trainer.config.environment import BUDGETS
 from trainer.config.environment import EnvironmentConfig as EnvironmentConfig
 from trainer.config.evaluation import EvaluationConfig as EvaluationConfig
 from trainer.config.hosted import HostedConfig as HostedConfig
-from trainer.config.memory import MemoryConfig as MemoryConfig
+from trainer.config.imitation import SftConfig as SftConfig
+from trainer.config.imitation import WarmupConfig as WarmupConfig
+from trainer.config.lora import LoraConfig as LoraConfig
 from trainer.config.optimizer import OptimizerConfig as OptimizerConfig
-from trainer.config.parallel import ParallelConfig as ParallelConfig
+from trainer.config.resources import MemoryConfig as MemoryConfig
+from trainer.config.resources import ParallelConfig as ParallelConfig
 
 POCKET = "pocket"
 TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
@@ -44,70 +45,53 @@ class PolicyConfig(Section):
     )
     dtype: Literal["float32", "bfloat16"] = setting(
         "float32",
-        "Precision of the weights that play and are computed with; bfloat16 halves their memory. Losses, "
-        "log-probabilities and advantages are float32 either way.",
+        "Precision of the weights in rollouts and updates; bfloat16 halves their memory. Losses, log-probabilities and "
+        "advantages are float32 either way.",
     )
-    device: Literal["auto", "cpu", "cuda"] = setting("auto", "Where it runs; auto takes a GPU if there is one.")
-    threads: int = setting(0, "CPU threads; 0 takes all cores.", unit="threads", ge=0, le=256)
-
-
-class WarmupConfig(Section):
-    """Supervised fine-tuning of the pocket policy on a solver's demonstrations, before any RL.
-
-    The defaults are the settings of the checkpoint that ships with the project; anything else is built once and cached.
-    """
-
-    lesson_steps: int = setting(900, "Optimiser steps on single states.", unit="steps", ge=0, le=100_000)
-    steps: int = setting(450, "Optimiser steps on whole, good demonstrations.", unit="steps", ge=0, le=100_000)
-    refine_steps: int = setting(
-        700, "More of those after a warm restart of the learning rate.", unit="steps", ge=0, le=100_000
-    )
-    noisy_steps: int = setting(
-        80, "Further steps on demonstrations whose actions are partly random.", unit="steps", ge=0, le=100_000
-    )
-    noise: float = setting(0.6, "Share of random actions in those.", ge=0, le=1)
-    batch: int = setting(
-        32, "Demonstrated trajectories per step (twice as many single states).", unit="trajectories", gt=0, le=4096
-    )
-    learning_rate: float = setting(2e-3, "Peak learning rate of the warm-up (cosine).", gt=0, le=1)
-    seed: int = setting(0, "Seed of the weights and of the demonstrations.", ge=0)
+    device: Literal["auto", "cpu", "cuda"] = setting("auto", "Device of the policy; auto = a GPU if available.")
+    threads: int = setting(0, "CPU threads; 0 = use all cores.", unit="threads", ge=0, le=256)
 
 
 class RolloutConfig(Section):
-    """How the agent plays before each update."""
+    """Rollout before each update: groups, budgets of an episode, sampling."""
 
     groups: int = setting(8, "P: initial states per iteration.", unit="groups", source="paper: 8", gt=0, le=4096)
     group_size: int = setting(
         16, "N: trajectories from each initial state.", unit="trajectories", source="paper: 16", gt=0, le=4096
     )
     max_turns: int = setting(
-        5, "Turns a trajectory may take.", unit="turns", source="paper: 5", gt=0, le=BUDGETS["max_turns"]
+        5, "Maximum turns of a trajectory.", unit="turns", source="paper: 5", gt=0, le=BUDGETS["max_turns"]
     )
     max_actions_per_turn: int = setting(
-        5, "Actions executed per turn.", unit="actions", source="paper: 5", gt=0, le=BUDGETS["max_actions_per_turn"]
+        5,
+        "Maximum actions executed per turn.",
+        unit="actions",
+        source="paper: 5",
+        gt=0,
+        le=BUDGETS["max_actions_per_turn"],
     )
     max_actions: int = setting(
-        10, "Actions a trajectory may take in all.", unit="actions", source="paper: 10", gt=0, le=BUDGETS["max_actions"]
+        10, "Maximum actions of a trajectory.", unit="actions", source="paper: 10", gt=0, le=BUDGETS["max_actions"]
     )
     max_response_tokens: int = setting(
-        96, "Longest response of one turn; longer ones are cut.", unit="tokens", gt=0, le=16_384
+        96, "Maximum length of a response; longer ones are cut.", unit="tokens", gt=0, le=16_384
     )
     temperature: float = setting(1.0, "Sampling temperature.", source="paper: 1.0", gt=0, le=10)
     top_p: float = setting(
-        1.0, "Sample among the likeliest tokens that hold this mass; below 1 biases the importance ratio.", gt=0, le=1
+        1.0, "Nucleus sampling: probability mass to sample from; below 1 biases the importance ratio.", gt=0, le=1
     )
-    top_k: int = setting(0, "Sample among the k likeliest tokens; 0 = all. Above 0 biases the importance ratio.", ge=0)
+    top_k: int = setting(0, "Sample from the k likeliest tokens; 0 = all. Above 0 biases the importance ratio.", ge=0)
     min_p: float = setting(
         0.0,
-        "Sample among tokens at least this share as likely as the likeliest; above 0 biases the importance ratio.",
+        "Minimum probability of a token, relative to the likeliest; above 0 biases the importance ratio.",
         ge=0,
         lt=1,
     )
-    think: bool = setting(True, "Ask for a thought before the answer.", source="paper: on")
+    think: bool = setting(True, "Prompt for a thought before the answer.", source="paper: on")
     context_turns: int = setting(
         0,
-        "Turns that the prompt shows, the present one included, after the task; 0 = all. Rewards, turn numbers and "
-        "budgets stay those of the whole dialogue.",
+        "Number of most recent turns kept in the prompt after the task (0 = all). Rewards, turn numbers and budgets "
+        "still cover the whole dialogue.",
         unit="turns",
         source="RAGEN code: max_context_window",
         ge=0,
@@ -116,13 +100,14 @@ class RolloutConfig(Section):
 
     @property
     def trajectories(self) -> int:
+        """Trajectories per iteration."""
         return self.groups * self.group_size
 
     @property
     def biased(self) -> list[str]:
-        """Settings in force that keep tokens from being drawn, so that they bias the importance ratio."""
-        found = {"top_p": self.top_p < 1, "top_k": self.top_k > 0, "min_p": self.min_p > 0}
-        return [f"rollout.{name}" for name, on in found.items() if on]
+        """Active settings that exclude tokens from sampling and thereby bias the importance ratio."""
+        active = {"top_p": self.top_p < 1, "top_k": self.top_k > 0, "min_p": self.min_p > 0}
+        return [f"rollout.{name}" for name, on in active.items() if on]
 
 
 Estimator = Literal[
@@ -134,71 +119,83 @@ NEEDS_GROUPS = ("grpo", "rloo", "reinforce_plus_plus_baseline", "gigpo")
 
 
 class AlgorithmConfig(Section):
-    """StarPO and StarPO-S, setting by setting."""
+    """Advantages, loss and group filter of StarPO and StarPO-S."""
 
     estimator: Estimator = setting(
         "gae",
-        "Advantages: gae (PPO with a critic), bi_level_gae (turns first, then tokens), grpo (group-normalised reward), "
-        "rloo (against the others of the group), reinforce_plus_plus and its baseline form, gigpo (GRPO plus "
-        "credit for each turn against turns from the same state).",
+        "Advantage estimator: gae (PPO with a critic), bi_level_gae (over turns, then tokens), grpo (group-normalised "
+        "reward), rloo (leave-one-out baseline of the group), reinforce_plus_plus and its baseline form, gigpo (GRPO "
+        "plus turn-level credit against turns from the same state).",
         source="paper: gae and grpo; its code: bi_level_gae",
     )
-    normalize_by_std: bool = setting(True, "GRPO and GiGPO divide by the group's std (off: Dr. GRPO).")
+    normalize_by_std: bool = setting(True, "Divide the rewards of GRPO and GiGPO by the group's std (off = Dr. GRPO).")
     gamma: float = setting(1.0, "Discount γ.", source="paper: 1.0", ge=0, le=1)
-    lam: float = setting(1.0, "GAE's λ.", source="paper: 1.0", ge=0, le=1)
+    gae_lambda: float = setting(1.0, "GAE's λ.", source="paper: 1.0", formerly="lam", ge=0, le=1)
     turn_gamma: float = setting(
-        0.95, "Discount from turn to turn, for bi_level_gae and gigpo.", source="RAGEN code: 0.95", ge=0, le=1
+        0.95, "Discount between turns, for bi_level_gae and gigpo.", source="RAGEN code: 0.95", ge=0, le=1
     )
-    anchor_weight: float = setting(1.0, "Weight ω of the turn-level part of gigpo.", source="GiGPO: 1", ge=0, le=100)
+    gigpo_omega: float = setting(
+        1.0, "Weight ω of gigpo's turn-level advantages.", source="GiGPO: 1", formerly="anchor_weight", ge=0, le=100
+    )
     reward_normalization: Literal["identity", "mean", "mean_std", "asym_clip"] = setting(
         "identity",
-        "What is done to R(τ) before the estimator: nothing, mean off, also divided by the std, also clipped to "
-        "[−1, 3]. The filter always sees raw rewards.",
+        "Normalisation of R(τ) before the estimator: none, mean subtracted, also divided by the std, also clipped to "
+        "[−1, 3]. The group filter always uses raw rewards.",
         source="RAGEN code: all four",
     )
     reward_grouping: Literal["state", "environment", "batch"] = setting(
-        "state", "Which trajectories that normalisation compares.", source="RAGEN code: all three"
+        "state", "Trajectories over which rewards are normalised.", source="RAGEN code: all three"
     )
-    whiten_advantages: bool = setting(True, "Normalise GAE's advantages over the batch's policy tokens.")
+    whiten_advantages: bool = setting(True, "Normalise GAE's advantages over the policy tokens of the batch.")
     reward_position: Literal["turn", "outcome"] = setting(
-        "turn", "Rewards at the last token of their turn, or summed on the last turn."
+        "turn", "Place rewards on the last token of their turn, or sum them on the last turn."
     )
-    clip_low: float = setting(0.2, "ε_low: the ratio may fall to 1 − ε_low.", source="paper: 0.2", gt=0, lt=1)
+    clip_low: float = setting(0.2, "ε_low: lower clip of the ratio at 1 − ε_low.", source="paper: 0.2", gt=0, lt=1)
     clip_high: float = setting(
-        0.2, "ε_high: the ratio may rise to 1 + ε_high.", source="paper: StarPO 0.2, StarPO-S 0.28", gt=0, le=10
+        0.2, "ε_high: upper clip of the ratio at 1 + ε_high.", source="paper: StarPO 0.2, StarPO-S 0.28", gt=0, le=10
     )
     dual_clip: float | None = setting(None, "Dual clip c for negative advantages; empty = off.", gt=1, le=100)
-    value_clip: float | None = setting(0.5, "Clip range of the critic's change; empty = off.", gt=0)
+    value_clip: float | None = setting(
+        0.5, "Clip range of the critic's predictions around the old ones; empty = off.", gt=0
+    )
     value_coef: float = setting(0.5, "Weight of the critic's loss.", ge=0, le=100)
     aggregation: Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean"] = setting(
-        "seq-mean-token-mean", "How token losses become one number.", source="paper: Eq. 4, 6"
+        "seq-mean-token-mean", "Loss aggregation over tokens and sequences.", source="paper: Eq. 4, 6"
     )
-    entropy_coef: float = setting(0.001, "Entropy bonus.", source="paper: 0.001", ge=0, le=10)
+    entropy_coef: float = setting(0.001, "Weight of the entropy bonus.", source="paper: 0.001", ge=0, le=10)
     kl_coef: float = setting(0.0, "Weight of the KL penalty to the initial policy.", source="paper: StarPO 0.001", ge=0)
     kl_placement: Literal["reward", "loss"] = setting("reward", "KL as a reward penalty or as a loss term.")
     kl_estimator: Literal["k1", "k2", "k3"] = setting("k1", "Estimator of the KL divergence.", source="paper: k1")
-    filter: FilterMethod = setting(
+    group_filter: FilterMethod = setting(
         "none",
-        "Which groups the update learns from: std keeps those with the widest rewards (StarPO-S), std_rev the "
-        "narrowest, range by distance of best and worst, snr until a share of all spread is held, min_p by a share of "
-        "the widest, soft keeps all and weighs them.",
+        "Groups to learn from: std keeps those with the largest reward std (StarPO-S), std_rev the smallest, range "
+        "ranks by best minus worst, snr keeps groups up to a share of the total spread, min_p those above a share of "
+        "the largest spread, soft keeps and weights all.",
         source="paper: StarPO-S std; RAGEN-2: snr, min_p, soft",
+        formerly="filter",
     )
-    filter_keep: float = setting(
+    group_filter_keep: float = setting(
         1.0,
-        "Share of groups kept by the filter (snr: of all spread, min_p: of the widest).",
+        "Share of groups that the filter keeps (snr: share of the total spread, min_p: of the largest).",
         source="paper: StarPO-S 0.25; RAGEN-2: snr 0.9",
+        formerly="filter_keep",
         gt=0,
         le=1,
     )
-    drop_zero_std: bool = setting(True, "Leave out groups whose rewards are all equal: no signal.")
-    reuse: int = setting(
-        1, "Online-k: updates from one rollout batch.", unit="updates", source="paper: 1, 2, 5, 10", gt=0, le=100
+    drop_zero_std: bool = setting(True, "Drop groups whose rewards are all equal: they carry no signal.")
+    updates_per_rollout: int = setting(
+        1,
+        "Online-k: updates from one rollout batch.",
+        unit="updates",
+        source="paper: 1, 2, 5, 10",
+        formerly="reuse",
+        gt=0,
+        le=100,
     )
     tis_cap: float | None = setting(
         None,
-        "Truncated importance sampling, for a sampler whose probabilities are not quite the trainer's: the ratio is "
-        "taken to the trainer's own, and each token weighs as much as trainer over sampler, at most this; empty = off.",
+        "Truncated importance sampling, for engines whose probabilities differ from the trainer's: weight = "
+        "min(π_trainer/π_sampler, cap), and the ratio uses the trainer's own probabilities. Empty = off.",
         source="Yao et al. 2025: 2",
         ge=1,
         le=100,
@@ -206,30 +203,32 @@ class AlgorithmConfig(Section):
 
     @property
     def needs_critic(self) -> bool:
+        """Whether the estimator uses a critic."""
         return self.estimator in NEEDS_CRITIC
 
 
 class RewardConfig(Section):
-    """Named reward terms beside the environment's own."""
+    """Reward terms added to the environment's own reward."""
 
     format_penalty: float = setting(
-        -0.1, "Added to a turn that breaks the format.", source="paper: −0.1", le=0, ge=-100
+        -0.1, "Reward of a turn that breaks the format.", source="paper: −0.1", le=0, ge=-100
     )
     format_rule: Literal["structure", "actions"] = setting(
         "actions",
-        "structure: tags missing or no action; actions: also any unknown action.",
+        "Invalid format, structure: tags missing or no action; actions: also any unknown action.",
         source="paper: structure; its code: actions",
     )
     terms: dict[str, float] = setting(
         {},
-        "Weights of further terms, as in facts_true=0.1, repeats=-0.1. Each looks at the thought and scores from 0 to "
-        "1: thought_present, facts_true, action_follows, repeats, and those of installed packages.",
-        source="paper: finding 6 asks for such rewards",
+        "Weights of further terms, as in facts_true=0.1, repeats=-0.1. Each scores the thought from 0 to 1: "
+        "thought_present, facts_true, action_follows, repeats, and those of installed packages.",
+        source="paper: finding 6 calls for such rewards",
     )
 
     @field_validator("terms")
     @classmethod
-    def known_terms(cls, value: dict[str, float]) -> dict[str, float]:
+    def check_terms(cls, value: dict[str, float]) -> dict[str, float]:
+        """Registered terms with weights from −100 to 100."""
         for name, weight in value.items():
             thought_rewards.find_term(name)
             if not -100 <= weight <= 100:
@@ -238,85 +237,106 @@ class RewardConfig(Section):
 
 
 class CheckpointConfig(Section):
-    """What is kept on disk."""
+    """Checkpoints on disk."""
 
     every: int = setting(10, "Iterations between checkpoints (one is always written at the end).", ge=1)
-    keep: int = setting(3, "Newest checkpoints kept.", ge=1, le=1000)
+    keep: int = setting(3, "Number of checkpoints to keep, the newest ones.", ge=1, le=1000)
 
 
 class JournalConfig(Section):
-    """How much of a run is written down."""
+    """Detail of the journal."""
 
     tokens: Literal["all", "kept", "none"] = setting(
         "all",
-        "Whose tokens are kept with their probabilities, entropies and advantages, for the token view: of all "
-        "trajectories, of evaluations and of what the update learned from (kept), or of none.",
+        "Trajectories whose tokens are recorded with probabilities, entropies and advantages, for the token view: all, "
+        "those of evaluations and those the update learned from (kept), or none.",
     )
 
 
 class EchoTrapConfig(Section):
-    """What to do when a collapse announces itself."""
+    """Detection of a collapse, and the response to it."""
 
     action: Literal["none", "stop", "rewind"] = setting(
         "none",
-        "On collapse: nothing, stop with a checkpoint, or rewind: return to the last checkpoint from well before the "
-        "first sign and go on from there with other settings and other initial states.",
+        "On collapse: nothing (none), stop with a checkpoint, or rewind to the last checkpoint well before the first "
+        "signal and continue with changed settings and other initial states.",
     )
-    window: int = setting(10, "Iterations of the fast average.", unit="iterations", ge=2, le=1000)
-    sensitivity: float = setting(
-        0.5, "Watch when the in-group reward std falls below this share of its slow average.", gt=0, lt=1
+    window: int = setting(10, "Length of the fast average.", unit="iterations", ge=2, le=1000)
+    spread_threshold: float = setting(
+        0.5,
+        "Warn when the in-group reward std falls below this share of its slow average.",
+        formerly="sensitivity",
+        gt=0,
+        lt=1,
     )
     rewind_changes: dict[str, str] = setting(
         {"optimizer.policy_lr": "*0.5"},
-        "Settings of rollout, algorithm, rewards and optimizer that change at a rewind, as in "
-        "optimizer.policy_lr=*0.5, algorithm.entropy_coef=0.01; * multiplies, again at each rewind.",
+        "Settings of rollout, algorithm, rewards and optimizer to change at a rewind, as in optimizer.policy_lr=*0.5, "
+        "algorithm.entropy_coef=0.01; * multiplies, once more at each rewind.",
     )
-    rewind_limit: int = setting(3, "Rewinds of one run; the next collapse stops it.", unit="rewinds", ge=1, le=100)
+    max_rewinds: int = setting(
+        3,
+        "Maximum number of rewinds; the next collapse stops the run.",
+        unit="rewinds",
+        formerly="rewind_limit",
+        ge=1,
+        le=100,
+    )
 
     @field_validator("rewind_changes", mode="before")
     @classmethod
-    def as_texts(cls, value: Any) -> Any:
-        """Numbers and switches, as YAML reads them, are as good as texts."""
+    def normalize_changes(cls, value: Any) -> Any:
+        """Current names of settings; numbers and switches, as YAML parses them, become texts."""
         if not isinstance(value, Mapping):
             return value
-        return {name: json.dumps(given) if isinstance(given, int | float) else given for name, given in value.items()}
+        names = former_names.current_names(RunConfig, map(str, value))
+        return {
+            names[str(name)]: json.dumps(change) if isinstance(change, int | float) else change
+            for name, change in value.items()
+        }
+
+    def stable_dump(self) -> dict[str, Any]:
+        """See Section; the names within `rewind_changes` are the oldest ones, too."""
+        changes = {former_names.former_name(RunConfig, name): text for name, text in self.rewind_changes.items()}
+        return super().stable_dump() | {"rewind_changes": changes}
 
 
 class DiagnosticsConfig(Section):
-    """Further measurements, which cost time."""
+    """Optional measurements, which cost time."""
 
-    gradient_split_every: int = setting(
+    gradient_terms_every: int = setting(
         0,
-        "Measure the gradient of each term of the policy's loss (task, entropy, KL) every so many iterations; 0 = "
-        "never. It costs about as much as one optimiser step more.",
+        "Iterations between measurements of the gradient of each policy loss term (task, entropy, KL); 0 = never. Each "
+        "costs about one more optimiser step.",
         unit="iterations",
+        formerly="gradient_split_every",
         ge=0,
     )
 
 
 class RunConfig(Section):
-    """Everything that decides what a run does. Two runs with the same RunConfig do the same."""
+    """Everything that determines what a run does. Two runs with the same RunConfig give the same result."""
 
     kind: Literal["train", "evaluate", "sft"] = setting(
         "train",
-        "train: StarPO; evaluate: the policy plays the evaluation and nothing is learned; sft: the baseline that "
-        "imitates a solver.",
+        "train: StarPO; evaluate: play the evaluation without learning; sft: the baseline that imitates a solver.",
     )
-    name: str = setting("", "Name of the run, for people; empty = made from environment and algorithm.")
-    tags: list[str] = setting([], "Words to find the run by.")
+    name: str = setting("", "Display name of the run; empty = made from environment and algorithm.")
+    tags: list[str] = setting([], "Tags to find the run by.")
     iterations: int = setting(
         200,
-        "Rollout–update rounds; for sft: steps of the optimiser.",
+        "Rollout–update iterations; for sft: optimiser steps.",
         unit="iterations",
         source="paper: 200",
         gt=0,
         le=1_000_000,
     )
     seed: int = setting(0, "Seed of everything random in the run.", ge=0, le=2**32 - 1)
-    sinks: list[TrackerName] = setting(
+    trackers: list[TrackerName] = setting(
         [],
-        "Other places that metrics, settings and the summary go to: tensorboard (files in the run's folder), wandb, "
-        "mlflow, trackio. Each needs its own library: pip install '.[sinks]'.",
+        "Experiment trackers that also receive metrics, settings and the summary: tensorboard (files in the run's "
+        "folder), wandb, mlflow, trackio. Each needs its own library: pip install '.[sinks]'.",
+        formerly="sinks",
     )
     environment: EnvironmentConfig = Field(default_factory=EnvironmentConfig)
     policy: PolicyConfig = Field(default_factory=PolicyConfig)
@@ -339,33 +359,38 @@ class RunConfig(Section):
 
     @field_validator("name")
     @classmethod
-    def printable(cls, value: str) -> str:
+    def check_name(cls, value: str) -> str:
+        """At most 120 characters, without surrounding spaces."""
         if len(value) > 120:
             raise ValueError("must be at most 120 characters")
         return value.strip()
 
     @model_validator(mode="after")
-    def consistent(self) -> Self:
+    def check_combinations(self) -> Self:
+        """Settings that exclude or require each other."""
         a = self.algorithm
         if a.estimator in NEEDS_GROUPS and self.rollout.group_size < 2:
             raise ValueError(
                 f"{a.estimator} compares the trajectories of a group: rollout.group_size must be at least 2"
             )
-        if a.filter != "none" and self.rollout.group_size < 2:
-            raise ValueError("a filter by reward spread needs groups of at least 2: raise rollout.group_size")
-        if a.filter in ("none", "soft") and a.filter_keep < 1:
-            raise ValueError(f"algorithm.filter_keep is below 1 but algorithm.filter is {a.filter!r}: choose a filter")
+        if a.group_filter != "none" and self.rollout.group_size < 2:
+            raise ValueError("a filter on the reward spread needs groups of at least 2: raise rollout.group_size")
+        if a.group_filter in ("none", "soft") and a.group_filter_keep < 1:
+            raise ValueError(
+                f"algorithm.group_filter_keep is below 1 but algorithm.group_filter is {a.group_filter!r}: choose a "
+                "filter"
+            )
         if a.reward_position == "outcome" and a.estimator in ("bi_level_gae", "gigpo"):
-            raise ValueError(f"{a.estimator} gives credit turn by turn: algorithm.reward_position must be 'turn'")
+            raise ValueError(f"{a.estimator} assigns credit per turn: algorithm.reward_position must be 'turn'")
         if self.engine.foreign and max(self.rollout.temperature, self.evaluation.temperature) > 2:
             raise ValueError(
-                "vLLM draws at temperatures up to 2: lower rollout.temperature and evaluation.temperature, or choose "
-                "engine.name 'transformers'"
+                "vLLM samples at temperatures up to 2: lower rollout.temperature and evaluation.temperature, or set "
+                "engine.name to 'transformers'"
             )
         if self.engine.foreign and self.rollout.biased and self.rollout.temperature != 1:
             raise ValueError(
-                f"vLLM tells no log-probabilities of a distribution that is tempered but not filtered: with "
-                f"{self.rollout.biased[0]} rollout.temperature must be 1, or engine.name 'transformers'"
+                f"vLLM reports no log-probabilities with the temperature but without the token filters applied: with "
+                f"{self.rollout.biased[0]} set, rollout.temperature must be 1 or engine.name 'transformers'"
             )
         if self.kind == "evaluate" and self.evaluation.prompts == 0:
             raise ValueError("a run of kind evaluate needs evaluation.prompts of at least 1")
@@ -373,24 +398,24 @@ class RunConfig(Section):
             raise ValueError("hosted.url names a model that cannot be trained: set kind to evaluate, or leave it empty")
         for name in self.environment.names:
             if name in self.evaluation.suites:
-                raise ValueError(f"evaluation.suites names {name}, in which the run is examined anyway")
+                raise ValueError(f"evaluation.suites names {name}, in which the run is evaluated anyway")
         if self.echo_trap.action == "rewind":
-            for times in range(1, self.echo_trap.rewind_limit + 1):
+            for times in range(1, self.echo_trap.max_rewinds + 1):
                 rewind.settings_after_rewind(self, times)
         return self
 
     def title(self) -> str:
-        """The run's name, or one made from what it does."""
+        """The run's name, or one made from environment, algorithm and model."""
         if self.name:
             return self.name
-        starpo = "StarPO-S" if self.algorithm.filter != "none" else "StarPO"
+        starpo = "StarPO-S" if self.algorithm.group_filter != "none" else "StarPO"
         variant = {"train": starpo, "evaluate": "evaluation", "sft": "SFT"}[self.kind]
         model = "pocket policy" if self.policy.model == POCKET else Path(self.policy.model).name
         model = self.hosted.model if self.hosted.url else model
         names = self.environment.names
-        where = " + ".join(names if len(names) < 4 else [*names[:2], f"{len(names) - 2} more"])
-        return f"{where} · {variant} · {model}, seed {self.seed}"
+        environments = " + ".join(names if len(names) < 4 else [*names[:2], f"{len(names) - 2} more"])
+        return f"{environments} · {variant} · {model}, seed {self.seed}"
 
     def digest(self) -> str:
-        """Content hash of the configuration, stable across processes and machines."""
-        return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()[:16]
+        """Content hash of the configuration, stable across processes, machines and renamed settings."""
+        return hashlib.sha256(json.dumps(self.stable_dump(), sort_keys=True).encode()).hexdigest()[:16]

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 
+from trainer.config.files import current_settings
 from trainer.config.run import EchoTrapConfig
 from trainer.diagnostics.echo_trap import REWARD, SUCCESS, EchoTrap
 from trainer.journal.events import Alarm, Metrics, RunStarted, parse_line
@@ -126,9 +127,9 @@ def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapCo
             match parse_line(line, number):
                 case RunStarted() as started:
                     found = {iteration: found[iteration] for iteration in found if iteration <= started.from_iteration}
-                    given = started.config.get("echo_trap", {})
-                    known = {name: value for name, value in given.items() if name in ("window", "sensitivity")}
-                    config = EchoTrapConfig.model_validate(known)
+                    settings = current_settings(started.config).get("echo_trap", {})
+                    detection = {name: settings[name] for name in ("window", "spread_threshold") if name in settings}
+                    config = EchoTrapConfig.model_validate(detection)
                 case Metrics() as event if event.iteration > 0:
                     found.setdefault(event.iteration, {}).update(event.values)
     return found, config

@@ -48,7 +48,7 @@ class EchoTrap:
     """Feed it the metrics of every iteration in order; it answers with an alarm whenever its state changes."""
 
     def __init__(self, config: EchoTrapConfig) -> None:
-        self.window, self.sensitivity = config.window, config.sensitivity
+        self.window, self.spread_threshold = config.window, config.spread_threshold
         self.state: State = "healthy"
         self.series = {name: MetricHistory(config.window) for name in WATCHED}
         self.seen: dict[str, int] = {}  # sign → iteration it was last seen
@@ -107,7 +107,7 @@ class EchoTrap:
         signs: dict[str, float] = {}
         weighed = self.weighed = {}
         spread = self._spread_left()
-        threshold = self.sensitivity * (1.25 if "spread" in self.seen else 1.0)  # a little more to call it over
+        threshold = self.spread_threshold * (1.25 if "spread" in self.seen else 1.0)  # a little more to call it over
         self.low_spread = self.low_spread + 1 if spread is not None and spread < threshold else 0
         if spread is not None:
             weighed["spread"] = spread, threshold

@@ -27,7 +27,7 @@ def is_due(config: RunConfig, iteration: int) -> bool:
 
 
 def group_plans(config: RunConfig, iteration: int, suite: int = 0) -> list[GroupPlan]:
-    """The fixed prompts, `evaluation.samples` trajectories from each, for the suite of that number.
+    """The fixed prompts, `evaluation.samples_per_prompt` trajectories from each, for the suite of that number.
 
     Everything drawn depends on the evaluation's seed and the place in the exam alone, never on the run: asking for more
     prompts or more samples leaves those there were as they are, and every suite starts from the same seeds.
@@ -37,14 +37,14 @@ def group_plans(config: RunConfig, iteration: int, suite: int = 0) -> list[Group
 
 def _plan(config: RunConfig, iteration: int, suite: int, number: int) -> GroupPlan:
     settings = config.evaluation
-    seed, samples = settings.seed, range(settings.samples)
+    seed, samples = settings.seed, range(settings.samples_per_prompt)
     name = f"e{iteration:05d}{f'-s{suite}' if suite else ''}-p{number:03d}"
     # The first sample's seeds have no place for its number, so that the exam of earlier runs is still the same one.
     places = [(number,) if sample == 0 else (number, sample) for sample in samples]
     return GroupPlan(
         group=number,
         seed=derive(seed, Purpose.EVALUATION, Purpose.INITIAL_STATE, number),
-        members=tuple(f"{name}-n{sample:02d}" if settings.samples > 1 else name for sample in samples),
+        members=tuple(f"{name}-n{sample:02d}" if settings.samples_per_prompt > 1 else name for sample in samples),
         dynamics_seeds=tuple(derive(seed, Purpose.EVALUATION, Purpose.DYNAMICS, *place) for place in places),
         sampling_seeds=tuple(derive(seed, Purpose.EVALUATION, Purpose.SAMPLING, *place) for place in places),
         config=config,
@@ -83,7 +83,7 @@ def summarize(
     suite: Suite, iteration: int, trajectories: Sequence[Trajectory], *, final: bool
 ) -> tuple[Evaluation, dict[str, float]]:
     """The event and the metrics of a finished suite, from at least one trajectory."""
-    name, samples = suite.name, suite.config.evaluation.samples
+    name, samples = suite.name, suite.config.evaluation.samples_per_prompt
     by_prompt: dict[int, list[bool]] = {}
     for trajectory in trajectories:
         by_prompt.setdefault(trajectory.group, []).append(trajectory.success)

@@ -111,7 +111,7 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
     chat = ChatFormat(tokenizer, think=True)
     stages: list[tuple[int, int, float, DemonstrationSource]] = [
         (
-            settings.lesson_steps,
+            settings.single_state_steps,
             2 * settings.batch,
             1.0,
             lambda config, seed: single_state_demonstration(config, chat, seed),
@@ -146,7 +146,7 @@ def _dialogue(
 
 def digest(settings: WarmupConfig) -> str:
     """Content hash of everything that decides the warmed-up policy."""
-    text = json.dumps({"format": FORMAT, **settings.model_dump()}, sort_keys=True)
+    text = json.dumps({"format": FORMAT, **settings.stable_dump()}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

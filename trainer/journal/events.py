@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from envs.base import Board, Hint
 from trainer.journal import token_arrays
 from trainer.journal.token_arrays import Unlearned
+from trainer.metrics import registry
 
 FILE_NAME = "journal.jsonl"
 
@@ -190,6 +191,12 @@ class Metrics(Event):
     tokens: int = Field(description="Tokens sampled for training in the run so far.")
     seconds: float = Field(description="Seconds of work on the run so far, all attempts.")
     values: dict[str, float]
+
+    @field_validator("values")
+    @classmethod
+    def current_names(cls, value: dict[str, float]) -> dict[str, float]:
+        """Journals written before a metric was renamed contain its former name."""
+        return registry.current_names(value)
 
 
 class Evaluation(Event):

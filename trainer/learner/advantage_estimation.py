@@ -50,10 +50,10 @@ def estimate_advantages(
             if values is None:
                 raise ValueError(f"{algorithm.estimator} needs the critic's values")
             if algorithm.estimator == "gae":
-                raw, returns = advantages.gae(rewards, values, mask, gamma, algorithm.lam)
+                raw, returns = advantages.gae(rewards, values, mask, gamma, algorithm.gae_lambda)
             else:
                 raw, returns = advantages.bi_level_gae(
-                    rewards, values, mask, batch.turn_of, gamma, algorithm.lam, algorithm.turn_gamma
+                    rewards, values, mask, batch.turn_of, gamma, algorithm.gae_lambda, algorithm.turn_gamma
                 )
             found = advantages.only(advantages.masked_whiten(raw, mask), mask) if algorithm.whiten_advantages else raw
         case "grpo":
@@ -72,7 +72,7 @@ def estimate_advantages(
                 batch.anchors,
                 mask,
                 gamma=algorithm.turn_gamma,
-                weight=algorithm.anchor_weight,
+                weight=algorithm.gigpo_omega,
                 normalize_by_std=algorithm.normalize_by_std,
             )
     return AdvantageEstimate(found * batch.weight[:, None], returns)

@@ -43,8 +43,8 @@ def select_batch(trajectories: Sequence[Trajectory], algorithm: AlgorithmConfig)
     filtered = keep_within(
         list(rewards.values()),
         [environment[group] for group in rewards],
-        algorithm.filter,
-        algorithm.filter_keep,
+        algorithm.group_filter,
+        algorithm.group_filter_keep,
         algorithm.drop_zero_std,
     )
     scores = [

@@ -72,7 +72,7 @@ class Learner:
         if settings.packing:
             for model in models:
                 attention.prepare(model)
-        self.shares_prompts = settings.shared_prompts and (settings.packing or all(map(attention.prepared, models)))
+        self.shares_prompts = settings.prefix_sharing and (settings.packing or all(map(attention.prepared, models)))
         self.critic = Critic(policy.model, shared=self.adapted) if needs_critic else None
         if self.adapted:
             lora_adapters.attach_adapters(policy.model, config.lora, derive(config.seed, Purpose.ADAPTER))
@@ -209,10 +209,10 @@ class Learner:
         )
         metrics.keep("policy/learning_rate", self.config.optimizer.policy_lr)
         first = True
-        for reuse in range(algorithm.reuse):
+        for reuse in range(algorithm.updates_per_rollout):
             generator = torch.Generator().manual_seed(derive(self.config.seed, Purpose.UPDATE, iteration, reuse))
             order = torch.randperm(int(batch.trajectory.max()) + 1, generator=generator)
-            for chosen in torch.split(order, self.config.optimizer.update_batch):
+            for chosen in torch.split(order, self.config.optimizer.mini_batch_trajectories):
                 rows = torch.cat([(batch.trajectory == number).nonzero()[:, 0] for number in chosen])
                 others = [self.team.rank] if self.team.rank else []  # no two processes drop out the same
                 seed = derive(self.config.seed, Purpose.UPDATE, iteration, reuse, int(chosen[0]), *others)
@@ -232,7 +232,7 @@ class Learner:
             return batch.sampler_logprobs, torch.ones_like(batch.rewards)
         own = self.score(batch).logprobs
         weights = truncated_weights(own, batch.sampler_logprobs, batch.mask, cap)
-        metrics.keep("mismatch/capped_share", float((weights[batch.mask] >= cap).float().mean()))
+        metrics.keep("mismatch/clipped_fraction", float((weights[batch.mask] >= cap).float().mean()))
         return own, weights
 
     def _initial(self, batch: Batch) -> Tensor:
@@ -349,7 +349,7 @@ class Learner:
         return logprobs, result, terms
 
     def _split_due(self, iteration: int) -> bool:
-        every = self.config.diagnostics.gradient_split_every
+        every = self.config.diagnostics.gradient_terms_every
         return bool(every) and iteration % every == 0 and iteration > self.config.optimizer.critic_warmup
 
     def _split_gradient(self, batch: Batch, rows: Tensor, extra: UpdateTensors, metrics: StepMetrics) -> None:

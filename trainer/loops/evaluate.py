@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from trainer.config.files import current_settings
 from trainer.config.hosted import DECISIVE
 from trainer.config.run import RunConfig
 from trainer.evaluation.suites import Suite, config_for_suite, suites_of
@@ -30,7 +31,7 @@ def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
     ours = False
     for event in journal.read(path):
         if isinstance(event, RunStarted):
-            ours = _evaluation_event(event.config) == wanted
+            ours = _evaluation_event(current_settings(event.config)) == wanted
             found = {name: found[name] for name in event.evaluated_suites if name in found} if ours else {}
         elif isinstance(event, Evaluation) and ours:
             found[event.suite] = event

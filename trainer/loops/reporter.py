@@ -53,7 +53,7 @@ class PhaseTimer:
         self.start()
         told = {f"time/{name}": seconds for name, seconds in parts.items() if name != "evaluate"}
         busy = sum(seconds for name, seconds in parts.items() if name != "checkpoint")
-        return told | {"time/rest": max(0.0, whole - busy)}
+        return told | {"time/other": max(0.0, whole - busy)}
 
 
 class Reporter:

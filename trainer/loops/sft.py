@@ -41,7 +41,7 @@ def fit_demonstrations(demonstration: Demonstration, config: RunConfig) -> bool:
         return False
     hint = trajectory.turns[0].hint
     distance = hint.distance if hint is not None else None
-    short = distance is None or distance <= config.sft.depth
+    short = distance is None or distance <= config.sft.max_solution_length
     return short and (trajectory.success or not config.sft.only_successes)
 
 
@@ -65,7 +65,7 @@ def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterato
         elif number >= _PATIENCE + _WASTE * found:
             raise NoSolverError(
                 f"{config.environment.name} gives too few demonstrations: {found} of {number + 1} starts had a "
-                f"solution of at most {config.sft.depth} actions"
+                f"solution of at most {config.sft.max_solution_length} actions"
                 + (" that succeeded" if config.sft.only_successes else "")
             )
 
@@ -135,9 +135,12 @@ class SftRun(TrainRun):
 
     def _prepare_learning(self, saved: list[int]) -> None:
         settings = self.config.sft
-        shown = self._watch_solver(settings.held_out + settings.demonstrations)
+        shown = self._watch_solver(settings.validation_demonstrations + settings.demonstrations)
         # The first ones are held out, so that asking for more demonstrations leaves the measure as it is.
-        held_out, self.lessons = shown[: settings.held_out], shown[settings.held_out :]
+        held_out, self.lessons = (
+            shown[: settings.validation_demonstrations],
+            shown[settings.validation_demonstrations :],
+        )
         self.held_out = collate(held_out, self.policy.pad_id) if held_out else None
         self.learner = Imitator(self.config, self.policy, self.team)
         if saved:

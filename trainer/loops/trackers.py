@@ -198,8 +198,8 @@ def attach(journal: Journal, names: Sequence[TrackerName], folder: Path) -> None
         _, module, package = TRACKERS[name]
         if find_spec(module) is None:
             raise MissingTrackerError(
-                f"sinks: {name} was asked for, but its library is not installed. Install it (pip install {package}, or "
-                f"all of them: pip install '.[sinks]') or leave {name} out of sinks"
+                f"trackers: {name} was requested, but its library is not installed. Install it (pip install {package}, "
+                f"or all of them: pip install '.[sinks]') or remove {name} from trackers"
             )
     if names:
         journal.listeners.append(Trackers(names, folder, journal))

@@ -92,7 +92,7 @@ class TrainRun:
         try:
             try:
                 self.team.guard(lambda reason: self.journal.write(self.reporter.finished("error", reason)))
-                trackers.attach(self.journal, self.config.sinks, self.folder)
+                trackers.attach(self.journal, self.config.trackers, self.folder)
                 with oom.oom_errors():
                     self._prepare()
                     while (end := self._loop()) is None:
@@ -264,7 +264,7 @@ class TrainRun:
             collapsed = self._iterate(self.progress.iteration + 1)
             self.reporter.iteration_took(time.monotonic() - began)
             done = self.progress.iteration
-            if collapsed and rewinds and self.progress.rewinds < self.config.echo_trap.rewind_limit:
+            if collapsed and rewinds and self.progress.rewinds < self.config.echo_trap.max_rewinds:
                 return None
             alarm_stops = collapsed and self.config.echo_trap.action != "none"
             if suite_runner.is_due(self.config, done) or (alarm_stops and self.config.evaluation.prompts):
@@ -404,7 +404,7 @@ class TrainRun:
         changes = rewind.changes_as_text(self.asked, rewind.settings_after_rewind(self.asked, progress.rewinds))
         said = ", ".join(f"{name} = {value}" for name, value in changes.items())
         message = (
-            f"Collapsed by iteration {done}: rewind {progress.rewinds} of {self.asked.echo_trap.rewind_limit}, back to "
+            f"Collapsed by iteration {done}: rewind {progress.rewinds} of {self.asked.echo_trap.max_rewinds}, back to "
             f"iteration {back}, on with {said or 'the same settings'} and other initial states."
         )
         self.journal.write(

@@ -101,7 +101,8 @@ class _Worker:
             checkpoints.load_learner(recipe.folder, recipe.saved, self.learner)
         chat = ChatFormat(policy.tokenizer, think=config.rollout.think)
         sampler = ChunkedSampler(
-            TransformersSampler(policy.model, chat.eos_id, policy.pad_id), config.memory.rows or None
+            TransformersSampler(policy.model, chat.eos_id, policy.pad_id),
+            config.memory.max_concurrent_trajectories or None,
         )
         self.player = RolloutRunner(config=config, chat=chat, sampler=sampler, context=policy.context, tell=_nobody)
 

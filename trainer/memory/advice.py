@@ -70,8 +70,8 @@ def _changes(config: RunConfig, shape: ModelShape, processes: int) -> Iterator[t
     if config.policy.dtype == "float32":
         yield "policy.dtype", "bfloat16"
     if engine.name == "vllm":
-        yield "engine.sleep", True
-        yield "engine.memory", round(engine.memory / 2, 2)
+        yield "engine.sleep_between_rollouts", True
+        yield "engine.gpu_memory_utilization", round(engine.gpu_memory_utilization / 2, 2)
     if trains:
         if config.parallel.sharding == "none" and processes > 1:
             yield "parallel.sharding", "full"

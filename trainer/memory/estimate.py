@@ -122,7 +122,7 @@ def on_gpu(config: RunConfig, shape: ModelShape) -> bool:
 
 def played_at_once(config: RunConfig, processes: int = 1) -> int:
     """Trajectories that the settings play side by side in one process, in a rollout or in an exam."""
-    exam = -(-config.evaluation.prompts // processes) * config.evaluation.samples
+    exam = -(-config.evaluation.prompts // processes) * config.evaluation.samples_per_prompt
     rollout = -(-config.rollout.groups // processes) * config.rollout.group_size
     return max(rollout if config.kind == "train" else 0, exam, 1)
 
@@ -130,7 +130,7 @@ def played_at_once(config: RunConfig, processes: int = 1) -> int:
 def rows_that_fit(config: RunConfig, shape: ModelShape, *, gpu: bool, free: int, total: int, processes: int = 1) -> int:
     """Trajectories that can be played at once: all, or as many as leave the device some room, at least one."""
     wanted = played_at_once(config, processes)
-    wanted = min(config.memory.rows or wanted, wanted)
+    wanted = min(config.memory.max_concurrent_trajectories or wanted, wanted)
     if config.engine.foreign:
         return wanted
 
@@ -209,7 +209,7 @@ def _moments(config: RunConfig, size: tuple[int, ...], width: int, *, plain: boo
 def learned_tokens(config: RunConfig, shape: ModelShape) -> int:
     """Tokens of the largest micro-batch: a dialogue longer than `micro_batch_tokens` goes through on its own."""
     longest = dialogue_tokens(config, shape)
-    rows = config.sft.batch if config.kind == "sft" else config.optimizer.update_batch
+    rows = config.sft.batch if config.kind == "sft" else config.optimizer.mini_batch_trajectories
     windows = config.rollout.max_turns if config.rollout.context_turns else 1
     return min(max(config.optimizer.micro_batch_tokens, longest), rows * windows * longest)
 
@@ -293,7 +293,7 @@ def passing(config: RunConfig, shape: ModelShape, *, gpu: bool) -> ActivationByt
     if gpu and width_of(config) == 4 and shape.kv_heads < shape.heads:
         # PyTorch has no kernel for grouped heads in float32 on a GPU but the one that writes the scores down.
         scores = longest
-    shares, most = config.optimizer.shared_prompts, config.optimizer.micro_batch_tokens
+    shares, most = config.optimizer.prefix_sharing, config.optimizer.micro_batch_tokens
     return ActivationBytes(
         width=width_of(config),
         rank=config.lora.rank,
@@ -356,7 +356,7 @@ def _engine(config: RunConfig, shape: ModelShape, *, gpu: bool, total: int | Non
         return []
     weights = width_of(config) * shape.parameters
     if not gpu:
-        return [MemoryItem("vLLM: weights, keys and values", weights + int(engine.cache_gib * 2**30))]
-    rows = min(engine.rows, played_at_once(config))
-    size = int(engine.memory * total) if total else weights + rows * row_bytes(config, shape)
-    return [MemoryItem("vLLM: weights, keys and values", size, ("play",) if engine.sleep else ALWAYS)]
+        return [MemoryItem("vLLM: weights, keys and values", weights + int(engine.cpu_kv_cache_gib * 2**30))]
+    rows = min(engine.max_num_seqs, played_at_once(config))
+    size = int(engine.gpu_memory_utilization * total) if total else weights + rows * row_bytes(config, shape)
+    return [MemoryItem("vLLM: weights, keys and values", size, ("play",) if engine.sleep_between_rollouts else ALWAYS)]

@@ -40,8 +40,8 @@ def check(config: RunConfig, source: str, device: torch.device) -> PreflightResu
     """
     shape = _shape(source)
     memory = _free(device)
-    if config.memory.guard == "none" or shape is None or memory is None:
-        return PreflightResult(config.memory.rows or None)
+    if config.memory.preflight == "none" or shape is None or memory is None:
+        return PreflightResult(config.memory.max_concurrent_trajectories or None)
     gpu, processes = device.type == "cuda", int(os.environ.get("WORLD_SIZE", "1"))
     share = 1 if gpu else processes  # GPUs are each their own; processes on CPUs have one memory
     return check_shape(config, shape, gpu=gpu, free=memory[0] // share, total=memory[1], processes=processes)
@@ -53,7 +53,7 @@ def check_shape(
     """As `prepare`, for a device of which so many bytes are free.
 
     Raises:
-        NoRoomError: see `prepare`; with memory.guard=warn it is a warning.
+        NoRoomError: see `prepare`; with memory.preflight=warn it is a warning.
     """
     rows = rows_that_fit(config, shape, gpu=gpu, free=free, total=total, processes=processes)
     found = estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes)
@@ -63,21 +63,22 @@ def check_shape(
     if found.peak > free:
         message = (
             f"the run does not fit: it would take {takes}. Its parts: {parts_as_text(found)}. "
-            f"Of the settings, {saved}. To try it all the same: memory.guard=warn"
+            f"Of the settings, {saved}. To try it all the same: memory.preflight=warn"
         )
-        if config.memory.guard == "refuse":
+        if config.memory.preflight == "refuse":
             raise OutOfMemoryError(message)
         return PreflightResult(rows, message[:1].upper() + message[1:] + ".")
     waves = rows < played_at_once(config, processes) and not config.engine.foreign
     if found.peak > NEAR * free and not waves:
         return PreflightResult(rows, f"The run will take about {takes}. Should that be too much, {saved}.")
     return PreflightResult(
-        rows if waves else config.memory.rows or None, _chunks_notice(config, rows, processes) if waves else ""
+        rows if waves else config.memory.max_concurrent_trajectories or None,
+        _chunks_notice(config, rows, processes) if waves else "",
     )
 
 
 def _chunks_notice(config: RunConfig, rows: int, processes: int) -> str:
-    if config.memory.rows and rows == config.memory.rows:
+    if config.memory.max_concurrent_trajectories and rows == config.memory.max_concurrent_trajectories:
         return ""
     return (
         f"Of {played_at_once(config, processes)} trajectories, {rows} at a time fit into memory: they are played in "
@@ -90,7 +91,9 @@ def with_rows(config: RunConfig, plan: PreflightResult) -> RunConfig:
     """The settings for other processes of the run, which play on devices like this one."""
     if plan.rows is None:
         return config
-    return config.model_copy(update={"memory": config.memory.model_copy(update={"rows": plan.rows})})
+    return config.model_copy(
+        update={"memory": config.memory.model_copy(update={"max_concurrent_trajectories": plan.rows})}
+    )
 
 
 def _shape(source: str) -> ModelShape | None:

@@ -1,4 +1,4 @@
-"""Metrics by name: curves, documents and alarms ask here what a name means. The rows stand in metric_table.py."""
+"""Registry of metrics: the description of each name, for curves, documentation and alarms."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ METRICS: dict[str, MetricSpec] = {spec.name: spec for spec in (*ITERATION, *WATC
 
 _EVALUATION: dict[str, MetricSpec] = {spec.name: spec for spec in EVALUATION}
 
+FORMER_NAMES = {"time/rest": "time/other", "mismatch/capped_share": "mismatch/clipped_fraction"}
+"""Former name → name of renamed metrics: journals written before the change still use the former one."""
+
 TERM_PREFIX = "reward/term/"
 SUCCESS_PREFIX = "success/"
 _PASS_AT = re.compile(r"pass@[1-9][0-9]*")
 
 
 def spec_of(name: str) -> MetricSpec:
-    """The row for a metric's name; families are eval/<suite>/<what>, eval/<suite>/pass@k, reward/term/<term> and, in
+    """The description of a metric; families are eval/<suite>/<what>, eval/<suite>/pass@k, reward/term/<term> and, in
     runs of several environments, success/<environment>.
 
     Raises:
-        KeyError: nobody has described a metric of this name.
+        KeyError: no description has this name.
     """
     if name in METRICS:
         return METRICS[name]
@@ -43,18 +46,23 @@ def spec_of(name: str) -> MetricSpec:
             k = int(what.removeprefix("pass@"))
             meaning = f"Chance that at least one of {k} trajectories from a prompt succeeds (unbiased estimate)."
             return replace(_EVALUATION["success"], name=name, title=f"{suite}: pass@{k}", meaning=meaning)
-    raise KeyError(f"no metric is called {name!r}: add it to the table in trainer/metrics/table.py")
+    raise KeyError(f"there is no metric {name!r}: add it to the table in trainer/metrics/table.py")
+
+
+def current_names(values: Mapping[str, float]) -> dict[str, float]:
+    """Values by metric, with former names replaced."""
+    return {FORMER_NAMES.get(name, name): value for name, value in values.items()}
 
 
 def finite(values: Mapping[str, float | None]) -> dict[str, float]:
-    """The values that are numbers, as floats. What could not be computed (None, NaN, infinite) is left out.
+    """The finite values, as floats; None, NaN and infinite ones are left out.
 
     Raises:
         KeyError: a name that is not in the table.
     """
-    found = {}
+    metrics = {}
     for name, value in values.items():
         spec_of(name)
         if value is not None and math.isfinite(value):
-            found[name] = float(value)
-    return found
+            metrics[name] = float(value)
+    return metrics

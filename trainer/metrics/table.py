@@ -271,10 +271,10 @@ ITERATION: tuple[MetricSpec, ...] = (
         low=-1.0,
     ),
     spec(
-        "mismatch/capped_share",
-        "Corrections cut off",
+        "mismatch/clipped_fraction",
+        "Importance weights clipped",
         "mismatch",
-        "Share of tokens whose importance weight, trainer over sampler, reached its cap.",
+        "Share of tokens whose importance weight, trainer over sampler, reached algorithm.tis_cap.",
         "share",
         "down",
     ),
@@ -303,14 +303,14 @@ ITERATION: tuple[MetricSpec, ...] = (
         "time/checkpoint",
         "Checkpoint",
         "throughput",
-        "Seconds of writing checkpoints since the previous iteration's metrics; part of the rest.",
+        "Seconds of writing checkpoints since the previous iteration's metrics; part of time/other.",
         "seconds",
         "down",
         1,
     ),
     spec(
-        "time/rest",
-        "Rest",
+        "time/other",
+        "Other",
         "throughput",
         "Seconds since the previous iteration's metrics that were neither rollout nor update nor evaluation.",
         "seconds",
@@ -363,8 +363,8 @@ ITERATION: tuple[MetricSpec, ...] = (
             "hosted/cost",
             "Cost",
             "hosted",
-            "Prompt and completion tokens at hosted.price_in and hosted.price_out, cached ones in full; in the unit of "
-            "the prices.",
+            "Cost of prompt and completion tokens at hosted.prompt_price_per_million and "
+            "hosted.completion_price_per_million, cached ones at the full price; in the unit of the prices.",
             better="down",
             decimals=4,
         )

@@ -77,13 +77,13 @@ SMOKE: Changes = {
     "rollout.group_size": 2,
     "rollout.max_turns": 2,
     "rollout.max_response_tokens": 8,
-    "optimizer.update_batch": 4,
+    "optimizer.mini_batch_trajectories": 4,
     "optimizer.micro_batch_tokens": 1024,
     "evaluation.prompts": 2,
     "evaluation.every": 0,
     "checkpoint.keep": 1,
     "sft.demonstrations": 4,
-    "sft.held_out": 2,
+    "sft.validation_demonstrations": 2,
     "sft.batch": 2,
 }
 POCKET: Changes = {
@@ -97,7 +97,7 @@ POCKET: Changes = {
 _STARPO, _STARPO_S = Arm("starpo", "StarPO", "starpo"), Arm("starpo_s", "StarPO-S", "starpo_s")
 _PPO = {"algorithm.estimator": "gae"}
 _GRPO = {"algorithm.estimator": "grpo", "algorithm.normalize_by_std": True}
-_NO_FILTER = {"algorithm.filter": "none", "algorithm.filter_keep": 1.0}
+_NO_FILTER = {"algorithm.group_filter": "none", "algorithm.group_filter_keep": 1.0}
 
 _ALL = (
     Study(
@@ -118,9 +118,9 @@ _ALL = (
             Arm(f"keep-{percent}", f"{percent} % kept", "starpo", _PPO | kept)
             for percent, kept in (
                 (100, _NO_FILTER),
-                (75, {"algorithm.filter": "std", "algorithm.filter_keep": 0.75}),
-                (50, {"algorithm.filter": "std", "algorithm.filter_keep": 0.5}),
-                (25, {"algorithm.filter": "std", "algorithm.filter_keep": 0.25}),
+                (75, {"algorithm.group_filter": "std", "algorithm.group_filter_keep": 0.75}),
+                (50, {"algorithm.group_filter": "std", "algorithm.group_filter_keep": 0.5}),
+                (25, {"algorithm.group_filter": "std", "algorithm.group_filter_keep": 0.25}),
             )
         ),
         (
@@ -167,7 +167,12 @@ _ALL = (
         "What does it cost to learn several times from one rollout?",
         ("sokoban", "frozen_lake"),
         tuple(
-            Arm(f"k-{k}", f"{k} update{'s' if k > 1 else ''} a rollout", "starpo_s", {"algorithm.reuse": k})
+            Arm(
+                f"k-{k}",
+                f"{k} update{'s' if k > 1 else ''} a rollout",
+                "starpo_s",
+                {"algorithm.updates_per_rollout": k},
+            )
             for k in (1, 2, 5, 10)
         ),
         (

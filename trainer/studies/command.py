@@ -49,14 +49,14 @@ def estimate(config: RunConfig, scale: Scale) -> float | None:
         return None
     play, learn, examine = _SECONDS[config.environment.name]
     algorithm, exam = config.algorithm, config.evaluation
-    kept = algorithm.filter_keep if algorithm.filter == "std" else 1.0
-    learn *= kept * algorithm.reuse * (_CRITIC if algorithm.needs_critic else 1.0)
+    kept = algorithm.group_filter_keep if algorithm.group_filter == "std" else 1.0
+    learn *= kept * algorithm.updates_per_rollout * (_CRITIC if algorithm.needs_critic else 1.0)
     iterations = config.iterations * config.rollout.trajectories / 128 * (play + learn)
     if config.kind == "sft":
         iterations = config.iterations * config.sft.batch / 128 * learn
     exams = 2 + (config.iterations - 1) // exam.every if exam.every else 2
     exams *= 1 + len(exam.suites)
-    return _START_SECONDS + iterations + exams * exam.prompts * exam.samples / 256 * examine
+    return _START_SECONDS + iterations + exams * exam.prompts * exam.samples_per_prompt / 256 * examine
 
 
 def listing() -> str:

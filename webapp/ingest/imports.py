@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
-from trainer.config.files import as_messages
+from trainer.config.files import as_messages, current_settings
 from trainer.config.run import RunConfig
 from trainer.journal.events import RunStarted
 from webapp.runs.actions import notify_on_commit
@@ -45,7 +45,7 @@ def do_create_imported_run(
     visibility: Run.Visibility = Run.Visibility.TEAM,
 ) -> Run:
     """A run without a process and without events yet. Raises NotImportable."""
-    config = _complete(started.config)
+    config = _complete(current_settings(started.config))
     if not 0 <= started.iterations <= MAX_JOURNAL_BYTES:
         raise NotImportable(f"its run_started event plans {started.iterations} iterations")
     title = (title.strip() or started.title.strip() or "Imported run")[:200]

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
 
+from trainer.config.files import current_changes
 from trainer.journal import events
 from trainer.metrics.trap_signals import SIGNALS, Signal
 from webapp.runs.models import Alarm, MetricPoint, Rewind, Run
@@ -43,7 +44,7 @@ def record_rewind(run: Run, event: events.Rewound) -> None:
         number=event.number,
         from_iteration=event.from_iteration,
         to_iteration=event.to_iteration,
-        changes=event.changes,
+        changes=current_changes(event.changes),
         time=datetime.fromtimestamp(event.time, tz=UTC),
     )
 
@@ -133,7 +134,7 @@ def answer_words(config: Mapping[str, Any]) -> str:
             return "On a collapse: the run is examined, saves a checkpoint and stops."
         case "rewind":
             changes = ", ".join(f"{name} {value}" for name, value in settings.get("rewind_changes", {}).items())
-            limit = settings.get("rewind_limit", 1)
+            limit = settings.get("max_rewinds", 1)
             return (
                 "On a collapse: back to the last sound checkpoint and on with other initial states"
                 f"{' and ' + changes.replace('*', '×') if changes else ''}, at most {limit} times; then it stops."

@@ -13,8 +13,8 @@ from webapp.runs.summaries import ESTIMATORS
 
 FIELDS = ("text", "state", "environment", "tag", "author", "algorithm", "mine", "sort")
 VARIANTS = {
-    "starpo": ("StarPO", Q(config__kind="train", config__algorithm__filter="none")),
-    "starpo_s": ("StarPO-S", Q(config__kind="train") & ~Q(config__algorithm__filter="none")),
+    "starpo": ("StarPO", Q(config__kind="train", config__algorithm__group_filter="none")),
+    "starpo_s": ("StarPO-S", Q(config__kind="train") & ~Q(config__algorithm__group_filter="none")),
     "sft": ("SFT", Q(config__kind="sft")),
     "evaluate": ("Evaluation", Q(config__kind="evaluate")),
 }

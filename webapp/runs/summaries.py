@@ -207,7 +207,7 @@ def rest_words(run: Run) -> str:
 def algorithm_words(config: dict[str, Any]) -> str:
     """As in “StarPO-S, GRPO · pocket policy”."""
     algorithm = config.get("algorithm", {})
-    variant = "StarPO-S" if algorithm.get("filter", "none") != "none" else "StarPO"
+    variant = "StarPO-S" if algorithm.get("group_filter", "none") != "none" else "StarPO"
     estimator = ESTIMATORS.get(algorithm.get("estimator", ""), "")
     way = {"evaluate": "Evaluation", "sft": "SFT"}.get(config.get("kind", "train"), f"{variant}, {estimator}")
     hosted = config.get("hosted") or {}
@@ -228,7 +228,11 @@ def presets() -> tuple[PresetGroup, ...]:
 
 def _world(name: str, found: list[tuple[str, RunConfig]]) -> PresetGroup:
     found.sort(
-        key=lambda item: (item[1].policy.model != POCKET, item[1].policy.model, item[1].algorithm.filter != "none")
+        key=lambda item: (
+            item[1].policy.model != POCKET,
+            item[1].policy.model,
+            item[1].algorithm.group_filter != "none",
+        )
     )
     listed = [_preset(preset, config) for preset, config in found]
     spec = envs.spec(name)
@@ -250,7 +254,7 @@ def size_words(config: RunConfig) -> str:
     """As in “40 iterations of 8 × 16 trajectories”."""
     rollout, exam = config.rollout, config.evaluation
     if config.kind == "evaluate":
-        samples = f" × {exam.samples} samples" if exam.samples > 1 else ""
+        samples = f" × {exam.samples_per_prompt} samples" if exam.samples_per_prompt > 1 else ""
         return f"{formatting.plural(_suites(config), 'suite')} of {formatting.plural(exam.prompts, 'prompt')}{samples}"
     if config.kind == "sft":
         shown = formatting.plural(config.sft.demonstrations, "demonstration")
@@ -265,7 +269,7 @@ def estimate_words(config: RunConfig) -> str:
     if config.kind == "sft":
         return size_words(config)
     exam = config.evaluation
-    examined = _suites(config) * exam.prompts * exam.samples
+    examined = _suites(config) * exam.prompts * exam.samples_per_prompt
     played = examined if config.kind == "evaluate" else config.iterations * config.rollout.trajectories
     most = config.rollout.max_turns * config.rollout.max_response_tokens
     return (

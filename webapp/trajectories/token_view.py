@@ -99,7 +99,7 @@ def why_none(trajectory: Trajectory) -> str:
     if trajectory.run.config.get("hosted", {}).get("url") and trajectory.finished_seq is not None:
         return (
             "The endpoint of this hosted model did not tell the tokens of its responses with their log-probabilities: "
-            "it has none, or hosted.without names logprobs."
+            "it has none, or hosted.unsupported_params names logprobs."
         )
     if trajectory.finished_seq is None:
         return "The tokens are kept once the trajectory has ended and, in training, its iteration's update is done."

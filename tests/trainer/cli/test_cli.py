@@ -188,7 +188,15 @@ def trained(pocket_folder, tmp_path_factory):
 
 
 def test_a_runs_policy_is_evaluated_with_the_runs_settings_and_shown_as_a_table(tmp_path, capsys, trained):
-    arguments = ["evaluate", "--policy", str(trained), "--out", str(tmp_path / "exam"), "--set", "evaluation.samples=2"]
+    arguments = [
+        "evaluate",
+        "--policy",
+        str(trained),
+        "--out",
+        str(tmp_path / "exam"),
+        "--set",
+        "evaluation.samples_per_prompt=2",
+    ]
     assert main.main([*arguments, "--on", "Sokoban", "Bandit"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("All 2 suites are played.\n| suite | prompts | success |")
@@ -241,7 +249,7 @@ def test_a_matrix_is_played_printed_and_resumed(tmp_path, capsys, trained, pocke
 
 
 def test_the_baseline_brings_the_papers_adapters_unless_asked_otherwise(tmp_path, capsys, pocket_folder):
-    few = ["sft.demonstrations=2", "sft.held_out=1", "sft.batch=2", "lora.alpha=16"]
+    few = ["sft.demonstrations=2", "sft.validation_demonstrations=1", "sft.batch=2", "lora.alpha=16"]
     more = [*changes(pocket_folder, evaluation={"prompts": 0}), *[part for change in few for part in ("--set", change)]]
     assert main.main(["sft", "--preset", "sokoban-pocket", "--out", str(tmp_path / "run"), *more]) == 0
     assert "All 1 iterations are done." in capsys.readouterr().out
@@ -252,7 +260,7 @@ def test_the_baseline_brings_the_papers_adapters_unless_asked_otherwise(tmp_path
 
 
 def test_nothing_to_imitate_is_told(tmp_path, capsys, pocket_folder):
-    impossible = ["--set", "sft.depth=1", "--set", "environment.settings={min_length: 5}"]
+    impossible = ["--set", "sft.max_solution_length=1", "--set", "environment.settings={min_length: 5}"]
     more = [*changes(pocket_folder), *impossible]
     assert main.main(["sft", "--preset", "sokoban-pocket", "--out", str(tmp_path / "run"), *more]) == 2
     assert "Sokoban gives too few demonstrations" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Settings of hosted models: what cannot work is told before anything is asked."""
+"""Settings of hosted models: invalid ones are reported before any request."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ def problem(**hosted: Any) -> str:
     "url",
     ["api.openai.com", "ftp://x/v1", "http://", "http://x:99999/v1", "https://a b/v1", "https://x\n/v1", "http://é"],
 )
-def test_an_address_must_be_one(url: str) -> None:
+def test_invalid_addresses_are_rejected(url: str) -> None:
     assert "must be an address such as" in problem(url=url)
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "message"),
     [
-        ("https://me:sk-1@x/v1", "must not hold a name or a key"),
+        ("https://me:sk-1@x/v1", "must not hold a user name or key"),
         ("https://x/v1?key=sk-1", "without ? and #"),
         ("https://x/v1/chat/completions", "without /chat/completions"),
     ],
 )
-def test_an_address_holds_no_key_and_is_the_root(url: str, told: str) -> None:
-    assert told in problem(url=url)
+def test_an_address_with_more_than_the_base_url_is_rejected(url: str, message: str) -> None:
+    assert message in problem(url=url)
 
 
-def test_a_key_is_not_taken_for_the_name_of_its_variable() -> None:
-    assert "not the key itself" in problem(key_variable="sk-proj-123")
+def test_an_api_key_is_rejected_as_the_name_of_its_variable() -> None:
+    assert "not the key itself" in problem(api_key_env="sk-proj-123")
 
 
-def test_what_belongs_together_is_asked_for() -> None:
+def test_missing_companions_of_a_setting_are_reported() -> None:
     assert "hosted.model is missing" in problem(model=" ")
     assert "hosted.max_cost needs prices" in problem(max_cost=1)
-    assert "other settings decide it" in problem(extra={"messages": []})
+    assert "other settings determine it" in problem(extra_body={"messages": []})
 
 
 @pytest.mark.parametrize("kind", ["train", "sft"])
@@ -59,16 +59,19 @@ def test_only_evaluations_can_be_hosted(kind: str) -> None:
     assert "set kind to evaluate" in validation_errors(refusal.value)[0][1]
 
 
-def test_texts_of_a_form_become_numbers_and_words() -> None:
+def test_texts_of_a_form_are_parsed() -> None:
     config = RunConfig.model_validate(
-        {"kind": "evaluate", "hosted": GOOD | {"extra": {"top_k": "40", "reasoning_effort": "low", "stop": '["x"]'}}}
+        {
+            "kind": "evaluate",
+            "hosted": GOOD | {"extra_body": {"top_k": "40", "reasoning_effort": "low", "stop": '["x"]'}},
+        }
     )
-    assert config.hosted.extra == {"top_k": 40, "reasoning_effort": "low", "stop": ["x"]}
+    assert config.hosted.extra_body == {"top_k": 40, "reasoning_effort": "low", "stop": ["x"]}
     assert with_overrides(config, ["hosted.concurrency=2"]).hosted.concurrency == 2
     assert RunConfig.model_validate(config.model_dump(mode="json")) == config
 
 
-def test_the_run_is_known_by_the_hosted_model_and_played_by_its_own_class() -> None:
+def test_a_hosted_run_has_the_models_name_and_its_own_class() -> None:
     config = RunConfig.model_validate({"kind": "evaluate", "hosted": GOOD | {"url": GOOD["url"] + "/"}})
     assert config.title() == "Sokoban · evaluation · gpt-4o-mini, seed 0"
     assert config.hosted.url == GOOD["url"]

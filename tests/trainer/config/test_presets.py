@@ -34,7 +34,7 @@ def test_every_world_comes_as_starpo_and_starpo_s_on_paper_and_in_the_pocket():
         world, variant, size = name.split("-")
         config = load_preset(name)
         assert config.environment.name == WORLDS[world]
-        assert (config.algorithm.filter != "none") == (variant == "starpo_s")
+        assert (config.algorithm.group_filter != "none") == (variant == "starpo_s")
         assert (config.policy.model == POCKET) == (size == "pocket")
 
 
@@ -52,8 +52,13 @@ def test_paper_presets_hold_the_settings_table_of_the_paper(world, variant):
     config = load_preset(f"{world}-{variant}-paper")
     rollout, algorithm, optimizer = config.rollout, config.algorithm, config.optimizer
     assert config.policy.model == "Qwen/Qwen2.5-0.5B-Instruct"
-    assert (rollout.groups, rollout.group_size, config.iterations, optimizer.update_batch) == (8, 16, 200, 32)
-    assert (algorithm.gamma, algorithm.lam, algorithm.entropy_coef) == (1.0, 1.0, 0.001)
+    assert (rollout.groups, rollout.group_size, config.iterations, optimizer.mini_batch_trajectories) == (
+        8,
+        16,
+        200,
+        32,
+    )
+    assert (algorithm.gamma, algorithm.gae_lambda, algorithm.entropy_coef) == (1.0, 1.0, 0.001)
     assert (optimizer.beta1, optimizer.beta2) == (0.9, 0.999)
     assert (optimizer.policy_lr, optimizer.critic_lr) == (1e-6, 1e-5)
     assert config.rewards.format_penalty == -0.1
@@ -62,10 +67,10 @@ def test_paper_presets_hold_the_settings_table_of_the_paper(world, variant):
     assert algorithm.whiten_advantages
     assert algorithm.aggregation == "seq-mean-token-mean"
     if variant == "starpo":
-        assert (algorithm.filter, algorithm.clip_low, algorithm.clip_high) == ("none", 0.2, 0.2)
+        assert (algorithm.group_filter, algorithm.clip_low, algorithm.clip_high) == ("none", 0.2, 0.2)
         assert (algorithm.kl_coef, algorithm.kl_placement, algorithm.kl_estimator) == (0.001, "reward", "k1")
     else:
-        assert (algorithm.filter, algorithm.filter_keep) == ("std", 0.25)
+        assert (algorithm.group_filter, algorithm.group_filter_keep) == ("std", 0.25)
         assert (algorithm.clip_low, algorithm.clip_high, algorithm.kl_coef) == (0.2, 0.28, 0.0)
     budget = (rollout.max_turns, rollout.max_actions_per_turn, rollout.max_actions)
     spec = envs.spec(config.environment.name)
@@ -79,7 +84,7 @@ def test_starpo_and_starpo_s_differ_in_nothing_but_what_makes_them_two(world, si
         dict(leaves(load_preset(f"{world}-{variant}-{size}").model_dump())) for variant in ("starpo", "starpo_s")
     )
     different = {name for name in plain if plain[name] != stable[name]}
-    ours = {"algorithm.filter", "algorithm.filter_keep", "algorithm.clip_high", "algorithm.kl_coef"}
+    ours = {"algorithm.group_filter", "algorithm.group_filter_keep", "algorithm.clip_high", "algorithm.kl_coef"}
     assert ours <= different <= ours | {"algorithm.drop_zero_std"}
 
 
@@ -100,10 +105,10 @@ def test_the_demo_is_what_it_was_when_its_curves_were_measured():
         "rollout.group_size": 8,
         "algorithm.estimator": "grpo",
         "algorithm.normalize_by_std": False,
-        "algorithm.filter": "std",
-        "algorithm.filter_keep": 0.5,
+        "algorithm.group_filter": "std",
+        "algorithm.group_filter_keep": 0.5,
         "algorithm.clip_high": 0.28,
-        "algorithm.reuse": 2,
+        "algorithm.updates_per_rollout": 2,
         "rewards.format_penalty": -0.5,
         "optimizer.policy_lr": 2e-4,
         "evaluation.every": 8,

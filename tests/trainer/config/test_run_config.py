@@ -1,4 +1,4 @@
-"""RunConfig: one model for form, file and command line; its problems in human words."""
+"""RunConfig: validation messages, digests and titles."""
 
 import subprocess
 import sys
@@ -27,14 +27,14 @@ def test_a_preset_survives_yaml_unchanged(name, tmp_path):
     assert load_yaml(file).digest() == config.digest()
 
 
-def test_every_setting_has_its_help():
+def test_every_setting_has_a_help_text():
     for section in RunConfig.model_fields.values():
         fields = getattr(section.annotation, "model_fields", None) or {"": section}
         assert all(field.description for field in fields.values())
 
 
 @pytest.mark.parametrize(
-    "data, where, told",
+    "data, field, message",
     [
         ({"iterations": "x"}, "iterations", "must be a whole number, not 'x'"),
         ({"iterations": 0}, "iterations", "must be greater than 0"),
@@ -43,20 +43,24 @@ def test_every_setting_has_its_help():
         ({"rollout": {"think": "perhaps"}}, "rollout.think", "must be on or off, not 'perhaps'"),
         ({"optimizer": {"policy_lr": "fast"}}, "optimizer.policy_lr", "must be a number, not 'fast'"),
         ({"optimizer": {"beta1": 1}}, "optimizer.beta1", "must be less than 1"),
-        ({"algorithm": {"filter": "best"}}, "algorithm.filter", "'std_rev', 'range', 'snr', 'min_p' or 'soft'"),
+        (
+            {"algorithm": {"group_filter": "best"}},
+            "algorithm.group_filter",
+            "'std_rev', 'range', 'snr', 'min_p' or 'soft'",
+        ),
         ({"warp": 9}, "warp", "there is no setting of this name"),
         ({"name": "x" * 121}, "name", "must be at most 120 characters"),
-        ({"algorithm": {"filter_keep": 0.5}}, "", "filter_keep is below 1 but algorithm.filter is 'none'"),
-        ({"rollout": {"group_size": 1}, "algorithm": {"filter": "std"}}, "", "needs groups of at least 2"),
+        ({"algorithm": {"group_filter_keep": 0.5}}, "", "filter_keep is below 1 but algorithm.group_filter is 'none'"),
+        ({"rollout": {"group_size": 1}, "algorithm": {"group_filter": "std"}}, "", "needs groups of at least 2"),
     ],
 )
-def test_a_problem_is_told_in_words_with_its_field(data, where, told):
-    ((field, sentence),) = problems(data)
-    assert field == where
-    assert told in sentence
+def test_a_problem_is_reported_in_words_with_its_field(data, field, message):
+    ((where, sentence),) = problems(data)
+    assert where == field
+    assert message in sentence
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_reported_at_once():
     assert len(problems({"iterations": 0, "seed": -1, "rollout": {"groups": 0}})) == 3
 
 
@@ -70,31 +74,31 @@ def test_settings_of_the_environment_are_checked_by_the_environment():
 def test_the_digest_is_the_same_in_every_process_and_differs_with_every_setting():
     config = RunConfig(seed=5)
     code = "from trainer.config.run import RunConfig; print(RunConfig(seed=5).digest())"
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )
-    assert told.stdout.strip() == config.digest() != RunConfig(seed=6).digest()
+    assert process.stdout.strip() == config.digest() != RunConfig(seed=6).digest()
 
 
-def test_a_run_without_a_name_is_named_by_what_it_does():
+def test_a_run_without_a_name_gets_a_descriptive_title():
     assert RunConfig().title() == "Sokoban · StarPO · pocket policy, seed 0"
-    given = {"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}, "algorithm": {"filter": "std"}, "seed": 3}
-    assert RunConfig.model_validate(given).title() == "Sokoban · StarPO-S · Qwen2.5-0.5B-Instruct, seed 3"
+    settings = {"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}, "algorithm": {"group_filter": "std"}, "seed": 3}
+    assert RunConfig.model_validate(settings).title() == "Sokoban · StarPO-S · Qwen2.5-0.5B-Instruct, seed 3"
     assert RunConfig(name="  my run ").title() == "my run"
 
 
-def test_credit_for_turns_needs_rewards_at_turns():
+def test_turn_level_credit_needs_rewards_at_turns():
     ((_, sentence),) = problems({"algorithm": {"estimator": "gigpo", "reward_position": "outcome"}})
-    assert "gigpo gives credit turn by turn" in sentence
+    assert "gigpo assigns credit per turn" in sentence
 
 
 @pytest.mark.parametrize("estimator", NEEDS_GROUPS)
-def test_estimators_that_compare_need_someone_to_compare_with(estimator):
+def test_group_estimators_need_groups_of_at_least_two(estimator):
     ((_, sentence),) = problems({"algorithm": {"estimator": estimator}, "rollout": {"group_size": 1}})
     assert f"{estimator} compares the trajectories of a group" in sentence
 
 
-def test_reward_terms_have_known_names_and_sensible_weights():
+def test_reward_terms_have_registered_names_and_bounded_weights():
     assert RunConfig.model_validate({"rewards": {"terms": {"repeats": -0.5}}}).rewards.terms == {"repeats": -0.5}
     ((field, sentence),) = problems({"rewards": {"terms": {"wit": 1}}})
     assert field == "rewards.terms"

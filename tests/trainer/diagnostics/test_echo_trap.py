@@ -260,7 +260,7 @@ def test_rewards_alone_are_enough_to_notice_a_collapse() -> None:
 
 def test_a_smaller_sensitivity_waits_for_a_deeper_fall() -> None:
     curves = Script(collapse=110).play(4)
-    early, late = (watch(curves, EchoTrap(EchoTrapConfig(sensitivity=share)))[0].iteration for share in (0.6, 0.2))
+    early, late = (watch(curves, EchoTrap(EchoTrapConfig(spread_threshold=share)))[0].iteration for share in (0.6, 0.2))
     assert early < late
 
 

@@ -17,7 +17,7 @@ ELSEWHERE = ("eval/", "echo_trap/", "hosted/")
 """With an evaluation, once the watch has something to compare with, of a model that somebody else hosts."""
 ALWAYS = [
     *(name for name in STABLE if not name.startswith(ELSEWHERE) and name not in (*WITH_A_CRITIC, "time/evaluate")),
-    "time/rest",
+    "time/other",
 ]
 OF_AN_EXAM = ["success", "success_low", "success_high", "pass@1", "pass@2"]
 
@@ -34,8 +34,8 @@ def test_every_name_of_the_table_is_measured(pocket_folder, tmp_path, monkeypatc
     config = tiny.config(
         pocket_folder,
         rollout={"groups": 3, "group_size": 4},
-        algorithm={"estimator": estimator, "filter": "std", "filter_keep": 0.7},
-        evaluation={"prompts": 3, "every": 1, "samples": 2},
+        algorithm={"estimator": estimator, "group_filter": "std", "group_filter_keep": 0.7},
+        evaluation={"prompts": 3, "every": 1, "samples_per_prompt": 2},
     )
     assert run(config, tmp_path).reason == "completed"
     learnt = [event.values for event in events(tmp_path, Metrics) if "reward/mean" in event.values]
@@ -64,13 +64,13 @@ def test_the_parts_of_a_lap_and_its_rest_are_its_time(monkeypatch) -> None:
         with laps.part(part):
             pass_by(seconds)
         pass_by(0.25)
-    assert laps.finish() == {"time/rollout": 3.0, "time/update": 2.0, "time/rest": 0.5}
+    assert laps.finish() == {"time/rollout": 3.0, "time/update": 2.0, "time/other": 0.5}
     for part, seconds in (("evaluate", 5.0), ("checkpoint", 1.0), ("rollout", 3.0), ("rollout", 1.0)):
         with laps.part(part):
             pass_by(seconds)
     pass_by(0.5)
     told = laps.finish()
-    assert told == {"time/rollout": 4.0, "time/checkpoint": 1.0, "time/rest": 1.5}, "the exam tells its own time"
+    assert told == {"time/rollout": 4.0, "time/checkpoint": 1.0, "time/other": 1.5}, "the exam tells its own time"
 
 
 def test_a_run_tells_what_its_checkpoints_cost(pocket_folder, tmp_path) -> None:
@@ -78,4 +78,4 @@ def test_a_run_tells_what_its_checkpoints_cost(pocket_folder, tmp_path) -> None:
     run(config, tmp_path)
     learnt = [event.values for event in events(tmp_path, Metrics) if "reward/mean" in event.values]
     assert ["time/checkpoint" in values for values in learnt] == [False, False, True]
-    assert all(0 <= values.get("time/checkpoint", 0) <= values["time/rest"] for values in learnt)
+    assert all(0 <= values.get("time/checkpoint", 0) <= values["time/other"] for values in learnt)

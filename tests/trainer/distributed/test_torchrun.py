@@ -33,7 +33,7 @@ CASES = [(name, "none") for name in SECTIONS] + [(name, "full") for name in SPLI
 def case(folder, name, sharding="none"):
     """Settings and a recorded batch of seven trajectories of different lengths: two processes cannot share evenly."""
     sections = SECTIONS[name]
-    optimizer = {"update_batch": 4, "micro_batch_tokens": 64, "policy_lr": 1e-4, "critic_lr": 1e-4}
+    optimizer = {"mini_batch_trajectories": 4, "micro_batch_tokens": 64, "policy_lr": 1e-4, "critic_lr": 1e-4}
     config = tiny.config(
         folder, **{**sections, "optimizer": optimizer | sections.get("optimizer", {})}, parallel={"sharding": sharding}
     )

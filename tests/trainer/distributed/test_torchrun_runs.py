@@ -18,7 +18,7 @@ LATEST = 600.0
 
 
 def settings(model, **sections):
-    optimizer = {"update_batch": 3, "micro_batch_tokens": 1024, "critic_lr": 1e-4}
+    optimizer = {"mini_batch_trajectories": 3, "micro_batch_tokens": 1024, "critic_lr": 1e-4}
     parts = {"optimizer": optimizer, "evaluation": {"prompts": 3}, "iterations": 3, "rollout": {"groups": 3}}
     return tiny.config(model, **(parts | sections))
 

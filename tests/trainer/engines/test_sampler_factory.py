@@ -30,7 +30,7 @@ def engine(**values):
         ({"name": "server"}, "engine.urls names none"),
         ({"urls": ["gpu1:8000"]}, "addresses such as http://gpu1:8000"),
         ({"urls": ["http://gpu1:notaport"]}, "addresses such as http://gpu1:8000"),
-        ({"urls": ["http://a:1", "http://a:1/v1"]}, "stands there twice"),
+        ({"urls": ["http://a:1", "http://a:1/v1"]}, "the same server twice"),
     ],
 )
 def test_an_engine_that_cannot_be_is_refused_with_what_to_write_instead(values, problem):

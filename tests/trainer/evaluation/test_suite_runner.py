@@ -43,7 +43,7 @@ def test_names_of_trajectories_tell_exam_and_question_apart():
 
 
 def test_more_samples_leave_the_first_ones_as_they_are_and_draw_others():
-    one, four = group_plans(exam(prompts=5), 0), group_plans(exam(prompts=5, samples=4), 0)
+    one, four = group_plans(exam(prompts=5), 0), group_plans(exam(prompts=5, samples_per_prompt=4), 0)
     for single, several in zip(one, four, strict=True):
         assert single.seed == several.seed
         assert single.dynamics_seeds == several.dynamics_seeds[:1]
@@ -54,7 +54,7 @@ def test_more_samples_leave_the_first_ones_as_they_are_and_draw_others():
 
 
 def test_every_suite_starts_from_the_same_seeds_under_names_of_its_own():
-    config = exam(prompts=5, samples=2)
+    config = exam(prompts=5, samples_per_prompt=2)
     own, other = group_plans(config, 10), group_plans(config, 10, suite=1)
     assert [plan.seed for plan in own] == [plan.seed for plan in other]
     assert not {name for plan in own for name in plan.members} & {name for plan in other for name in plan.members}
@@ -80,7 +80,7 @@ def test_a_finished_exam_is_summarised_with_its_interval():
 
 
 def test_several_samples_tell_how_often_one_of_k_succeeds():
-    (suite,) = suites_of(exam(samples=3))
+    (suite,) = suites_of(exam(samples_per_prompt=3))
     outcomes = [[True, False, False], [False, False, False], [True, True, False]]
     event, values = summarize(suite, 0, played(*outcomes), final=False)
     assert (event.prompts, event.samples) == (3, 3)
@@ -94,7 +94,7 @@ def test_several_samples_tell_how_often_one_of_k_succeeds():
 
 
 def test_a_prompt_with_too_few_finished_samples_is_left_out_of_the_larger_k():
-    (suite,) = suites_of(exam(samples=2))
+    (suite,) = suites_of(exam(samples_per_prompt=2))
     event, _ = summarize(suite, 0, played([True, True], [False]), final=False)
     assert event.pass_at == {1: 0.5, 2: 1.0}
 

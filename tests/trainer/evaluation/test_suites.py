@@ -35,7 +35,7 @@ def test_what_is_wrong_with_a_suite_is_said_where_it_is_set(text, complaint):
 
 
 def test_a_suite_cannot_stand_twice_nor_be_the_runs_own():
-    with pytest.raises(ValidationError, match="stands there twice"):
+    with pytest.raises(ValidationError, match="lists the same suite twice"):
         config("Bandit", "Bandit")
     with pytest.raises(ValidationError, match="names Sokoban, in which the run is examined anyway"):
         config("Sokoban")

@@ -34,13 +34,13 @@ def rollout(rewards: list[list[float]]) -> list[Trajectory]:
 def test_the_filters_choice_reaches_every_member_whatever_their_order(
     rewards: list[list[float]], method: str, data: st.DataObject
 ) -> None:
-    algorithm = AlgorithmConfig.model_validate({"filter": method, "filter_keep": 0.5})
+    algorithm = AlgorithmConfig.model_validate({"group_filter": method, "group_filter_keep": 0.5})
     mixed = data.draw(st.permutations(rollout(rewards)))
     choice = select_batch(mixed, algorithm)
     order = list(dict.fromkeys(t.group for t in mixed))
     assert [score.group for score in choice.scores] == order
     members = [[t.total_reward for t in mixed if t.group == group] for group in order]
-    alone = keep_groups(members, algorithm.filter, 0.5, algorithm.drop_zero_std)
+    alone = keep_groups(members, algorithm.group_filter, 0.5, algorithm.drop_zero_std)
     assert [score.kept for score in choice.scores] == alone.kept
     stays = {group for group, keep in zip(order, alone.kept, strict=True) if keep}
     assert choice.kept == [t for t in mixed if t.group in stays]
@@ -60,7 +60,7 @@ def test_without_a_difference_only_an_estimator_with_a_critic_learns() -> None:
 def test_groups_of_one_environment_are_not_measured_by_the_rewards_of_another() -> None:
     large = [played(1, 0, 0.0, 0), played(1, 1, 10.0, 0), played(2, 0, 0.0, 0), played(2, 1, 9.0, 0)]
     small = [played(3, 0, 0.0, 1), played(3, 1, 0.2, 1), played(4, 0, 0.0, 1), played(4, 1, 0.1, 1)]
-    choice = select_batch([*large, *small], AlgorithmConfig(filter="std", filter_keep=0.5))
+    choice = select_batch([*large, *small], AlgorithmConfig(group_filter="std", group_filter_keep=0.5))
     assert {t.group for t in choice.kept} == {1, 3}
 
 

@@ -45,8 +45,14 @@ def test_a_term_without_a_gradient_has_no_direction() -> None:
 
 
 SETTINGS = {
-    "algorithm": {"estimator": "gae", "kl_coef": 0.5, "kl_placement": "loss", "entropy_coef": 0.1, "reuse": 2},
-    "optimizer": {"update_batch": 3, "policy_lr": 1e-3, "micro_batch_tokens": 64},
+    "algorithm": {
+        "estimator": "gae",
+        "kl_coef": 0.5,
+        "kl_placement": "loss",
+        "entropy_coef": 0.1,
+        "updates_per_rollout": 2,
+    },
+    "optimizer": {"mini_batch_trajectories": 3, "policy_lr": 1e-3, "micro_batch_tokens": 64},
 }
 
 
@@ -54,7 +60,7 @@ def updated(folder, every, **sections):
     """A learner after three iterations, and what it measured in each."""
     settings = {name: value | sections.get(name, {}) for name, value in SETTINGS.items()}
     learner = learner_for(
-        folder, reference=load(folder, PolicyConfig()), diagnostics={"gradient_split_every": every}, **settings
+        folder, reference=load(folder, PolicyConfig()), diagnostics={"gradient_terms_every": every}, **settings
     )
     batch = batch_of(learner, [1, 0, 0.5, 0, 0, 1])
     return learner, [learner.update(batch, iteration) for iteration in (1, 2, 3)]
@@ -83,7 +89,9 @@ def test_it_is_measured_as_often_as_asked_and_not_while_only_the_critic_learns(p
 
 
 def test_the_terms_together_are_the_gradient_of_the_update(pocket_folder) -> None:
-    _, values = updated(pocket_folder, 1, algorithm={"reuse": 1}, optimizer={"update_batch": 6})
+    _, values = updated(
+        pocket_folder, 1, algorithm={"updates_per_rollout": 1}, optimizer={"mini_batch_trajectories": 6}
+    )
     got = values[1]
     task, entropy, kl = (got[f"gradient/{name}"] for name in ("task", "entropy", "kl"))
     pairs = (

@@ -63,7 +63,9 @@ def test_one_update_makes_rewarded_tokens_likelier_and_the_others_less_so(
     pocket_folder, llama_folder, estimator, model
 ):
     folder = {"pocket": pocket_folder, "llama": llama_folder}[model]
-    learner = learner_for(folder, algorithm={"estimator": estimator}, optimizer={"update_batch": 6, "policy_lr": 1e-3})
+    learner = learner_for(
+        folder, algorithm={"estimator": estimator}, optimizer={"mini_batch_trajectories": 6, "policy_lr": 1e-3}
+    )
     batch = batch_of(learner, [1, 0, 0, 0, 0, 1])
     good, bad = torch.tensor([0, 5]), torch.tensor([1, 2, 3, 4])
     before = mean_logprob(learner, batch, good), mean_logprob(learner, batch, bad)
@@ -86,7 +88,7 @@ def test_micro_batches_do_not_change_the_step(pocket_folder, estimator, aggregat
         learner = learner_for(
             pocket_folder,
             algorithm={"estimator": estimator, "aggregation": aggregation},
-            optimizer={"update_batch": 6, "micro_batch_tokens": tokens, "max_grad_norm": 1e6},
+            optimizer={"mini_batch_trajectories": 6, "micro_batch_tokens": tokens, "max_grad_norm": 1e6},
         )
         # Adam's first step is the sign of the gradient: where that is all but zero, the last bit of a sum would decide.
         learner.policy_optimizer = torch.optim.SGD(learner.policy.model.parameters(), lr=0.1)
@@ -139,7 +141,7 @@ def drawn_away(folder, **algorithm):
         reference=load(folder, PolicyConfig()),
         rollout={"group_size": 6},
         algorithm={"entropy_coef": 0.0} | algorithm,
-        optimizer={"policy_lr": 3e-4, "update_batch": 6},
+        optimizer={"policy_lr": 3e-4, "mini_batch_trajectories": 6},
     )
     batch = batch_of(learner, [0.0] * 6, group_size=6)
     return learner, batch, learner.score(batch, learner.reference).logprobs
@@ -193,7 +195,7 @@ def test_the_critic_learns_what_the_rewards_are(pocket_folder):
     learner = learner_for(
         pocket_folder,
         algorithm={"estimator": "gae", "value_clip": None},
-        optimizer={"critic_lr": 1e-3, "critic_warmup": 40, "update_batch": 6},
+        optimizer={"critic_lr": 1e-3, "critic_warmup": 40, "mini_batch_trajectories": 6},
     )
     batch = batch_of(learner, [1, 0, 2, 0, 3, -1])
     before = weights(learner)
@@ -220,7 +222,7 @@ def test_the_critic_begins_at_zero_and_sees_only_what_came_before(pocket_folder)
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_a_gradient_that_is_no_number_is_thrown_away_and_counted(pocket_folder, estimator):
-    learner = learner_for(pocket_folder, algorithm={"estimator": estimator}, optimizer={"update_batch": 6})
+    learner = learner_for(pocket_folder, algorithm={"estimator": estimator}, optimizer={"mini_batch_trajectories": 6})
     batch = batch_of(learner, [1, 0, 0, 0, 1, 0])
     before = weights(learner)
     parameter = next(learner.policy.model.parameters())
@@ -236,7 +238,7 @@ def test_a_gradient_that_is_no_number_is_thrown_away_and_counted(pocket_folder, 
 
 
 def test_each_update_takes_as_many_steps_as_the_settings_say(pocket_folder):
-    learner = learner_for(pocket_folder, algorithm={"reuse": 3}, optimizer={"update_batch": 4})
+    learner = learner_for(pocket_folder, algorithm={"updates_per_rollout": 3}, optimizer={"mini_batch_trajectories": 4})
     values = learner.update(batch_of(learner, [1, 0, 0, 0, 1, 0]), 1)
     assert values["update/steps"] == 3 * 2
 

@@ -15,7 +15,10 @@ INSTALLED = [name for name in get_args(OptimizerName) if name != "adamw_8bit"]
 
 def learner_with(folder, name, **more):
     return learner_for(
-        folder, algorithm={"estimator": "gae"}, optimizer={"name": name, "update_batch": 6, "policy_lr": 1e-3}, **more
+        folder,
+        algorithm={"estimator": "gae"},
+        optimizer={"name": name, "mini_batch_trajectories": 6, "policy_lr": 1e-3},
+        **more,
     )
 
 

@@ -82,7 +82,9 @@ def test_shared_prompts_change_no_number_and_no_step(pocket_folder, llama_folder
     folder, batch, found = {"pocket": pocket_folder, "llama": llama_folder}[model], mixed(), []
     for on in (False, True):
         sections = CASES[case]
-        optimizer = {"update_batch": 9, "shared_prompts": on, "max_grad_norm": 1e6} | sections.get("optimizer", {})
+        optimizer = {"mini_batch_trajectories": 9, "prefix_sharing": on, "max_grad_norm": 1e6} | sections.get(
+            "optimizer", {}
+        )
         learner = small(learner_for(folder, **sections | {"optimizer": optimizer}))
         before = learner.score(batch)
         values = learner.values(batch) if learner.critic is not None else torch.zeros(1)
@@ -111,8 +113,8 @@ def test_the_reference_and_the_parts_of_the_gradient_share_too(pocket_folder, mo
             pocket_folder,
             reference=load(pocket_folder, PolicyConfig()),
             algorithm={"kl_coef": 0.1, "kl_placement": "loss"},
-            optimizer={"shared_prompts": on, "update_batch": 9},
-            diagnostics={"gradient_split_every": 1},
+            optimizer={"prefix_sharing": on, "mini_batch_trajectories": 9},
+            diagnostics={"gradient_terms_every": 1},
         )
         found.append(small(learner).update(mixed(), 1))
     assert any(name.startswith("gradient/") for name in found[0])
@@ -123,7 +125,7 @@ def test_half_precision_stays_as_near_as_it_is(pocket_folder, monkeypatch):
     monkeypatch.setattr(sharing, "MIN_SHARED_TOKENS", 5)
     found = []
     for on in (False, True):
-        optimizer = {"shared_prompts": on, "update_batch": 9}
+        optimizer = {"prefix_sharing": on, "mini_batch_trajectories": 9}
         config = tiny.config(pocket_folder, policy={"dtype": "bfloat16"}, optimizer=optimizer)
         learner = Learner(config, load(pocket_folder, config.policy))
         found.append((learner.score(mixed()).logprobs, learner.update(mixed(), 1)["policy/grad_norm"]))
@@ -162,7 +164,7 @@ def test_imitation_shares_prompts_too(pocket_folder, monkeypatch):
     monkeypatch.setattr(sharing, "MIN_SHARED_TOKENS", 5)
     found = []
     for on in (False, True):
-        config = tiny.config(pocket_folder, optimizer={"shared_prompts": on})
+        config = tiny.config(pocket_folder, optimizer={"prefix_sharing": on})
         imitator = Imitator(config, load(pocket_folder, config.policy))
         found.append(imitator.measure(mixed()) | imitator.imitate(mixed(), 0))
     assert found[1] == pytest.approx(found[0], rel=1e-5)

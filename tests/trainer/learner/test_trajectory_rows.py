@@ -174,7 +174,7 @@ def test_it_does_not_matter_to_the_update_in_how_many_rows_a_trajectory_lies(poc
         learner = learner_for(
             pocket_folder,
             algorithm={"estimator": estimator, "aggregation": aggregation, "reward_normalization": "mean_std"},
-            optimizer={"update_batch": 6, "max_grad_norm": 1e6},
+            optimizer={"mini_batch_trajectories": 6, "max_grad_norm": 1e6},
         )
         learner.policy_optimizer = torch.optim.SGD(learner.policy.model.parameters(), lr=0.1)
         found = [split(one, parts if number % 2 else []) for number, one in enumerate(played([1, 0, 0.5, 0, 2, 1]))]
@@ -220,7 +220,7 @@ def test_a_trajectory_counts_once_however_many_rows_it_has():
 
 
 def test_update_batches_hold_whole_trajectories(pocket_folder):
-    learner = learner_for(pocket_folder, optimizer={"update_batch": 2})
+    learner = learner_for(pocket_folder, optimizer={"mini_batch_trajectories": 2})
     batch = collate([split(one, [1]) for one in played([1, 0, 0, 0, 0, 1])], 0)
     batch.sampler_logprobs = learner.score(batch).logprobs
     assert learner.update(batch, 1)["update/steps"] == 3

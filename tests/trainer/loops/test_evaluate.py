@@ -16,7 +16,10 @@ from trainer.metrics.registry import spec_of
 
 
 def settings(model, **sections):
-    data = {"kind": "evaluate", "evaluation": {"prompts": 3, "samples": 2, "suites": ["Bandit", "FrozenLake:size=5"]}}
+    data = {
+        "kind": "evaluate",
+        "evaluation": {"prompts": 3, "samples_per_prompt": 2, "suites": ["Bandit", "FrozenLake:size=5"]},
+    }
     return tiny.config(model, **data | sections)
 
 
@@ -79,7 +82,7 @@ def test_the_settings_of_a_suite_reach_its_environment(whole):
 
 
 def test_a_runs_folder_stands_for_its_newest_checkpoint_and_the_exam_is_the_one_of_training(trained, tmp_path):
-    config = settings(trained, evaluation={"prompts": 3, "samples": 1, "suites": []})
+    config = settings(trained, evaluation={"prompts": 3, "samples_per_prompt": 1, "suites": []})
     play(config, tmp_path / "by run")
     newest = checkpoints.path_of(trained, 2)
     play(
@@ -93,9 +96,9 @@ def test_a_runs_folder_stands_for_its_newest_checkpoint_and_the_exam_is_the_one_
 
 
 def test_more_samples_repeat_the_first_ones(trained, tmp_path):
-    one = settings(trained, evaluation={"prompts": 2, "samples": 1, "suites": []})
+    one = settings(trained, evaluation={"prompts": 2, "samples_per_prompt": 1, "suites": []})
     play(one, tmp_path / "one")
-    play(settings(trained, evaluation={"prompts": 3, "samples": 3, "suites": []}), tmp_path / "three")
+    play(settings(trained, evaluation={"prompts": 3, "samples_per_prompt": 3, "suites": []}), tmp_path / "three")
     first = {(name.removesuffix("-n00"), turn): text for (name, turn), text in said(tmp_path / "three").items()}
     assert said(tmp_path / "one").items() <= first.items()
 
@@ -157,7 +160,7 @@ def test_an_examination_keeps_the_settings_of_its_own_environment_and_takes_the_
     assert evaluation_config(base, "pocket").environment == base.environment
     sized = evaluation_config(base, "pocket", ["FrozenLake:size=5", "Bandit"])
     assert (sized.environment.name, sized.evaluation.suites) == ("Bandit", ["FrozenLake:size=5"])
-    with pytest.raises(ValueError, match="stands there twice"):
+    with pytest.raises(ValueError, match="lists the same suite twice"):
         evaluation_config(base, "pocket", ["Sokoban", "Bandit", "Bandit"])
     with pytest.raises(ValueError, match="unknown environment 'Chess'"):
         evaluation_config(base, "pocket", ["Chess"])

@@ -44,7 +44,13 @@ def untold(body: dict[str, Any]) -> Reply:
 
 def settings(server: Server, hosted: dict[str, Any] | None = None, **sections: Any) -> RunConfig:
     data: dict[str, Any] = {"kind": "evaluate", "evaluation": {"prompts": 3, "suites": ["Bandit"]}}
-    own = {"url": server.url, "model": "m", "price_in": 1.0, "price_out": 2.0, "longest_wait": 0.01}
+    own = {
+        "url": server.url,
+        "model": "m",
+        "prompt_price_per_million": 1.0,
+        "completion_price_per_million": 2.0,
+        "max_backoff": 0.01,
+    }
     return tiny.config("pocket", **data | sections, hosted=own | (hosted or {}))
 
 
@@ -111,7 +117,7 @@ def test_tokens_and_their_log_probabilities_are_kept_where_the_endpoint_tells_th
 
 def test_what_the_endpoint_does_not_tell_is_missing_and_the_count_is_its_own(tmp_path: Path) -> None:
     with Server(untold).running() as server:
-        play(settings(server, {"without": ["logprobs", "seed", "temperature", "system"]}), tmp_path)
+        play(settings(server, {"unsupported_params": ["logprobs", "seed", "temperature", "system"]}), tmp_path)
     assert not events(tmp_path, TrajectoryTokens)
     turns = events(tmp_path, Turn)
     assert {(turn.logprob, turn.entropy, turn.tokens) for turn in turns} == {(None, None, 9)}
@@ -174,7 +180,7 @@ def test_a_wrong_key_ends_the_run_and_stands_nowhere(tmp_path: Path, monkeypatch
         Server(in_turn(refusal(401, "no such key: sk-secret-1"))).running() as server,
         pytest.raises(RefusedError, match="does not accept the key in ECHOSCOPE_TEST_KEY"),
     ):
-        play(settings(server, {"key_variable": "ECHOSCOPE_TEST_KEY"}), tmp_path)
+        play(settings(server, {"api_key_env": "ECHOSCOPE_TEST_KEY"}), tmp_path)
     end = events(tmp_path, RunFinished)[-1]
     assert end.reason == "error"
     assert "set ECHOSCOPE_TEST_KEY to a valid key" in end.message
@@ -192,7 +198,7 @@ def test_the_budget_ends_the_run_before_it_is_passed_and_a_higher_one_pays_only_
         assert "hosted.max_cost = 0.0009 are spent" in end.message
         assert 0 < asked < number
         assert account(tmp_path / "poor")["cost"] <= 0.0009
-        richer = settings(server, {"max_cost": 1.0, "concurrency": 2, "price_in": 1.5})
+        richer = settings(server, {"max_cost": 1.0, "concurrency": 2, "prompt_price_per_million": 1.5})
         assert play(richer, tmp_path / "poor").reason == "completed"
         assert len(server.bodies) == 2 * number
     assert whole.summary["success_after"] == results(tmp_path / "poor", richer)["Sokoban"].success
@@ -265,7 +271,7 @@ def test_an_empty_response_is_a_turn_without_an_action(tmp_path: Path) -> None:
 def test_prefilled_responses_are_begun_with_their_tag(tmp_path: Path) -> None:
     rest = TEXT.removeprefix("<think>")
     with Server(lambda body: completion(rest)).running() as server:
-        play(settings(server, {"prefill": True, "extra": {"top_k": 3}}, evaluation={"prompts": 1}), tmp_path)
+        play(settings(server, {"prefill": True, "extra_body": {"top_k": 3}}, evaluation={"prompts": 1}), tmp_path)
     assert server.bodies[0]["messages"][-1] == {"role": "assistant", "content": "<think>"}
     assert server.bodies[0]["continue_final_message"] is True
     assert server.bodies[0]["add_generation_prompt"] is False

@@ -98,7 +98,12 @@ def test_the_filter_sees_raw_rewards_and_never_keeps_nothing() -> None:
 
 
 def test_a_run_filters_by_raw_rewards_whatever_normalisation_it_uses(pocket_folder, tmp_path) -> None:
-    normalised = {"reward_normalization": "mean_std", "filter": "std", "filter_keep": 0.5, "drop_zero_std": False}
+    normalised = {
+        "reward_normalization": "mean_std",
+        "group_filter": "std",
+        "group_filter_keep": 0.5,
+        "drop_zero_std": False,
+    }
     config = tiny.config(
         pocket_folder, iterations=1, algorithm=normalised | {"estimator": "gae"}, evaluation={"prompts": 0}
     )
@@ -143,7 +148,9 @@ def test_what_is_learned_from_a_rollout_holds_every_trajectory_once(pocket_folde
 
 
 def test_gae_skips_what_the_environment_said_and_turns_end_by_construction_not_by_reward(chat) -> None:
-    config = RunConfig(algorithm={"estimator": "bi_level_gae", "whiten_advantages": False, "lam": 0.9, "gamma": 0.9})
+    config = RunConfig(
+        algorithm={"estimator": "bi_level_gae", "whiten_advantages": False, "gae_lambda": 0.9, "gamma": 0.9}
+    )
     played = dialogue(chat, tiny.answer("Left"), tiny.answer("Right"), tiny.answer("Left"), max_turns=3)
     for turn in played.turns[1:]:
         turn.reward = 0.0  # a turn in the middle and the last one without any reward

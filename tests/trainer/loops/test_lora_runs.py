@@ -31,7 +31,13 @@ def settings(folder, **sections):
     data = {
         "iterations": 3,
         "rollout": {"group_size": 4},
-        "algorithm": {"estimator": "gae", "reuse": 2, "kl_coef": 0.01, "filter": "std", "filter_keep": 0.5},
+        "algorithm": {
+            "estimator": "gae",
+            "updates_per_rollout": 2,
+            "kl_coef": 0.01,
+            "group_filter": "std",
+            "group_filter_keep": 0.5,
+        },
         "optimizer": {"policy_lr": 1e-3, "critic_lr": 1e-2},
         "lora": LORA,
         "evaluation": {"every": 2, "prompts": 2},

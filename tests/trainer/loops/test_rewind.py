@@ -60,7 +60,7 @@ class Collapsing(TrainRun):
 
 
 def configuration(model, limit=2, **sections) -> RunConfig:
-    trap = {"action": "rewind", "rewind_changes": CHANGES, "rewind_limit": limit, "window": 2}
+    trap = {"action": "rewind", "rewind_changes": CHANGES, "max_rewinds": limit, "window": 2}
     shape = {"iterations": 4, "echo_trap": trap, "evaluation": {"prompts": 2, "every": 2}}
     shape["algorithm"] = {"estimator": "gae"}
     return tiny.config(model, **shape | sections)
@@ -218,14 +218,14 @@ def test_a_run_without_collapse_plays_the_same_whatever_it_would_do(pocket_folde
 def test_factors_apply_at_each_rewind_and_values_once() -> None:
     changes = {
         "rollout.groups": "*0.5",
-        "algorithm.filter": "std",
+        "algorithm.group_filter": "std",
         "algorithm.dual_clip": 3,
         "algorithm.value_clip": "",
     }
     config = RunConfig(echo_trap={"rewind_changes": changes})
     assert rewind.settings_after_rewind(config, 0) is config
     third = rewind.settings_after_rewind(config, 3)
-    assert (third.rollout.groups, third.algorithm.filter, third.algorithm.dual_clip) == (1, "std", 3.0)
+    assert (third.rollout.groups, third.algorithm.group_filter, third.algorithm.dual_clip) == (1, "std", 3.0)
     assert third.algorithm.value_clip is None
     assert rewind.changes_as_text(config, third)["algorithm.value_clip"] == "off"
     assert len({config.seed, third.seed, rewind.settings_after_rewind(config, 2).seed}) == 3
@@ -243,7 +243,7 @@ def test_factors_apply_at_each_rewind_and_values_once() -> None:
         ({"optimizer.policy_lr": "*100"}, "cannot be applied 3×"),
         ({"algorithm.estimator": "*2"}, "cannot be multiplied"),
         ({"algorithm.estimator": "grpo"}, "cannot change between one with a critic and one without"),
-        ({"rollout.group_size": "1", "algorithm.filter": "std"}, "raise rollout.group_size"),
+        ({"rollout.group_size": "1", "algorithm.group_filter": "std"}, "raise rollout.group_size"),
     ],
 )
 def test_changes_that_could_not_be_applied_are_refused_before_the_run(changes, words) -> None:
@@ -258,4 +258,4 @@ def test_the_example_of_the_guide_is_a_valid_configuration() -> None:
     config = RunConfig.model_validate(yaml.safe_load(textwrap.dedent(example)))
     second = rewind.settings_after_rewind(config, 2)
     assert second.optimizer.policy_lr == config.optimizer.policy_lr / 4
-    assert (second.algorithm.filter, second.algorithm.filter_keep) == ("std", 0.25)
+    assert (second.algorithm.group_filter, second.algorithm.group_filter_keep) == ("std", 0.25)

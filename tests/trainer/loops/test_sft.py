@@ -27,7 +27,7 @@ def settings(folder, **sections):
     data = {
         "kind": "sft",
         "iterations": 5,
-        "sft": {"demonstrations": 6, "held_out": 2, "batch": 4, "learning_rate": 2e-3},
+        "sft": {"demonstrations": 6, "validation_demonstrations": 2, "batch": 4, "learning_rate": 2e-3},
         "lora": {"rank": 4, "alpha": 2},
         "evaluation": {"prompts": 2},
         "rollout": {"max_turns": 3, "max_response_tokens": 12},
@@ -141,8 +141,8 @@ def test_only_short_and_successful_demonstrations_are_shown_unless_asked_otherwi
         first.success = success
         return fit_demonstrations(demonstration, RunConfig.model_validate({"sft": changes}))
 
-    assert fits(depth=distance)
-    assert not fits(depth=distance - 1)
+    assert fits(max_solution_length=distance)
+    assert not fits(max_solution_length=distance - 1)
     assert not fits(success=False)
     assert fits(success=False, only_successes=False)
     assert not fit_demonstrations(Demonstration(Trajectory("t", 0, 0), frozenset()), RunConfig())
@@ -157,7 +157,13 @@ def test_a_mixed_run_shows_its_environments_in_their_shares(chat):
 
 def test_an_environment_with_nothing_to_show_is_named(chat):
     with pytest.raises(NoSolverError, match="Sokoban gives too few demonstrations: 0 of 101 starts"):
-        shown(RunConfig.model_validate({"sft": {"depth": 1}, "environment": {"settings": {"min_length": 4}}}), chat, 1)
+        shown(
+            RunConfig.model_validate(
+                {"sft": {"max_solution_length": 1}, "environment": {"settings": {"min_length": 4}}}
+            ),
+            chat,
+            1,
+        )
 
 
 def test_the_loss_is_that_of_the_responses_whatever_the_size_of_a_piece(pocket_folder, chat):

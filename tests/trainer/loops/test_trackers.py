@@ -35,7 +35,7 @@ def started(from_iteration=0, attempt=1):
         from_iteration=from_iteration,
         iterations=3,
         title="Sokoban · StarPO-S",
-        config={"seed": 7, "algorithm": {"filter": "std", "dual_clip": None}, "tags": ["a"]},
+        config={"seed": 7, "algorithm": {"group_filter": "std", "dual_clip": None}, "tags": ["a"]},
         device="CPU",
         parameters=1,
         versions={},
@@ -74,7 +74,7 @@ def test_tensorboard_files_hold_every_iteration_once_and_the_summary(tmp_path):
     assert [point.value for point in read.Scalars("eval/Sokoban/pass@2")] == [0.25]
     assert read.Scalars("summary/success_after")[-1].value == 0.75
     (config,) = read.Tensors("config/text_summary")
-    assert b'"filter": "std"' in config.tensor_proto.string_val[0]
+    assert b'"group_filter": "std"' in config.tensor_proto.string_val[0]
 
 
 def wandb_records(file):
@@ -110,7 +110,7 @@ def test_wandb_writes_one_run_across_attempts(tmp_path):
     assert [(row["iteration"], row["reward/mean"]) for row in rows] == [(1, 0.5), (2, 1.0), (2, 1.0), (3, 1.5)]
     runs = [record.run for record in records if record.WhichOneof("record_type") == "run"]
     assert {run.run_id for run in runs} == {json.loads((tmp_path / trackers.RECORD).read_text())["wandb"]}
-    assert items(runs[0].config.update)["algorithm"] == {"filter": "std", "dual_clip": None}
+    assert items(runs[0].config.update)["algorithm"] == {"group_filter": "std", "dual_clip": None}
     summaries = [items(r.summary.update) for r in records if r.WhichOneof("record_type") == "summary"]
     assert any(summary.get("success_after") == 0.75 for summary in summaries)
 
@@ -123,7 +123,7 @@ def test_mlflow_writes_files_without_a_server_and_goes_on_with_its_run(tmp_path)
     experiment = client.get_experiment_by_name("echoscope")
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.info.status == "FINISHED"
-    assert run.data.params["algorithm.filter"] == "std"
+    assert run.data.params["algorithm.group_filter"] == "std"
     assert run.data.params["seed"] == "7"
     history = client.get_metric_history(run.info.run_id, "reward/mean")
     assert [(point.step, point.value) for point in history] == [(1, 0.5), (2, 1.0), (2, 1.0), (3, 1.5)]
@@ -139,13 +139,13 @@ def test_trackio_keeps_one_run_across_attempts(tmp_path, monkeypatch):
     from trackio.sqlite_storage import SQLiteStorage
 
     (run,) = trackio.Api().runs(project)
-    assert run.config["algorithm"]["filter"] == "std"
+    assert run.config["algorithm"]["group_filter"] == "std"
     rows = [row for row in SQLiteStorage.get_logs(project, run.name) if "reward/mean" in row]
     assert [(row["step"], row["reward/mean"]) for row in rows] == [(1, 0.5), (2, 1.0), (2, 1.0), (3, 1.5)]
 
 
 def test_a_real_run_sends_what_its_journal_says(pocket_folder, tmp_path):
-    config = tiny.config(pocket_folder, iterations=2, sinks=["tensorboard"])
+    config = tiny.config(pocket_folder, iterations=2, trackers=["tensorboard"])
     TrainRun(config, tmp_path, tmp_path / "cache").train()
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -163,7 +163,7 @@ def test_a_real_run_sends_what_its_journal_says(pocket_folder, tmp_path):
 def test_a_library_that_is_not_installed_is_named_with_what_to_do(pocket_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("signal.signal", lambda number, handler: None)
     monkeypatch.setattr(trackers, "find_spec", lambda module: None)
-    arguments = ["train", "--preset", "sokoban-pocket", "--out", str(tmp_path), "--set", "sinks=[mlflow]"]
+    arguments = ["train", "--preset", "sokoban-pocket", "--out", str(tmp_path), "--set", "trackers=[mlflow]"]
     assert main.main(arguments) == 2
     assert "mlflow was asked for, but its library is not installed" in capsys.readouterr().err
     end = list(journal.read(tmp_path / FILE_NAME))[-1]
@@ -191,7 +191,7 @@ class Broken(trackers.Tracker):
 def test_a_sink_that_fails_is_told_once_and_left_alone_after_three_times(pocket_folder, tmp_path, monkeypatch):
     Broken.taken = []
     monkeypatch.setitem(trackers.TRACKERS, "trackio", (Broken, "trackio", "trackio"))
-    config = tiny.config(pocket_folder, iterations=6, sinks=["trackio", "tensorboard"], evaluation={"prompts": 0})
+    config = tiny.config(pocket_folder, iterations=6, trackers=["trackio", "tensorboard"], evaluation={"prompts": 0})
     assert TrainRun(config, tmp_path, tmp_path / "cache").train().reason == "completed"
     notices = [event.message for event in journal.read(tmp_path / FILE_NAME) if isinstance(event, Notice)]
     assert notices == [
@@ -214,7 +214,7 @@ def test_a_sink_that_cannot_even_be_opened_does_not_stop_a_run(tmp_path, monkeyp
 
 def test_settings_name_only_sinks_there_are(tmp_path):
     with pytest.raises(ValueError, match="sinks"):
-        tiny.config(Path("x"), sinks=["printer"])
+        tiny.config(Path("x"), trackers=["printer"])
 
 
 def test_nothing_is_imported_that_was_not_asked_for():

@@ -96,7 +96,7 @@ def finished(pocket_folder, tmp_path_factory):
     config = tiny.config(
         pocket_folder,
         iterations=3,
-        algorithm={"estimator": "gae", "kl_coef": 0.01, "filter": "std", "filter_keep": 0.5},
+        algorithm={"estimator": "gae", "kl_coef": 0.01, "group_filter": "std", "group_filter_keep": 0.5},
         evaluation={"every": 2},
     )
     return config, folder, run(config, folder)

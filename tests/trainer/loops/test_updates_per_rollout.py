@@ -24,7 +24,7 @@ def plain(folder, *, rate=1.0, **algorithm):
     learner = learner_for(
         folder,
         algorithm={"entropy_coef": 0.0} | algorithm,
-        optimizer={"update_batch": 6, "max_grad_norm": 1e6},
+        optimizer={"mini_batch_trajectories": 6, "max_grad_norm": 1e6},
     )
     learner.policy_optimizer = torch.optim.SGD(learner.policy.model.parameters(), lr=rate)
     return learner
@@ -32,7 +32,9 @@ def plain(folder, *, rate=1.0, **algorithm):
 
 @pytest.mark.parametrize("reuse", [1, 2, 5])
 def test_online_k_takes_k_times_the_steps_with_the_update_batch_as_it_is(pocket_folder, reuse):
-    learner = learner_for(pocket_folder, algorithm={"reuse": reuse}, optimizer={"update_batch": 2})
+    learner = learner_for(
+        pocket_folder, algorithm={"updates_per_rollout": reuse}, optimizer={"mini_batch_trajectories": 2}
+    )
     sizes = []
     step = learner._step
     learner._step = lambda batch, rows, *rest, **more: (sizes.append(len(rows)), step(batch, rows, *rest, **more))
@@ -42,7 +44,7 @@ def test_online_k_takes_k_times_the_steps_with_the_update_batch_as_it_is(pocket_
 
 
 def test_each_pass_sees_every_trajectory_once_in_an_order_of_its_own(pocket_folder):
-    learner = learner_for(pocket_folder, algorithm={"reuse": 3}, optimizer={"update_batch": 2})
+    learner = learner_for(pocket_folder, algorithm={"updates_per_rollout": 3}, optimizer={"mini_batch_trajectories": 2})
     seen = []
     step = learner._step
     learner._step = lambda batch, rows, *rest, **more: (seen.extend(rows.tolist()), step(batch, rows, *rest, **more))
@@ -55,7 +57,7 @@ def test_each_pass_sees_every_trajectory_once_in_an_order_of_its_own(pocket_fold
 def test_later_passes_take_the_ratio_to_the_probabilities_of_the_rollout(pocket_folder):
     """Two passes are two updates from one and the same rollout, not two rollouts: the clip holds across both."""
     rate = 30.0
-    together = plain(pocket_folder, rate=rate, reuse=2)
+    together = plain(pocket_folder, rate=rate, updates_per_rollout=2)
     metrics = together.update(batch_of(together, REWARDS), 1)
     one_by_one = plain(pocket_folder, rate=rate)
     batch = batch_of(one_by_one, REWARDS)
@@ -78,7 +80,7 @@ def test_a_run_of_online_2_samples_once_and_steps_twice(pocket_folder, tmp_path)
     told = {}
     for reuse in (1, 2):
         config = tiny.config(
-            pocket_folder, iterations=1, algorithm={"estimator": "reinforce_plus_plus", "reuse": reuse}
+            pocket_folder, iterations=1, algorithm={"estimator": "reinforce_plus_plus", "updates_per_rollout": reuse}
         )
         run(config, tmp_path / str(reuse))
         found = events(tmp_path / str(reuse), Metrics)
@@ -113,7 +115,7 @@ def test_a_sampler_that_agrees_needs_no_correction(pocket_folder, estimator):
         learner = plain(pocket_folder, estimator=estimator, tis_cap=cap)
         metrics = learner.update(batch_of(learner, REWARDS), 1)
         results.append(weights(learner))
-        assert ("mismatch/capped_share" in metrics) == (cap is not None)
+        assert ("mismatch/clipped_fraction" in metrics) == (cap is not None)
     assert torch.allclose(*results, rtol=0, atol=1e-6)
 
 
@@ -128,10 +130,10 @@ def test_tokens_that_the_sampler_draws_too_rarely_weigh_more_up_to_the_cap(pocke
         metrics = learner.update(batch, 1)
         steps.append(weights(learner) - before)
     assert torch.allclose(steps[1], factor * steps[0], rtol=1e-3, atol=1e-6)
-    assert metrics["mismatch/capped_share"] == capped
+    assert metrics["mismatch/clipped_fraction"] == capped
     assert metrics["mismatch/chi2"] == pytest.approx(3, rel=1e-3), "the mismatch itself is told as it is"
     assert metrics["policy/clip_fraction_high"] == 0, "the ratio is the trainer's to itself"
-    assert spec_of("mismatch/capped_share").unit == "share"
+    assert spec_of("mismatch/clipped_fraction").unit == "share"
 
 
 def test_correction_is_off_unless_it_is_asked_for():

@@ -353,8 +353,8 @@ def test_an_evaluation_learns_nothing_and_a_server_plays_elsewhere():
 
 def test_vllm_takes_its_share_and_gives_it_back_when_it_sleeps():
     shape, total = shapes.KNOWN["Qwen2.5-0.5B"], 40 * estimate.GB
-    engine = {"name": "vllm", "memory": 0.5}
-    both = [RunConfig(engine=engine | {"sleep": sleep}) for sleep in (True, False)]
+    engine = {"name": "vllm", "gpu_memory_utilization": 0.5}
+    both = [RunConfig(engine=engine | {"sleep_between_rollouts": sleep}) for sleep in (True, False)]
     asleep, awake = (estimate.estimate_memory(config, shape, gpu=True, total=total) for config in both)
     share = next(one for one in asleep.parts if one.name.startswith("vLLM"))
     assert share.size == total // 2

@@ -68,7 +68,7 @@ def trained(folder, monkeypatch, micro_batch, fails=None, *, critic=False, **sec
     The trajectories are scored in pieces of one size, whatever the learner's: the same numbers go in.
     """
     estimator = {"algorithm": {"estimator": "gae" if critic else "grpo"}}
-    optimizer = steps.SGD | {"update_batch": 6}
+    optimizer = steps.SGD | {"mini_batch_trajectories": 6}
     config = tiny.config(folder, **estimator | {"optimizer": optimizer} | sections)
     batch = batch_of(Learner(config, load(folder, config.policy)), [1, 0, 0, 0, 0, 1])
     config.optimizer.micro_batch_tokens = micro_batch

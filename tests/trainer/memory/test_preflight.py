@@ -41,7 +41,7 @@ def test_a_run_that_does_not_fit_is_refused_with_its_parts_largest_first_and_wha
     assert re.search(r"activations of [\d,]+ tokens \d+\.\d GB", message)
     assert re.search(r"optimizer\.gradient_checkpointing=true −\d+\.\d GB", message)
     assert "policy.dtype=bfloat16 −" in message
-    assert "memory.guard=warn" in message
+    assert "memory.preflight=warn" in message
 
 
 def test_every_promised_saving_is_kept():
@@ -71,10 +71,10 @@ def test_following_the_advice_ends_in_a_run_that_fits():
 
 
 def test_who_asks_to_be_warned_only_is_warned_and_who_wants_no_guard_has_none():
-    plan = fit(naive("memory.guard=warn"), 24)
+    plan = fit(naive("memory.preflight=warn"), 24)
     assert plan.warning.startswith("The run does not fit")
     assert "optimizer.gradient_checkpointing=true" in plan.warning
-    off = naive("memory.guard=none", "memory.rows=5")
+    off = naive("memory.preflight=none", "memory.max_concurrent_trajectories=5")
     assert preflight.check(off, "pocket", torch.device("cpu")) == preflight.PreflightResult(5)
 
 
@@ -99,14 +99,16 @@ def test_rows_that_do_not_fit_together_are_played_in_waves_that_do():
 
 
 def test_rows_can_be_set_by_hand():
-    assert fit(with_overrides(load_preset("sokoban-starpo-paper"), ["memory.rows=7"]), 80).rows == 7
+    assert (
+        fit(with_overrides(load_preset("sokoban-starpo-paper"), ["memory.max_concurrent_trajectories=7"]), 80).rows == 7
+    )
 
 
 def test_other_processes_of_a_run_play_as_many_rows_at_once():
     config = RunConfig()
     assert preflight.with_rows(config, preflight.PreflightResult()) is config
     assert preflight.with_rows(config, preflight.PreflightResult(9)).memory.rows == 9
-    assert config.memory.rows == 0
+    assert config.memory.max_concurrent_trajectories == 0
 
 
 def test_only_the_engine_in_this_process_is_led_in_waves():
@@ -134,7 +136,7 @@ def test_a_run_is_refused_before_it_is_loaded_and_says_why(pocket_folder, tmp_pa
 
 def test_a_run_in_waves_plays_what_it_would_have_played(pocket_folder, tmp_path, monkeypatch):
     def played(rows, folder):
-        config = tiny.config(pocket_folder, iterations=1, memory={"rows": rows})
+        config = tiny.config(pocket_folder, iterations=1, memory={"max_concurrent_trajectories": rows})
         TrainRun(config, folder, tmp_path / "cache").train()
         said = [event for event in read(folder / "journal.jsonl") if event.type == "turn"]
         return sorted((event.trajectory, event.turn, event.response) for event in said)
@@ -196,7 +198,7 @@ def test_the_hub_is_not_asked_for_what_cannot_be_one_of_its_ids(monkeypatch, nam
 
 
 def test_warnings_reach_the_journal(pocket_folder, tmp_path, monkeypatch):
-    config = tiny.config(pocket_folder, iterations=1, memory={"guard": "warn"})
+    config = tiny.config(pocket_folder, iterations=1, memory={"preflight": "warn"})
     run, events = run_on(20_000_000, config, tmp_path, monkeypatch)
     run.train()
     assert any(isinstance(event, Notice) and "does not fit" in event.message for event in events())

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from trainer.metrics.registry import METRICS, finite, spec_of
+from trainer.metrics.registry import FORMER_NAMES, METRICS, current_names, finite, spec_of
 from trainer.metrics.spec import SECTIONS, MetricSpec
 
 STABLE = [
@@ -82,12 +82,12 @@ def test_families_are_named_after_their_free_part() -> None:
 @pytest.mark.parametrize(
     "name", ["reward/men", "eval/fixed", "eval//success", "eval/fixed/luck", "eval/fixed/pass@0", "reward/term/", ""]
 )
-def test_a_name_nobody_described_is_an_error_that_names_the_table(name: str) -> None:
-    with pytest.raises(KeyError, match=r"trainer/metric_table\.py"):
+def test_an_unknown_name_is_an_error_that_names_the_table(name: str) -> None:
+    with pytest.raises(KeyError, match=r"trainer/metrics/table\.py"):
         spec_of(name)
 
 
-def test_values_that_are_no_numbers_are_left_out() -> None:
+def test_values_that_are_not_finite_are_left_out() -> None:
     values = {"reward/mean": 1, "reward/std": None, "policy/loss": math.nan, "value/loss": math.inf}
     assert finite(values) == {"reward/mean": 1.0}
 
@@ -95,6 +95,16 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
 def test_a_value_under_an_unknown_name_is_an_error() -> None:
     with pytest.raises(KeyError, match="reward/men"):
         finite({"reward/men": 1.0})
+
+
+def test_former_names_of_metrics_become_current_ones() -> None:
+    assert current_names({"time/rest": 1.0, "mismatch/capped_share": 0.5, "reward/mean": 2.0}) == {
+        "time/other": 1.0,
+        "mismatch/clipped_fraction": 0.5,
+        "reward/mean": 2.0,
+    }
+    assert not set(FORMER_NAMES) & set(METRICS)
+    assert set(FORMER_NAMES.values()) <= set(METRICS)
 
 
 def test_values_are_written_with_their_unit() -> None:

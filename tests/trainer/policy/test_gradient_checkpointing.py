@@ -10,7 +10,7 @@ from trainer.policy.load import ModelError
 
 
 def updated(folder, on, **sections):
-    learner = learner_for(folder, optimizer={"update_batch": 6, "gradient_checkpointing": on}, **sections)
+    learner = learner_for(folder, optimizer={"mini_batch_trajectories": 6, "gradient_checkpointing": on}, **sections)
     batch = batch_of(learner, [1, 0, 0, 0, 1, 0])
     return learner, batch, learner.update(batch, 1)
 

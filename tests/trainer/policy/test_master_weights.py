@@ -20,7 +20,7 @@ def half(folder, **optimizer):
         folder,
         policy={"dtype": "bfloat16"},
         algorithm={"estimator": "gae"},
-        optimizer={"update_batch": 6} | optimizer,
+        optimizer={"mini_batch_trajectories": 6} | optimizer,
     )
     return Learner(config, load(folder, config.policy))
 

@@ -110,7 +110,7 @@ def test_every_trajectory_is_told_with_its_numbers(name: str, model: Path, tmp_p
     events = played(
         tmp_path,
         model,
-        algorithm=ESTIMATORS[name] | {"drop_zero_std": False, "filter": "std", "filter_keep": 0.5},
+        algorithm=ESTIMATORS[name] | {"drop_zero_std": False, "group_filter": "std", "group_filter_keep": 0.5},
         iterations=1,
         rollout=rollout,
     )

@@ -70,6 +70,17 @@ def test_a_configuration_is_launched_with_defaults_for_what_it_leaves_out(caller
     )
 
 
+def test_former_names_of_settings_are_accepted(callers: Callers) -> None:
+    bodies: list[dict[str, Any]] = [
+        {"preset": PRESET, "overrides": {"algorithm.lam": 0.5, "sinks": ["tensorboard"]}},
+        {"config": {"algorithm": {"lam": 0.5}, "sinks": ["tensorboard"]}},
+    ]
+    for body in bodies:
+        config = callers.owner.post("/api/runs", body).json()["config"]
+        assert (config["algorithm"]["gae_lambda"], config["trackers"]) == (0.5, ["tensorboard"])
+        assert not {"lam", "sinks"} & (set(config) | set(config["algorithm"]))
+
+
 @pytest.mark.parametrize(
     ("body", "field", "words"),
     [
@@ -82,6 +93,12 @@ def test_a_configuration_is_launched_with_defaults_for_what_it_leaves_out(caller
         ({"config": {"rollout": {"groups": 0}}}, "config.rollout.groups", "must be greater than 0"),
         ({"config": {"environment": {"name": "Chess"}}}, "config.environment", "unknown environment 'Chess'"),
         ({"config": {"name": "a\0b"}}, "config", "NUL"),
+        ({"config": {"algorithm": {"lam": 1, "gae_lambda": 1}}}, "config.algorithm", "keep gae_lambda"),
+        (
+            {"preset": PRESET, "overrides": {"algorithm.lam": 1, "algorithm.gae_lambda": 1}},
+            "overrides",
+            "keep algorithm.gae_lambda",
+        ),
         ({"preset": PRESET, "wish": 1}, "wish", "no setting of this name"),
         ({"preset": PRESET, "team": "nosuch"}, "team", "there is no team nosuch"),
     ],

@@ -46,7 +46,9 @@ class UsageTotals:
 
     def price(self, prompt: int, completion: int) -> float:
         """Of so many tokens."""
-        return (prompt * self.config.price_in + completion * self.config.price_out) / _MILLION
+        return (
+            prompt * self.config.prompt_price_per_million + completion * self.config.completion_price_per_million
+        ) / _MILLION
 
     def values(self) -> dict[str, float]:
         """hosted/*: see the table of metrics. What is not known is left out."""
@@ -59,7 +61,7 @@ class UsageTotals:
         }
         if self.requests:
             found["hosted/latency"] = self.seconds / self.requests
-        if self.config.price_in or self.config.price_out:
+        if self.config.prompt_price_per_million or self.config.completion_price_per_million:
             found["hosted/cost"] = self.cost
         return found
 

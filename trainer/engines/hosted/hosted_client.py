@@ -21,11 +21,11 @@ from trainer.engines.hosted.completion import Completion, NotACompletionError
 from trainer.engines.hosted.errors import HostedError, RefusedError
 
 _HINTS = (
-    ("max_completion_tokens", "set hosted.limit_name to max_completion_tokens"),
-    ("logprobs", "add logprobs to hosted.without"),
-    ("seed", "add seed to hosted.without"),
-    ("temperature", "add temperature to hosted.without"),
-    ("system", "add system to hosted.without"),
+    ("max_completion_tokens", "set hosted.max_tokens_param to max_completion_tokens"),
+    ("logprobs", "add logprobs to hosted.unsupported_params"),
+    ("seed", "add seed to hosted.unsupported_params"),
+    ("temperature", "add temperature to hosted.unsupported_params"),
+    ("system", "add system to hosted.unsupported_params"),
     ("continue_final_message", "set hosted.prefill to off"),
 )
 """A word in what an endpoint refuses, and what to change."""
@@ -52,9 +52,9 @@ class HostedClient:
     def __init__(self, config: HostedConfig, sleep: Callable[[float], Any] = asyncio.sleep) -> None:
         self.config, self.sleep = config, sleep
         self.address = f"{config.url}/chat/completions"
-        self.key = os.environ.get(config.key_variable, "").strip() if config.key_variable else ""
+        self.key = os.environ.get(config.api_key_env, "").strip() if config.api_key_env else ""
         if not (self.key.isascii() and self.key.isprintable()):
-            raise RefusedError(f"the key in {config.key_variable} holds characters that no key has: set it anew")
+            raise RefusedError(f"the key in {config.api_key_env} holds characters that no key has: set it anew")
         self._draw = random.Random()  # only waits depend on it
         self._slots = asyncio.Semaphore(config.concurrency)
         limits = httpx.Limits(max_connections=config.concurrency, max_keepalive_connections=config.concurrency)
@@ -97,7 +97,7 @@ class HostedClient:
 
     async def _pause(self, failed: int, asked: float | None, problem: str) -> None:
         """Wait before the next try, or tell that there will be none."""
-        where, patient = self.config.host, self.config.longest_wait
+        where, patient = self.config.host, self.config.max_backoff
         if failed > self.config.retries:
             times = f"{failed} tries" if failed > 1 else "one try"
             raise HostedError(
@@ -106,7 +106,7 @@ class HostedClient:
             )
         if asked is not None and asked > patient:
             raise HostedError(
-                f"{where} asks to come back in {asked:,.0f} s, and hosted.longest_wait is {patient:g} s; {problem}. "
+                f"{where} asks to come back in {asked:,.0f} s, and hosted.max_backoff is {patient:g} s; {problem}. "
                 "What was answered before is kept: resume later, or lower hosted.concurrency"
             )
         await self.sleep(retry.backoff(failed, asked, patient, self._draw))
@@ -127,14 +127,14 @@ class HostedClient:
         """Raise RefusedError for what another try cannot mend."""
         where, text, code = self.config.host, completion.error_message(data, self.key), completion.error_code(data)
         said = f": {text}" if text else ""
-        variable = self.config.key_variable
+        variable = self.config.api_key_env
         if status == 402 or any(sign in code for sign in _NO_MONEY):
             raise RefusedError(f"{where} wants to be paid{said}. Look after the account there, then resume")
         if retry.is_retryable(status):
             return
         if status == 401:
             what = f"does not accept the key in {variable}" if self.key else "wants a key"
-            todo = f"set {variable} to a valid key" if variable else "name the key's variable in hosted.key_variable"
+            todo = f"set {variable} to a valid key" if variable else "name the key's variable in hosted.api_key_env"
             raise RefusedError(f"{where} {what}{said}. Where the run is played, {todo}, then resume")
         if status == 403:
             raise RefusedError(
@@ -150,6 +150,6 @@ class HostedClient:
             raise RefusedError(f"{where} sends elsewhere, which is not followed: give the final address as hosted.url")
         hint = next(
             (todo for word, todo in _HINTS if word in text),
-            "see hosted.without, hosted.limit_name and hosted.extra for what is sent",
+            "see hosted.unsupported_params, hosted.max_tokens_param and hosted.extra_body for what is sent",
         )
         raise RefusedError(f"{where} refuses the request ({status}){said}. To change that, {hint}")

@@ -180,9 +180,9 @@ def _outcome(row: int, future: Future[Completion]) -> _Done:
 
 def request(config: HostedConfig, messages: list[Message], params: SamplingParams, seed: int) -> dict[str, Any]:
     """The body of a chat completion's request."""
-    without = config.without
+    without = config.unsupported_params
     body: dict[str, Any] = {"model": config.model, "messages": _addressed(messages, merged="system" in without)}
-    body[config.limit_name] = params.max_tokens
+    body[config.max_tokens_param] = params.max_tokens
     if "temperature" not in without:
         body["temperature"] = params.temperature
     if "seed" not in without:
@@ -191,7 +191,7 @@ def request(config: HostedConfig, messages: list[Message], params: SamplingParam
         body["logprobs"] = True
     if config.prefill:
         body |= {"add_generation_prompt": False, "continue_final_message": True}
-    return body | config.extra
+    return body | config.extra_body
 
 
 def _addressed(messages: list[Message], *, merged: bool) -> list[Message]:

@@ -58,7 +58,8 @@ class ChunkedSampler:
         self.tell(
             f"The GPU's memory ran out while {wave} trajectories were played at once: from now on it is {self.rows} at "
             "a time, and nothing is played twice. Fewer rollout.groups, a smaller rollout.group_size or shorter "
-            f"responses (rollout.max_response_tokens) take less; memory.rows={self.rows} begins with that."
+            "responses (rollout.max_response_tokens) take less; "
+            f"memory.max_concurrent_trajectories={self.rows} begins with that."
         )
 
 

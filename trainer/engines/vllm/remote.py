@@ -37,9 +37,11 @@ class ServerSampler:
     def __init__(self, config: RunConfig, policy: Policy, eos_id: int, folder: Path | None = None) -> None:
         self.config, self.policy, self.eos_id = config, policy, eos_id
         self.closed = False
-        given = config.engine.weights or (str(folder / "weights") if folder else tempfile.gettempdir())
+        given = config.engine.weights_dir or (str(folder / "weights") if folder else tempfile.gettempdir())
         self.folder = Path(given).resolve() / secrets.token_hex(4)
-        self.servers = [VllmServer(url, config.engine.patience, lambda: self.closed) for url in config.engine.urls]
+        self.servers = [
+            VllmServer(url, config.engine.server_timeout, lambda: self.closed) for url in config.engine.urls
+        ]
         for server in self.servers:
             server.meet(policy.context, logprobs_mode(config.rollout))
         self.version = 0
@@ -120,7 +122,7 @@ class ServerSession:
         self.turn[row] += 1
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
-        rows = self.sampler.config.engine.rows * len(self.sampler.servers)
+        rows = self.sampler.config.engine.max_num_seqs * len(self.sampler.servers)
         self.pool = ThreadPoolExecutor(max_workers=min(rows, max(len(self.seeds), 1)))
         try:
             for row, ids in prompts.items():

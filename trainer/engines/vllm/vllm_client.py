@@ -156,5 +156,5 @@ class VllmServer:
             time.sleep(_PAUSE)
         raise ServerError(
             f"engine.urls: {self.url} stayed away for {self.patience:g} s ({reason}): start it again with `python -m "
-            "trainer serve-vllm` and resume the run, or raise engine.patience"
+            "trainer serve-vllm` and resume the run, or raise engine.server_timeout"
         )

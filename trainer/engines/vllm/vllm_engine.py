@@ -72,17 +72,20 @@ class VllmEngine:
             "skip_tokenizer_init": True,
             "generation_config": "vllm",
             "max_model_len": self.policy.context,
-            "max_num_seqs": engine.rows,
+            "max_num_seqs": engine.max_num_seqs,
             "enable_prefix_caching": True,
             "logprobs_mode": logprobs_mode(self.config.rollout),
-            "enforce_eager": engine.eager or not self.on_gpu,
+            "enforce_eager": engine.enforce_eager or not self.on_gpu,
             "disable_log_stats": True,
             "seed": 0,
         }
         if self.on_gpu:
-            found |= {"gpu_memory_utilization": engine.memory, "enable_sleep_mode": engine.sleep}
+            found |= {
+                "gpu_memory_utilization": engine.gpu_memory_utilization,
+                "enable_sleep_mode": engine.sleep_between_rollouts,
+            }
         else:
-            found["kv_cache_memory_bytes"] = int(engine.cache_gib * 2**30)
+            found["kv_cache_memory_bytes"] = int(engine.cpu_kv_cache_gib * 2**30)
             # vLLM 0.32 cannot read a seeded row's prompt in parts there ("CPU Generator does not use offset").
             found |= {"enable_chunked_prefill": False, "max_num_batched_tokens": max(8192, self.policy.context)}
         if self.adapted:
@@ -129,7 +132,7 @@ class VllmEngine:
     @property
     def sleeps(self) -> bool:
         """Whether its memory can be left to the learner: only a GPU's can."""
-        return self.on_gpu and self.config.engine.sleep
+        return self.on_gpu and self.config.engine.sleep_between_rollouts
 
     def step(self) -> list[Any]:
         """One step of everything under way: vLLM's outputs. Nothing is compiled on a CPU: it takes minutes there."""

@@ -33,8 +33,8 @@ class VllmSampler:
         self.eos_id = eos_id
         self.serial = count()
         self._asleep, self._stale = False, True
-        if config.engine.sleep and not self.engine.sleeps:
-            _log.info("engine.sleep: on a CPU the engine keeps its memory between rollouts")
+        if config.engine.sleep_between_rollouts and not self.engine.sleeps:
+            _log.info("engine.sleep_between_rollouts: on a CPU the engine keeps its memory between rollouts")
 
     def session(
         self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None

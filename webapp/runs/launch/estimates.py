@@ -62,10 +62,23 @@ def _hosted(config: RunConfig) -> list[Figure]:
     hosted, (_, examined) = config.hosted, _played(config)
     written = examined * config.rollout.max_turns * config.rollout.max_response_tokens
     found = [_tokens(config, []), Figure("Time", "not known", f"It is up to {hosted.host}.")]
-    if hosted.price_out:
-        how = f"At {hosted.price_out:g} a million; what the model reads comes on top, and hosted.max_cost limits both."
-        return [*found, Figure("Cost of what it writes", f"at most {written * hosted.price_out / 1e6:,.2f}", how)]
-    return [*found, Figure("Cost", "not known", "hosted.price_in and hosted.price_out are not set.")]
+    if hosted.completion_price_per_million:
+        how = (
+            f"At {hosted.completion_price_per_million:g} a million; what the model reads comes on top, and "
+            "hosted.max_cost limits both."
+        )
+        return [
+            *found,
+            Figure(
+                "Cost of what it writes", f"at most {written * hosted.completion_price_per_million / 1e6:,.2f}", how
+            ),
+        ]
+    return [
+        *found,
+        Figure(
+            "Cost", "not known", "hosted.prompt_price_per_million and hosted.completion_price_per_million are not set."
+        ),
+    ]
 
 
 def _recorded(user: Any, model: str) -> Any:
@@ -114,7 +127,7 @@ def exams(config: RunConfig) -> int:
 def _played(config: RunConfig) -> tuple[int, int]:
     """Trajectories of rollouts, and of exams."""
     suites = len(config.environment.names) + len(config.evaluation.suites)
-    examined = exams(config) * suites * config.evaluation.prompts * config.evaluation.samples
+    examined = exams(config) * suites * config.evaluation.prompts * config.evaluation.samples_per_prompt
     return (config.iterations * config.rollout.trajectories if config.kind == "train" else 0), examined
 
 

@@ -30,9 +30,9 @@ def problem(hosted: HostedConfig) -> tuple[str, str] | None:
             f"{SETTING}={hosted.url}=NAME_OF_THE_KEYS_VARIABLE"
         )
     variable = allowed[_plain(hosted.url)]
-    if hosted.key_variable != variable:
+    if hosted.api_key_env != variable:
         wanted = f"must be {variable}" if variable else "must be empty"
-        return "hosted.key_variable", f"{wanted} for {hosted.url}: so its operator has set it in {SETTING}"
+        return "hosted.api_key_env", f"{wanted} for {hosted.url}: so its operator has set it in {SETTING}"
     return None
 
 

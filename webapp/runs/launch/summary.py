@@ -106,11 +106,12 @@ def warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
             f"rollout.max_actions is {rollout.max_actions}, but {rollout.max_turns} turns of at most "
             f"{rollout.max_actions_per_turn} actions make {reachable}."
         )
-    kept = max(1, round(rollout.groups * algorithm.filter_keep)) * rollout.group_size
-    if algorithm.filter == "std" and kept < config.optimizer.update_batch:
+    kept = max(1, round(rollout.groups * algorithm.group_filter_keep)) * rollout.group_size
+    if algorithm.group_filter == "std" and kept < config.optimizer.mini_batch_trajectories:
         found.append(
             f"The filter keeps about {kept} trajectories of an iteration, fewer than one optimiser step takes "
-            f"(optimizer.update_batch is {config.optimizer.update_batch}): there will be one smaller step."
+            f"(optimizer.mini_batch_trajectories is {config.optimizer.mini_batch_trajectories}): there will be one "
+            "smaller step."
         )
     if config.evaluation.prompts == 0:
         found.append("There is no evaluation: the run's result cannot be compared with that of others.")

@@ -23,7 +23,7 @@ def config(**settings: float) -> HostedConfig:
 
 
 def test_tokens_and_money_are_summed() -> None:
-    account = UsageTotals(config(price_in=2.0, price_out=10.0))
+    account = UsageTotals(config(prompt_price_per_million=2.0, completion_price_per_million=10.0))
     account.answered(Usage(1_000, 100, 600), retries=2, seconds=1.0)
     account.answered(Usage(500, 50), retries=0, seconds=3.0)
     assert finite(account.values()) == {
@@ -46,7 +46,7 @@ def test_an_unknown_price_is_no_cost_of_zero() -> None:
     st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50), st.floats(0, 1)), max_size=30), st.floats(0.00001, 0.002)
 )
 def test_the_limit_is_never_passed_however_many_ask_at_once(asks: list[tuple[int, int, float]], limit: float) -> None:
-    account = UsageTotals(config(price_in=1.0, price_out=3.0, max_cost=limit))
+    account = UsageTotals(config(prompt_price_per_million=1.0, completion_price_per_million=3.0, max_cost=limit))
     purse = BudgetLimiter(account)
 
     async def one(prompt: int, completion: int, share: float) -> None:
@@ -65,7 +65,7 @@ def test_the_limit_is_never_passed_however_many_ask_at_once(asks: list[tuple[int
 
 
 def test_a_request_waits_while_others_may_turn_out_cheaper() -> None:
-    account = UsageTotals(config(price_in=1.0, max_cost=0.0001))  # 100 tokens
+    account = UsageTotals(config(prompt_price_per_million=1.0, max_cost=0.0001))  # 100 tokens
     purse, order = BudgetLimiter(account), []
 
     async def one(name: str, most: int, used: int) -> None:

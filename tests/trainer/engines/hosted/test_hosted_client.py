@@ -70,7 +70,7 @@ def test_retry_after_is_honoured() -> None:
 def test_an_endpoint_that_asks_for_too_much_patience_ends_it() -> None:
     with (
         Server(in_turn(refusal(429, "daily limit", Retry_After="7200"))).running() as server,
-        pytest.raises(HostedError, match=r"come back in 7,200 s, and hosted.longest_wait is 60 s.*daily limit"),
+        pytest.raises(HostedError, match=r"come back in 7,200 s, and hosted.max_backoff is 60 s.*daily limit"),
     ):
         ask(server)
     assert len(server.bodies) == 1
@@ -116,11 +116,14 @@ def test_an_answer_that_is_no_completion_points_to_the_address() -> None:
 @pytest.mark.parametrize(
     ("reply", "told"),
     [
-        (refusal(400, "Unsupported parameter: use 'max_completion_tokens'"), "set hosted.limit_name to max_completion"),
-        (refusal(400, "logprobs is not supported"), "add logprobs to hosted.without"),
-        (refusal(422, "unknown field: seed"), "add seed to hosted.without"),
-        (refusal(400, "temperature must be 1"), "add temperature to hosted.without"),
-        (refusal(400, "odd"), r"refuses the request \(400\): odd. To change that, see hosted.without"),
+        (
+            refusal(400, "Unsupported parameter: use 'max_completion_tokens'"),
+            "set hosted.max_tokens_param to max_completion",
+        ),
+        (refusal(400, "logprobs is not supported"), "add logprobs to hosted.unsupported_params"),
+        (refusal(422, "unknown field: seed"), "add seed to hosted.unsupported_params"),
+        (refusal(400, "temperature must be 1"), "add temperature to hosted.unsupported_params"),
+        (refusal(400, "odd"), r"refuses the request \(400\): odd. To change that, see hosted.unsupported_params"),
         (refusal(401, "bad key"), "wants a key: bad key.*set ECHOSCOPE_TEST_KEY to a valid key"),
         (refusal(402, "top up"), "wants to be paid: top up"),
         (refusal(429, "quota", code="insufficient_quota"), "wants to be paid: quota"),
@@ -131,16 +134,16 @@ def test_an_answer_that_is_no_completion_points_to_the_address() -> None:
 )
 def test_a_refusal_says_what_to_change_and_is_not_repeated(reply: Reply, told: str) -> None:
     with Server(in_turn(reply)).running() as server, pytest.raises(RefusedError, match=told):
-        ask(server, key_variable="ECHOSCOPE_TEST_KEY")
+        ask(server, api_key_env="ECHOSCOPE_TEST_KEY")
     assert len(server.bodies) == 1
 
 
 def test_the_key_is_sent_and_never_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHOSCOPE_TEST_KEY", "sk-secret-1\n")
     with Server(in_turn(GOOD, refusal(401, "Incorrect API key provided: sk-secret-1"))).running() as server:
-        ask(server, key_variable="ECHOSCOPE_TEST_KEY")
+        ask(server, api_key_env="ECHOSCOPE_TEST_KEY")
         with pytest.raises(RefusedError, match="does not accept the key in ECHOSCOPE_TEST_KEY") as refused:
-            ask(server, key_variable="ECHOSCOPE_TEST_KEY")
+            ask(server, api_key_env="ECHOSCOPE_TEST_KEY")
     assert [headers["Authorization"] for headers in server.headers] == ["Bearer sk-secret-1"] * 2
     assert "sk-secret" not in str(refused.value)
 
@@ -148,14 +151,14 @@ def test_the_key_is_sent_and_never_repeated(monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_key_is_sent_where_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-1")
     with Server(in_turn(GOOD)).running() as server:
-        ask(server, key_variable="")
+        ask(server, api_key_env="")
     assert "Authorization" not in server.headers[0]
 
 
 def test_a_key_that_cannot_be_one_is_told_without_repeating_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHOSCOPE_TEST_KEY", "sk-ü")
     with pytest.raises(RefusedError, match="the key in ECHOSCOPE_TEST_KEY holds characters") as refused:
-        ask("http://127.0.0.1:1/v1", key_variable="ECHOSCOPE_TEST_KEY")
+        ask("http://127.0.0.1:1/v1", api_key_env="ECHOSCOPE_TEST_KEY")
     assert "ü" not in str(refused.value)
 
 

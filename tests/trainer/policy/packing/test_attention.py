@@ -10,7 +10,7 @@ from trainer.policy.packing import attention
 
 
 def learner_with(folder, on, **optimizer):
-    optimizer = {"update_batch": 6, "packing": on, "shared_prompts": False, "name": "sgd"} | optimizer
+    optimizer = {"mini_batch_trajectories": 6, "packing": on, "prefix_sharing": False, "name": "sgd"} | optimizer
     return learner_for(
         folder, algorithm={"estimator": "gae"}, optimizer={"policy_lr": 0.1, "critic_lr": 0.1} | optimizer
     )

@@ -37,7 +37,12 @@ def hosted(request: pytest.FixtureRequest, run: Run) -> Run:
             {
                 "kind": "evaluate",
                 "evaluation": {"prompts": 2, "suites": ["Bandit"]},
-                "hosted": {"url": server.url, "model": "some-model", "price_in": 1, "price_out": 2},
+                "hosted": {
+                    "url": server.url,
+                    "model": "some-model",
+                    "prompt_price_per_million": 1,
+                    "completion_price_per_million": 2,
+                },
             }
         )
         run_class(config)(config, run.folder, run.folder / "cache").train()

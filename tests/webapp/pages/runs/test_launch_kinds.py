@@ -39,7 +39,7 @@ def test_an_evaluation_is_launched_played_and_shown(who: Visitors, tmp_path: Pat
         "policy.model": str(model),
         "policy.threads": "1",
         "evaluation.prompts": "2",
-        "evaluation.samples": "2",
+        "evaluation.samples_per_prompt": "2",
         "evaluation.suites": "Bandit, FrozenLake:size=5",
         "rollout.max_response_tokens": "8",
     }

@@ -27,7 +27,7 @@ PRESET = "sokoban-starpo_s-pocket"
 
 
 def section(url: str, variable: str = "OPENAI_API_KEY") -> HostedConfig:
-    return HostedConfig(url=url, model="m", key_variable=variable)
+    return HostedConfig(url=url, model="m", api_key_env=variable)
 
 
 def configuration(url: str = OPENAI, **changes: Any) -> RunConfig:
@@ -78,7 +78,7 @@ def test_no_other_address_may_be_asked(url: str) -> None:
 def test_no_other_secret_may_be_sent_there(url: str, variable: str, told: str) -> None:
     found = hosted_endpoints.problem(section(url, variable))
     assert found is not None
-    assert found[0] == "hosted.key_variable"
+    assert found[0] == "hosted.api_key_env"
     assert told in found[1]
 
 
@@ -108,7 +108,7 @@ def test_the_api_refuses_it_too_for_new_runs_and_clones(callers: Callers, people
     assert "may not ask http://10.0.0.1/v1" in refused.content.decode()
     made = callers.owner.post("/api/runs", {"preset": PRESET, "overrides": wanted | {"hosted.url": OPENAI}})
     assert made.status_code == 201, made.content
-    stolen = {"overrides": {"hosted.key_variable": "DATABASE_URL"}}
+    stolen = {"overrides": {"hosted.api_key_env": "DATABASE_URL"}}
     assert callers.owner.post(f"/api/runs/{made.json()['slug']}/clone", stolen).status_code == 422
     assert Run.objects.count() == 1
 
@@ -122,7 +122,7 @@ def test_a_worker_goes_by_its_own_list_whatever_the_database_says(run: Run) -> N
 
 
 def test_a_hosted_model_is_told_by_its_name_and_takes_no_device(people: People) -> None:
-    config = configuration(price_out=2.0)
+    config = configuration(completion_price_per_million=2.0)
     assert summaries.algorithm_words(config.model_dump()) == "Evaluation · gpt-4o-mini"
     asked = config.model_copy(update={"policy": config.policy.model_copy(update={"device": "cuda"})})
     assert device_classes.suggested_class(asked, ["cpu", "gpu"]) == "cpu"

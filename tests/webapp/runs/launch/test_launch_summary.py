@@ -216,7 +216,10 @@ def test_the_queue_asks_for_what_a_run_cannot_do_without_on_each_of_its_gpus() -
         ({"checkpoint": {"every": 999}}, "No checkpoint is written before the end"),
         ({"policy": {"device": "cuda"}}, "no worker that is running now has a GPU"),
         (
-            {"rollout": {"groups": 4, "group_size": 4}, "algorithm": {"filter": "std", "filter_keep": 0.25}},
+            {
+                "rollout": {"groups": 4, "group_size": 4},
+                "algorithm": {"group_filter": "std", "group_filter_keep": 0.25},
+            },
             "fewer than one",
         ),
     ],
