@@ -10,12 +10,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from trainer.algorithms import thought_rewards
+from trainer.algorithms.aggregations import AGGREGATIONS
+from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.group_filter import FilterMethod
+from trainer.algorithms.kl_estimators import KL_ESTIMATORS
 from trainer.config import rewind
 from trainer.config.adaptation import LoraConfig as LoraConfig
 from trainer.config.adaptation import SftConfig as SftConfig
@@ -125,18 +128,20 @@ class RolloutConfig(Section):
         return [f"rollout.{name}" for name, on in found.items() if on]
 
 
-Estimator = Literal[
-    "gae", "bi_level_gae", "grpo", "rloo", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "gigpo"
-]
-NEEDS_CRITIC = ("gae", "bi_level_gae")
-NEEDS_GROUPS = ("grpo", "rloo", "reinforce_plus_plus_baseline", "gigpo")
-"""Estimators that need a critic, and those that compare the trajectories of a group."""
+if TYPE_CHECKING:
+    EstimatorName = str
+    Aggregation = str
+    KLEstimator = str
+else:
+    EstimatorName = Literal[tuple(ESTIMATORS)]
+    Aggregation = Literal[tuple(AGGREGATIONS)]
+    KLEstimator = Literal[tuple(KL_ESTIMATORS)]
 
 
 class AlgorithmConfig(Section):
     """StarPO and StarPO-S, setting by setting."""
 
-    estimator: Estimator = setting(
+    estimator: EstimatorName = setting(
         "gae",
         "Advantages: gae (PPO with a critic), bi_level_gae (turns first, then tokens), grpo (group-normalised reward), "
         "rloo (against the others of the group), reinforce_plus_plus and its baseline form, gigpo (GRPO plus "
@@ -170,13 +175,13 @@ class AlgorithmConfig(Section):
     dual_clip: float | None = setting(None, "Dual clip c for negative advantages; empty = off.", gt=1, le=100)
     value_clip: float | None = setting(0.5, "Clip range of the critic's change; empty = off.", gt=0)
     value_coef: float = setting(0.5, "Weight of the critic's loss.", ge=0, le=100)
-    aggregation: Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean"] = setting(
+    aggregation: Aggregation = setting(
         "seq-mean-token-mean", "How token losses become one number.", source="paper: Eq. 4, 6"
     )
     entropy_coef: float = setting(0.001, "Entropy bonus.", source="paper: 0.001", ge=0, le=10)
     kl_coef: float = setting(0.0, "Weight of the KL penalty to the initial policy.", source="paper: StarPO 0.001", ge=0)
     kl_placement: Literal["reward", "loss"] = setting("reward", "KL as a reward penalty or as a loss term.")
-    kl_estimator: Literal["k1", "k2", "k3"] = setting("k1", "Estimator of the KL divergence.", source="paper: k1")
+    kl_estimator: KLEstimator = setting("k1", "Estimator of the KL divergence.", source="paper: k1")
     filter: FilterMethod = setting(
         "none",
         "Which groups the update learns from: std keeps those with the widest rewards (StarPO-S), std_rev the "
@@ -206,7 +211,11 @@ class AlgorithmConfig(Section):
 
     @property
     def needs_critic(self) -> bool:
-        return self.estimator in NEEDS_CRITIC
+        return ESTIMATORS[self.estimator].needs_critic
+
+    @property
+    def needs_groups(self) -> bool:
+        return ESTIMATORS[self.estimator].needs_groups
 
 
 class RewardConfig(Section):
@@ -347,7 +356,7 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def consistent(self) -> Self:
         a = self.algorithm
-        if a.estimator in NEEDS_GROUPS and self.rollout.group_size < 2:
+        if a.needs_groups and self.rollout.group_size < 2:
             raise ValueError(
                 f"{a.estimator} compares the trajectories of a group: rollout.group_size must be at least 2"
             )
