@@ -10,7 +10,7 @@ import pytest
 import envs
 from envs import frozen_lake
 from tests.trainer import tiny
-from trainer.algorithms.rewards import format_term
+from trainer.algorithms.rewards import is_format_valid
 from trainer.config.run import RunConfig
 from trainer.evaluation.suite_runner import group_plans
 from trainer.policy.chat_format import ACTION_SEPARATOR, ANSWER, THINK, ChatFormat, parse_response
@@ -56,14 +56,13 @@ def test_a_generation_is_read_as_the_reference_reads_it(case):
     names = {name.lower(): name for name in envs.spec("Sokoban").actions}
     known = [names[action.lower()] for action in parsed.actions if action.lower() in names]
     assert known == case["valid_actions_for_sokoban"]
-    penalty = format_term(
+    valid = is_format_valid(
         structured=parsed.structured,
         known_actions=len(known),
         unknown_actions=len(parsed.actions) - len(known),
         rule="actions",
-        penalty=-0.1,
     )
-    assert penalty == case["format_penalty_in_sokoban"]
+    assert (0.0 if valid else -0.1) == case["format_penalty_in_sokoban"]
 
 
 def beginnings(case):

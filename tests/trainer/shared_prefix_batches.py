@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.trainer.rollout.test_trajectory import turn
+from trainer.policy.packing.shared_prefix import SharedPrefix, find_row_prefixes
 from trainer.rollout.trajectory import Batch, Trajectory, collate
 
 
@@ -55,6 +56,11 @@ def mixed(seed: int = 0) -> Batch:
         ],
         seed,
     )
+
+
+def prefixes_of(batch: Batch, min_tokens: int | None = None) -> list[list[SharedPrefix]]:
+    """Prefixes that the rows of a batch share."""
+    return find_row_prefixes(batch.ids, batch.attention, batch.mask, min_tokens)
 
 
 def distinct(batch: Batch, rows: Tensor, places: Tensor) -> bool:

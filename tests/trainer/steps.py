@@ -19,14 +19,13 @@ SGD = {"name": "sgd", "policy_lr": 1.0, "critic_lr": 1.0}
 
 def stepped_on(learner: Learner) -> Weights:
     """A copy of all that steps are taken on, by part ("policy", "critic") and name: of float32 copies, the copies."""
-    parts = [("policy", learner.network, learner.policy_weights)]
-    if learner.critic is not None and learner.critic_weights is not None:
-        parts.append(("critic", learner.critic, learner.critic_weights))
     return {
         (part, name): weight.detach().double()
-        for part, module, weights in parts
+        for part, trained in learner.trainable.items()
         for name, weight in zip(
-            (name for name, own in module.named_parameters() if own.requires_grad), weights.parameters, strict=True
+            (name for name, own in trained.module.named_parameters() if own.requires_grad),
+            trained.weights.parameters,
+            strict=True,
         )
     }
 

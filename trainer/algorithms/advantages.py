@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from trainer.algorithms.estimators import AdvantageEstimate, EstimatorInputs, EstimatorSettings
+
 EPSILON = 1e-6
 
 
@@ -196,3 +198,47 @@ def reinforce_plus_plus_baseline(rewards: Tensor, group: Tensor, mask: Tensor) -
 def spread(per_trajectory: Tensor, mask: Tensor) -> Tensor:
     """(B, T): each trajectory's number on all its policy tokens, 0 elsewhere."""
     return only(per_trajectory[:, None].expand(mask.shape), mask)
+
+
+def gae_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
+    """`gae`, whitened if set."""
+    raw, returns = gae(inputs.rewards, inputs.critic_values, inputs.mask, settings.gamma, settings.gae_lambda)
+    return AdvantageEstimate(_whitened(raw, inputs.mask, settings), returns)
+
+
+def bi_level_gae_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
+    """`bi_level_gae`, whitened if set."""
+    raw, returns = bi_level_gae(
+        inputs.rewards,
+        inputs.critic_values,
+        inputs.mask,
+        inputs.turns,
+        settings.gamma,
+        settings.gae_lambda,
+        settings.turn_gamma,
+    )
+    return AdvantageEstimate(_whitened(raw, inputs.mask, settings), returns)
+
+
+def _whitened(raw: Tensor, mask: Tensor, settings: EstimatorSettings) -> Tensor:
+    return only(masked_whiten(raw, mask), mask) if settings.whiten_advantages else raw
+
+
+def grpo_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
+    """`grpo`."""
+    return AdvantageEstimate(grpo(inputs.rewards, inputs.group, inputs.mask, settings.normalize_by_std))
+
+
+def rloo_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
+    """`rloo`."""
+    return AdvantageEstimate(rloo(inputs.rewards, inputs.group, inputs.mask))
+
+
+def reinforce_plus_plus_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
+    """`reinforce_plus_plus`; its returns have no critic to train."""
+    return AdvantageEstimate(reinforce_plus_plus(inputs.rewards, inputs.mask, settings.gamma)[0])
+
+
+def reinforce_plus_plus_baseline_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
+    """`reinforce_plus_plus_baseline`."""
+    return AdvantageEstimate(reinforce_plus_plus_baseline(inputs.rewards, inputs.group, inputs.mask))

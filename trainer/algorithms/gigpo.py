@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from trainer.algorithms.advantages import EPSILON, group_statistics, grpo, only
+from trainer.algorithms.estimators import AdvantageEstimate, EstimatorInputs, EstimatorSettings
 
 
 def turn_returns(rewards: Tensor, turns: Tensor, mask: Tensor, gamma: float) -> Tensor:
@@ -75,3 +76,19 @@ def gigpo(
     local[there] = compared.masked_fill(size < 2, 0.0).to(returns.dtype)
     per_token = torch.gather(local, 1, turns.clamp(min=0).masked_fill(~mask.bool(), 0))
     return grpo(rewards, group, mask, normalize_by_std) + only(weight * per_token, mask)
+
+
+def gigpo_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
+    """`gigpo`."""
+    return AdvantageEstimate(
+        gigpo(
+            inputs.rewards,
+            inputs.group,
+            inputs.turns,
+            inputs.anchors,
+            inputs.mask,
+            gamma=settings.turn_gamma,
+            weight=settings.gigpo_omega,
+            normalize_by_std=settings.normalize_by_std,
+        )
+    )

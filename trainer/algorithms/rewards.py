@@ -36,16 +36,6 @@ def is_format_valid(*, structured: bool, known_actions: int, unknown_actions: in
     raise ValueError(f"unknown format rule {rule!r}")
 
 
-def format_term(
-    *, structured: bool, known_actions: int, unknown_actions: int, rule: FormatRule, penalty: float
-) -> float:
-    """The turn's `format` reward term: `penalty` (negative or 0) once, however much is wrong, else 0."""
-    valid = is_format_valid(
-        structured=structured, known_actions=known_actions, unknown_actions=unknown_actions, rule=rule
-    )
-    return 0.0 if valid else penalty
-
-
 def subtract_kl(rewards: Tensor, kl: Tensor, mask: Tensor, coefficient: float) -> Tensor:
     """(B, T) rewards with `coefficient` × KL to the reference policy taken off every policy token."""
     return only(rewards, mask) - coefficient * only(kl, mask)

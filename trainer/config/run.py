@@ -10,12 +10,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from trainer.algorithms import thought_rewards
+from trainer.algorithms.aggregations import AGGREGATIONS
+from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.group_filter import FilterMethod
+from trainer.algorithms.kl_estimators import KL_ESTIMATORS
 from trainer.config import former_names, rewind
 from trainer.config.base import Section as Section
 from trainer.config.base import setting as setting
@@ -110,18 +113,20 @@ class RolloutConfig(Section):
         return [f"rollout.{name}" for name, on in active.items() if on]
 
 
-Estimator = Literal[
-    "gae", "bi_level_gae", "grpo", "rloo", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "gigpo"
-]
-NEEDS_CRITIC = ("gae", "bi_level_gae")
-NEEDS_GROUPS = ("grpo", "rloo", "reinforce_plus_plus_baseline", "gigpo")
-"""Estimators that need a critic, and those that compare the trajectories of a group."""
+if TYPE_CHECKING:
+    EstimatorName = str
+    Aggregation = str
+    KLEstimator = str
+else:
+    EstimatorName = Literal[tuple(ESTIMATORS)]
+    Aggregation = Literal[tuple(AGGREGATIONS)]
+    KLEstimator = Literal[tuple(KL_ESTIMATORS)]
 
 
 class AlgorithmConfig(Section):
     """Advantages, loss and group filter of StarPO and StarPO-S."""
 
-    estimator: Estimator = setting(
+    estimator: EstimatorName = setting(
         "gae",
         "Advantage estimator: gae (PPO with a critic), bi_level_gae (over turns, then tokens), grpo (group-normalised "
         "reward), rloo (leave-one-out baseline of the group), reinforce_plus_plus and its baseline form, gigpo (GRPO "
@@ -159,13 +164,13 @@ class AlgorithmConfig(Section):
         0.5, "Clip range of the critic's predictions around the old ones; empty = off.", gt=0
     )
     value_coef: float = setting(0.5, "Weight of the critic's loss.", ge=0, le=100)
-    aggregation: Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean"] = setting(
+    aggregation: Aggregation = setting(
         "seq-mean-token-mean", "Loss aggregation over tokens and sequences.", source="paper: Eq. 4, 6"
     )
     entropy_coef: float = setting(0.001, "Weight of the entropy bonus.", source="paper: 0.001", ge=0, le=10)
     kl_coef: float = setting(0.0, "Weight of the KL penalty to the initial policy.", source="paper: StarPO 0.001", ge=0)
     kl_placement: Literal["reward", "loss"] = setting("reward", "KL as a reward penalty or as a loss term.")
-    kl_estimator: Literal["k1", "k2", "k3"] = setting("k1", "Estimator of the KL divergence.", source="paper: k1")
+    kl_estimator: KLEstimator = setting("k1", "Estimator of the KL divergence.", source="paper: k1")
     group_filter: FilterMethod = setting(
         "none",
         "Groups to learn from: std keeps those with the largest reward std (StarPO-S), std_rev the smallest, range "
@@ -204,7 +209,12 @@ class AlgorithmConfig(Section):
     @property
     def needs_critic(self) -> bool:
         """Whether the estimator uses a critic."""
-        return self.estimator in NEEDS_CRITIC
+        return ESTIMATORS[self.estimator].needs_critic
+
+    @property
+    def needs_groups(self) -> bool:
+        """Whether the estimator compares the trajectories of a group."""
+        return ESTIMATORS[self.estimator].needs_groups
 
 
 class RewardConfig(Section):
@@ -369,7 +379,7 @@ class RunConfig(Section):
     def check_combinations(self) -> Self:
         """Settings that exclude or require each other."""
         a = self.algorithm
-        if a.estimator in NEEDS_GROUPS and self.rollout.group_size < 2:
+        if a.needs_groups and self.rollout.group_size < 2:
             raise ValueError(
                 f"{a.estimator} compares the trajectories of a group: rollout.group_size must be at least 2"
             )

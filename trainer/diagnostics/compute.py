@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from trainer.algorithms.group_filter import FilterResult, group_stats
-from trainer.algorithms.losses import MAX_LOG_RATIO
+from trainer.algorithms.kl_estimators import MAX_LOG_RATIO
 from trainer.journal.events import Turn
 from trainer.metrics.registry import TERM_PREFIX, finite
 from trainer.metrics.statistics import mean

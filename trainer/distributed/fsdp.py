@@ -50,7 +50,7 @@ class ShardedWeights:
 
     Args:
         module: split.
-        whole: the unsplit parameters that play and score, in the order of the module's; they follow at `settle`.
+        whole: the unsplit parameters that play and score, in the order of the module's; they follow at `finish`.
         raised: whether the parts are float32 copies of half-precision weights, and so more than `whole` can tell.
     """
 
@@ -58,7 +58,7 @@ class ShardedWeights:
         self.parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         self.whole, self.raised = list(whole), raised
 
-    def publish(self) -> None:
+    def copy_to_model(self) -> None:
         """Parts are what is computed with."""
 
     def clip(self, most: float) -> float:
@@ -67,7 +67,7 @@ class ShardedWeights:
         return float(gather(norm))
 
     @torch.no_grad()
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Put the parts together in the parameters that play and score."""
         if self.whole:
             for own, part in zip(self.whole, self.parameters, strict=True):

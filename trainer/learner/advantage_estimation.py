@@ -1,78 +1,88 @@
-"""From a batch's rewards to advantages, by the estimator that the settings name.
-
-The maths is in advantages.py and credit.py.
-"""
+"""Advantages and regression targets of a batch, by the configured estimator."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import torch
 from torch import Tensor
 
-from trainer.algorithms import advantages, gigpo
-from trainer.algorithms.rewards import normalize_tokens
+from trainer.algorithms.estimators import ESTIMATORS, AdvantageEstimate, EstimatorInputs
+from trainer.algorithms.losses import explained_variance, kl_penalty
+from trainer.algorithms.rewards import normalize_tokens, subtract_kl
 from trainer.config.run import AlgorithmConfig
+from trainer.learner.step_metrics import StepMetrics
+from trainer.learner.trajectory_rows import TrajectoryRows
+from trainer.learner.update_batch import BatchScores, UpdateTensors
 from trainer.rollout.trajectory import Batch
 
 
-@dataclass(frozen=True)
-class AdvantageEstimate:
-    """(B, T) advantages and, with a critic, the (B, T) returns it learns to predict; both 0 off the mask."""
+def estimate_update(
+    batch: Batch, scores: BatchScores, algorithm: AlgorithmConfig, metrics: StepMetrics
+) -> tuple[Tensor, UpdateTensors]:
+    """(B, T) advantages of a batch, and the tensors that its losses read."""
+    rewards = _penalized_rewards(batch, scores.reference, algorithm)
+    estimate = estimate_advantages(batch, rewards, scores.values, algorithm)
+    if scores.values is not None and estimate.returns is not None:
+        metrics.set("value/explained_variance", explained_variance(estimate.returns, scores.values, batch.mask))
+    zeros = torch.zeros_like(rewards)
+    return estimate.advantages, UpdateTensors(
+        advantages=estimate.advantages * scores.token_weights,
+        returns=zeros if estimate.returns is None else estimate.returns,
+        old_values=zeros if scores.values is None else scores.values,
+        old_logprobs=scores.old_logprobs,
+        reference=scores.reference,
+    )
 
-    advantages: Tensor
-    returns: Tensor | None
+
+def _penalized_rewards(batch: Batch, reference: Tensor | None, algorithm: AlgorithmConfig) -> Tensor:
+    """(B, T) rewards, minus the KL penalty where it is part of the reward."""
+    if reference is None or algorithm.kl_placement != "reward":
+        return batch.rewards
+    kl = kl_penalty(batch.sampler_logprobs, reference, algorithm.kl_estimator)
+    return subtract_kl(batch.rewards, kl, batch.mask, algorithm.kl_coef)
 
 
 def estimate_advantages(
     batch: Batch, rewards: Tensor, values: Tensor | None, algorithm: AlgorithmConfig
 ) -> AdvantageEstimate:
-    """Advantages of every policy token.
+    """Advantages of every policy token, weighted by `batch.weight` (soft filter).
+
+    Estimators read one row per trajectory. Where the policy's context is windowed, the rows of each trajectory are
+    gathered into one, and the result is scattered back.
 
     Args:
-        batch: what was played; `batch.weight` scales the advantages of its trajectories (soft filter).
-        rewards: (B, T) per token, the KL penalty taken off where it is part of the reward.
-        values: (B, T) of the critic, for the estimators that need one.
+        rewards: (B, T) per token.
+        values: (B, T) of the critic, for estimators that need one.
     Raises:
-        ValueError: the estimator needs a critic's values and got none.
+        ValueError: the estimator needs a critic's values and got none, or the rows of a trajectory are not adjacent.
     """
-    mask, gamma = batch.mask, algorithm.gamma
+    if len(torch.unique(batch.trajectory)) == len(batch):
+        return _estimate_rows(batch, rewards, values, algorithm)
+    rows = TrajectoryRows.of(batch)
+    gathered_values = None if values is None else rows.gather(values)
+    estimate = _estimate_rows(rows.batch(batch), rows.gather(rewards), gathered_values, algorithm)
+    returns = None if estimate.returns is None else rows.scatter(estimate.returns)
+    return AdvantageEstimate(rows.scatter(estimate.advantages), returns)
+
+
+def _estimate_rows(
+    batch: Batch, rewards: Tensor, values: Tensor | None, algorithm: AlgorithmConfig
+) -> AdvantageEstimate:
+    """`estimate_advantages` of a batch with one row per trajectory."""
     rewards = normalize_tokens(
         rewards,
-        mask,
+        batch.mask,
         batch.group,
         batch.environment,
         grouping=algorithm.reward_grouping,
         method=algorithm.reward_normalization,
     )
-    returns: Tensor | None = None
-    match algorithm.estimator:
-        case "gae" | "bi_level_gae":
-            if values is None:
-                raise ValueError(f"{algorithm.estimator} needs the critic's values")
-            if algorithm.estimator == "gae":
-                raw, returns = advantages.gae(rewards, values, mask, gamma, algorithm.gae_lambda)
-            else:
-                raw, returns = advantages.bi_level_gae(
-                    rewards, values, mask, batch.turn_of, gamma, algorithm.gae_lambda, algorithm.turn_gamma
-                )
-            found = advantages.only(advantages.masked_whiten(raw, mask), mask) if algorithm.whiten_advantages else raw
-        case "grpo":
-            found = advantages.grpo(rewards, batch.group, mask, algorithm.normalize_by_std)
-        case "rloo":
-            found = advantages.rloo(rewards, batch.group, mask)
-        case "reinforce_plus_plus":
-            found, _ = advantages.reinforce_plus_plus(rewards, mask, gamma)
-        case "reinforce_plus_plus_baseline":
-            found = advantages.reinforce_plus_plus_baseline(rewards, batch.group, mask)
-        case "gigpo":
-            found = gigpo.gigpo(
-                rewards,
-                batch.group,
-                batch.turn_of,
-                batch.anchors,
-                mask,
-                gamma=algorithm.turn_gamma,
-                weight=algorithm.gigpo_omega,
-                normalize_by_std=algorithm.normalize_by_std,
-            )
-    return AdvantageEstimate(found * batch.weight[:, None], returns)
+    inputs = EstimatorInputs(
+        rewards=rewards,
+        values=values,
+        mask=batch.mask,
+        turns=batch.turn_of,
+        group=batch.group,
+        anchors=batch.anchors,
+    )
+    estimate = ESTIMATORS[algorithm.estimator].estimate(inputs, algorithm)
+    return AdvantageEstimate(estimate.advantages * batch.weight[:, None], estimate.returns)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainer.algorithms.group_filter import FilterResult, keep_within
-from trainer.config.run import NEEDS_GROUPS, AlgorithmConfig
+from trainer.config.run import AlgorithmConfig
 from trainer.journal.events import GroupScore
 from trainer.rollout.trajectory import Trajectory
 
@@ -59,5 +59,5 @@ def select_batch(trajectories: Sequence[Trajectory], algorithm: AlgorithmConfig)
         kept=kept,
         weights=[weights[trajectory.group] for trajectory in kept],
         filtered=filtered,
-        teaches=informative or algorithm.estimator not in NEEDS_GROUPS,
+        teaches=informative or not algorithm.needs_groups,
     )

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from trainer.learner.shared_prompts import prefix_chains
-from trainer.policy.packing.shared_prefix import SharedPrefix
+from trainer.policy.packing.shared_prefix import SharedPrefix, prefix_chains
 
 MAX_KEYS_PER_TOKEN = 2
 """Rows of a piece may have so many times the tokens that it computes: attention keeps keys of all that each reads."""

@@ -40,7 +40,12 @@ class CombinedOptimizer:
 
 
 Optimizer = torch.optim.Optimizer | CombinedOptimizer
-Part = Callable[[dict[str, Any], Sequence[Tensor]], dict[str, Any]]
+Shard = Callable[[dict[str, Any], Sequence[Tensor]], dict[str, Any]]
+
+
+def unchanged(state: dict[str, Any], parameters: Sequence[Tensor]) -> dict[str, Any]:
+    """Identity, for optimisers whose state is not sharded."""
+    return state
 
 
 def make_optimizer(
@@ -112,23 +117,21 @@ def _bitsandbytes() -> Any:
         ) from error
 
 
-def load_optimizer_state(
-    optimizer: Optimizer, state: dict[str, Any], part: Part = lambda state, parameters: state
-) -> None:
-    """Load an optimiser's moments, but keep its settings: a run may go on with others than it was saved with.
+def load_optimizer_state(optimizer: Optimizer, state: dict[str, Any], shard: Shard = unchanged) -> None:
+    """Load an optimiser's moments, but keep its settings: a run may resume with others than it was saved with.
 
     Args:
-        part: makes of a saved state of these parameters the one of parameters that are split among processes.
+        shard: turns the saved state of whole parameters into that of this process's shards.
     """
     if isinstance(optimizer, CombinedOptimizer):
-        for one, saved in zip(optimizer.parts, state["parts"], strict=True):
-            load_optimizer_state(one, saved, part)
+        for part, saved in zip(optimizer.parts, state["parts"], strict=True):
+            load_optimizer_state(part, saved, shard)
         return
-    settings = [{name: kept for name, kept in group.items() if name != "params"} for group in optimizer.param_groups]
+    settings = [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    optimizer.load_state_dict(part(state, parameters))
-    for group, kept in zip(optimizer.param_groups, settings, strict=True):
-        group |= kept
+    optimizer.load_state_dict(shard(state, parameters))
+    for group, values in zip(optimizer.param_groups, settings, strict=True):
+        group |= values
 
 
 def has_same_state(name: str, saved: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from trainer.distributed.group import ProcessGroup, collective
 from trainer.imitation.demonstration_files import NoSolverError
 from trainer.imitation.demonstrations import Demonstration, demonstrate
 from trainer.journal.events import RunFinished
-from trainer.learner.learner import Learner
+from trainer.learner.learner import POLICY, Learner
 from trainer.loops.train import TrainRun
 from trainer.policy import lora_adapters
 from trainer.policy.chat_format import ChatFormat
@@ -79,15 +79,16 @@ class Imitator(Learner):
     @collective
     def imitate(self, batch: Batch, seed: int) -> dict[str, float]:
         """One step of the optimiser on a batch of demonstrations. Returns its metrics."""
-        own = self.oom_retry.attempt(lambda: self._imitated(batch, seed), self._forget)
+        own = self.oom_retry.run(lambda tokens: self._imitated(batch, seed))
         sums = self.team.total({"sft/loss": own})
-        self._apply(self.policy_optimizer, self.policy_weights, "sft/grad_norm", sums)
-        self.policy_weights.settle()
+        self.trainable[POLICY].step(self.team, "sft/grad_norm", sums)
+        self.trainable[POLICY].weights.finish()
         sums["sft/learning_rate"] = self.config.optimizer.policy_lr
         return {name: value for name, value in sums.items() if abs(value) < float("inf")}
 
     def _imitated(self, batch: Batch, seed: int) -> float:
         """Add up the gradients of this process's share. Returns its share of the loss."""
+        self.zero_grad()
         own, tokens = 0.0, int(batch.mask.sum())
         with lora_adapters.seeded_dropout(seed + self.team.rank, self.policy.model):
             for _, piece, packed in self.micro_batches(batch):

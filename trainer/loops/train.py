@@ -134,7 +134,7 @@ class TrainRun:
         self._prepare_policy(saved)
         self._prepare_learning(saved)
         if hasattr(self, "learner"):
-            self.learner.oom_retry.tell = self._warn
+            self.learner.oom_retry.on_retry = self._warn
         actor = self._actor()
         self.live = TokenStream(self.folder)
         self.record = TokenRecorder(self.config.journal, self.chat)

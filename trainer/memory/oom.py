@@ -1,8 +1,4 @@
-"""What is done when a GPU's memory runs out while learning: the micro-batch is halved, once, and the work done again.
-
-Work that is done again must count nothing twice: `forget` undoes what a broken attempt left. Rollouts have their own
-way (samplers/waves.py); what should fit in the first place is reckoned in memory.py.
-"""
+"""Out-of-memory retry of the update: one retry with half the micro-batch."""
 
 from __future__ import annotations
 
@@ -19,64 +15,62 @@ T = TypeVar("T")
 
 
 class OutOfMemoryError(ModelError):
-    """The device's memory ran out, and smaller pieces did not help. The message says what to set."""
+    """The device ran out of memory, and smaller micro-batches did not help. The message says what to set."""
 
 
 class OomRetry:
-    """The most tokens of a micro-batch: what the settings say, or half of that once it was too much.
+    """Maximum tokens per micro-batch: the configured number, or half of it after an out-of-memory error.
 
     Args:
-        tokens: what the settings say.
-        alone: whether an attempt can be made again without others: processes that hold a part of the weights each
-            compute at the same time, and one of them cannot begin anew.
+        configured: the setting `optimizer.micro_batch_tokens`.
+        enabled: False where processes compute in step on sharded weights: a single one cannot start over.
     Attributes:
-        tell: receives a sentence for people when the micro-batch is halved.
+        tokens: the current maximum.
+        on_retry: receives a message for the user when the micro-batch is halved.
     """
 
-    def __init__(self, tokens: int, *, alone: bool = True) -> None:
-        self.asked, self.tokens, self.alone = tokens, tokens, alone
-        self.tell: Callable[[str], None] = lambda message: None
+    def __init__(self, configured: int, *, enabled: bool = True) -> None:
+        self.configured, self.tokens, self.enabled = configured, configured, enabled
+        self.on_retry: Callable[[str], None] = lambda message: None
 
-    def attempt(self, work: Callable[[], T], forget: Callable[[], None] = lambda: None) -> T:
-        """Do the work; where the memory runs out, once more with micro-batches half as large.
+    def run(self, phase: Callable[[int], T]) -> T:
+        """Run a phase of the update; if it runs out of memory, run it again with half the micro-batch.
 
         Args:
-            work: reads `tokens` anew each time it is called.
-            forget: undoes what was left by work that broke off.
+            phase: takes the maximum tokens per micro-batch and starts from scratch each time.
         Raises:
-            NoRoomError: it ran out again.
+            OutOfMemoryError: out of memory again, in this phase or a later one.
         """
         while True:
             try:
-                return work()
+                return phase(self.tokens)
             except torch.OutOfMemoryError as error:
-                if self.tokens < self.asked or not self.alone:
-                    raise OutOfMemoryError(self._too_much()) from error
-            # Here, not above: until the handler is left, the error holds on to everything the work had made.
-            forget()
+                if self.tokens < self.configured or not self.enabled:
+                    raise OutOfMemoryError(self._message()) from error
+            # Not in the handler: until it is left, the error's traceback keeps the tensors of the failed run alive.
             empty_cache()
-            self.tokens = max(1, self.asked // 2)
-            self.tell(
-                f"The GPU's memory ran out while learning with optimizer.micro_batch_tokens={self.asked}: the step is "
-                f"done again with {self.tokens}, and nothing is counted twice. To begin with that, set "
-                f"optimizer.micro_batch_tokens={self.tokens}; optimizer.gradient_checkpointing=true takes less, too."
+            self.tokens = max(1, self.configured // 2)
+            self.on_retry(
+                f"The GPU's memory ran out while learning with optimizer.micro_batch_tokens={self.configured}: the "
+                f"step is retried with {self.tokens}, and nothing is counted twice. To start with that, set "
+                f"optimizer.micro_batch_tokens={self.tokens}; optimizer.gradient_checkpointing=true also saves memory."
             )
 
-    def _too_much(self) -> str:
-        tried = f"the GPU's memory ran out while learning with micro-batches of {self.tokens} tokens"
-        halved = f", half of optimizer.micro_batch_tokens = {self.asked}" if self.tokens < self.asked else ""
-        return f"{tried}{halved}: {ADVICE}"
+    def _message(self) -> str:
+        failed = f"the GPU's memory ran out while learning with micro-batches of {self.tokens} tokens"
+        halved = f", half of optimizer.micro_batch_tokens = {self.configured}" if self.tokens < self.configured else ""
+        return f"{failed}{halved}: {ADVICE}"
 
 
 ADVICE = (
     "switch on optimizer.gradient_checkpointing, lower optimizer.micro_batch_tokens, set policy.dtype to bfloat16, "
     "train adapters (lora.rank) or allow shorter responses (rollout.max_response_tokens); `python -m trainer memory` "
-    "tells what each would save"
+    "shows what each would save"
 )
 
 
 def empty_cache() -> None:
-    """Let go of what broken work left behind, so that it can be had in pieces of another size."""
+    """Free cached GPU memory, so that it can be allocated in blocks of other sizes."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -84,7 +78,7 @@ def empty_cache() -> None:
 
 @contextmanager
 def oom_errors() -> Iterator[None]:
-    """Memory that runs out anywhere inside the block ends in a NoRoomError that says what to set."""
+    """Turn an out-of-memory error inside the block into an OutOfMemoryError that says what to set."""
     try:
         yield
     except torch.OutOfMemoryError as error:

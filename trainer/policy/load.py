@@ -1,25 +1,18 @@
-"""Loading causal LMs as policies, and the critic that stands beside one. Safetensors only, no remote code.
-
-The pocket policy is found or built by warmup.py; what is done with a policy is up to the sampler and the learner.
-"""
+"""Loading of causal LMs as policies: safetensors only, no remote code."""
 
 from __future__ import annotations
 
-import copy
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
-from torch import Tensor, nn
+from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from trainer.config.run import PolicyConfig
-
-if TYPE_CHECKING:
-    from trainer.policy.packing.layout import PackedBatch
 
 
 class ModelError(ValueError):
@@ -148,32 +141,3 @@ def _check_head(policy: Policy) -> None:
             "policy.model: this architecture transforms its logits after the output layer (soft-capping or scaling), "
             "which is not supported yet: choose a Qwen, Llama or similar model"
         )
-
-
-class Critic(nn.Module):
-    """V(s) at every token: the policy's backbone, copied before training, with a scalar head that begins at zero.
-
-    Args:
-        policy: the model to copy.
-        shared: copy the layers but not their weights, for a backbone that stays frozen.
-    """
-
-    def __init__(self, policy: PreTrainedModel, *, shared: bool = False) -> None:
-        super().__init__()
-        memo: dict[int, Any] = {id(weight): weight for weight in policy.parameters()} if shared else {}
-        self.backbone = copy.deepcopy(policy.base_model, memo)
-        self.head = nn.Linear(policy.config.get_text_config().hidden_size, 1, device=policy.device, dtype=policy.dtype)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
-
-    def forward(self, ids: Tensor, packed: PackedBatch | None = None) -> Tensor:
-        """(B, T) ids → (B, T) values; column t is the value *before* token t, read from the tokens up to t − 1.
-
-        With `packed` the layers see no padding (packed.py), and there the values are 0.
-        """
-        if packed is None:
-            hidden = self.backbone(input_ids=ids).last_hidden_state
-            values: Tensor = self.head(hidden)[..., 0].float()
-        else:
-            values = packed.unpack(self.head(packed.hidden_of(self.backbone, ids))[..., 0].float())
-        return torch.nn.functional.pad(values[:, :-1], (1, 0))

@@ -19,7 +19,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from trainer.config.run import LoraConfig
+from trainer.policy.critic import Critic
 from trainer.policy.load import ModelError
+from trainer.seeds import Purpose, derive
 
 _NAME = "default"  # peft's name of the one adapter
 ALL_LINEAR = "all-linear"
@@ -47,6 +49,14 @@ def attach_adapters(model: PreTrainedModel, settings: LoraConfig, seed: int) -> 
             parameter.requires_grad_(False)
         elif parameter.dtype in (torch.bfloat16, torch.float16):
             parameter.data = parameter.data.float()  # small steps would be lost in a rounded adapter
+
+
+def attach_all(policy: PreTrainedModel, critic: Critic | None, settings: LoraConfig, seed: int) -> None:
+    """Attach adapters to the policy and to the critic's backbone; `seed` is the run's."""
+    attach_adapters(policy, settings, derive(seed, Purpose.ADAPTER))
+    if critic is not None:
+        critic_seed = derive(seed, Purpose.ADAPTER, Purpose.CRITIC)
+        attach_adapters(cast(PreTrainedModel, critic.backbone), settings, critic_seed)
 
 
 def _peft_config(settings: LoraConfig) -> peft.LoraConfig:

@@ -26,10 +26,10 @@ class StepWeights(Protocol):
     def clip(self, most: float) -> float:
         """Scale the gradients down to this norm. Returns what it was."""
 
-    def publish(self) -> None:
+    def copy_to_model(self) -> None:
         """A step was taken: let what computes the next one follow."""
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """All steps of an update are taken: let what plays and scores follow."""
 
     def state(self) -> list[Tensor] | None:
@@ -47,11 +47,11 @@ class MasterWeights:
 
     Args:
         parameters: trainable leaves, in the order in which an optimiser is to know them.
-        wanted: False: every parameter stands for itself.
+        enabled: False: every parameter stands for itself.
     """
 
-    def __init__(self, parameters: Sequence[nn.Parameter], *, wanted: bool = True) -> None:
-        self.pairs = [(own, _master(own) if wanted and own.dtype in _HALF else own) for own in parameters]
+    def __init__(self, parameters: Sequence[nn.Parameter], *, enabled: bool = True) -> None:
+        self.pairs = [(own, _master(own) if enabled and own.dtype in _HALF else own) for own in parameters]
         self._hooks = [
             own.register_post_accumulate_grad_hook(partial(_move, master=master))  # type: ignore[no-untyped-call]
             for own, master in self.pairs
@@ -64,13 +64,13 @@ class MasterWeights:
         return [master for _, master in self.pairs]
 
     @torch.no_grad()
-    def publish(self) -> None:
+    def copy_to_model(self) -> None:
         """Round what the steps made of the copies into the parameters that they stand for."""
         for own, master in self.pairs:
             if own is not master:
                 own.copy_(master)
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """All steps of an update are taken; the parameters have followed every one of them."""
 
     def clip(self, most: float) -> float:

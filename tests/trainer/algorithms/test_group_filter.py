@@ -75,7 +75,6 @@ def test_the_smallest_spread_wanted_is_the_smallest_that_teaches_something() -> 
 def test_where_no_group_has_any_spread_the_share_decides_alone() -> None:
     found = keep_groups([FLAT] * 4, "std", 0.5, True)
     assert found.kept == [True, True, False, False]
-    assert found.zero_std_share == 1.0
     assert found.kept_std == 0.0
 
 
@@ -91,9 +90,7 @@ def test_statistics_are_those_of_the_raw_rewards() -> None:
     found = keep_groups([[0.0, 2.0], [1.0, 1.0]], "std", 0.5, True)
     assert found.groups[0].mean == 1.0
     assert found.groups[0].std == pytest.approx(2**0.5)
-    assert found.in_group_std == pytest.approx(2**0.5 / 2)
     assert found.kept_std == pytest.approx(2**0.5)
-    assert found.zero_std_share == 0.5
 
 
 def test_an_empty_rollout_is_an_error_that_says_so() -> None:

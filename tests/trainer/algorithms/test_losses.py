@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from typing import get_args
 
 import pytest
 import torch
@@ -11,45 +10,28 @@ from torch import Tensor
 
 from tests.trainer.random_batches import Dialogues, dialogues
 from trainer.algorithms import losses
-from trainer.algorithms.losses import Aggregation, LossTotals
-from trainer.config.run import AlgorithmConfig
+from trainer.algorithms.aggregations import AGGREGATIONS
+from trainer.algorithms.losses import LossInputs, LossOutputs, LossTotals, ValueLossInputs
 
-AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 CLIPS = {"clip_low": 0.2, "clip_high": 0.28}
-LENGTH = 20
 
 
 def tokens(*numbers: float) -> Tensor:
     return torch.tensor([numbers])
 
 
-def policy(
-    d: Dialogues, how: Aggregation, logprobs: Tensor, rows: slice, totals: LossTotals | None
-) -> losses.PolicyLoss:
-    return losses.policy_loss(
-        logprobs[rows],
-        d.numbers(1)[rows],
-        d.numbers(2)[rows],
-        d.mask[rows],
-        clip_low=0.2,
-        clip_high=0.28,
-        dual_clip=3.0,
-        aggregation=how,
-        totals=totals,
-        length=LENGTH,
-    )
+def entropy(logits: Tensor) -> Tensor:
+    return losses.entropy_from_logprobs(torch.log_softmax(logits, dim=-1))
 
 
-def test_every_aggregation_of_the_configuration_exists() -> None:
-    offered = get_args(AlgorithmConfig.model_fields["aggregation"].annotation)
-    assert set(offered) <= set(AGGREGATIONS)
+def policy(d: Dialogues, how: str, logprobs: Tensor, rows: slice, totals: LossTotals | None) -> LossOutputs:
+    inputs = LossInputs(logprobs[rows], d.numbers(1)[rows], d.numbers(2)[rows], d.mask[rows], totals)
+    return losses.policy_loss(inputs, clip_low=0.2, clip_high=0.28, dual_clip=3.0, aggregation=how)
 
 
 @pytest.mark.parametrize("how", AGGREGATIONS)
 @given(d=dialogues(rows=6), size=st.integers(1, 4))
-def test_micro_batches_add_up_to_the_loss_and_gradient_of_the_whole_batch(
-    how: Aggregation, d: Dialogues, size: int
-) -> None:
+def test_micro_batches_add_up_to_the_loss_and_gradient_of_the_whole_batch(how: str, d: Dialogues, size: int) -> None:
     whole = (0.5 * d.numbers(3)).requires_grad_()
     at_once = policy(d, how, whole, slice(None), None)
     at_once.loss.backward()
@@ -63,18 +45,21 @@ def test_micro_batches_add_up_to_the_loss_and_gradient_of_the_whole_batch(
     assert whole.grad is not None
     assert parts.grad is not None
     torch.testing.assert_close(parts.grad, whole.grad, rtol=1e-4, atol=1e-6)
-    for name in ("loss", "clip_fraction_low", "clip_fraction_high", "clip_fraction_dual", "kl_k1", "kl_k3"):
-        added = sum(float(getattr(share, name).detach()) for share in shares)
-        assert added == pytest.approx(float(getattr(at_once, name).detach()), rel=1e-4, abs=1e-5), name
+    whole_loss = float(at_once.loss.detach())
+    assert sum(float(share.loss.detach()) for share in shares) == pytest.approx(whole_loss, rel=1e-4, abs=1e-5)
+    assert len(at_once.metrics) == 4
+    for name, value in at_once.metrics.items():
+        added = sum(float(share.metrics[name]) for share in shares)
+        assert added == pytest.approx(float(value), rel=1e-4, abs=1e-5), name
 
 
 @pytest.mark.parametrize("how", AGGREGATIONS)
 @given(d=dialogues(rows=6))
-def test_critic_micro_batches_add_up_to_the_gradient_of_the_whole_batch(how: Aggregation, d: Dialogues) -> None:
+def test_critic_micro_batches_add_up_to_the_gradient_of_the_whole_batch(how: str, d: Dialogues) -> None:
     def loss(values: Tensor, rows: slice, totals: LossTotals | None) -> Tensor:
         old, returns = d.numbers(1)[rows], d.numbers(2)[rows]
         return losses.value_loss(
-            values[rows], old, returns, d.mask[rows], clip=0.5, aggregation=how, totals=totals, length=LENGTH
+            ValueLossInputs(values[rows], old, returns, d.mask[rows], totals), clip=0.5, aggregation=how
         ).loss
 
     whole = d.numbers(3).requires_grad_()
@@ -97,16 +82,17 @@ def test_totals_of_parts_add_up_to_the_totals_of_the_whole() -> None:
 @pytest.mark.parametrize("rubbish", [float("nan"), float("inf"), -1e30])
 @given(d=dialogues())
 def test_what_stands_on_environment_tokens_changes_neither_loss_nor_gradient(
-    how: Aggregation, rubbish: float, d: Dialogues
+    how: str, rubbish: float, d: Dialogues
 ) -> None:
     def run(fill: float) -> tuple[Tensor, Tensor]:
         logprobs = d.rubbish(d.numbers(3), fill).requires_grad_()
         values = d.rubbish(d.numbers(4), fill).requires_grad_()
         old, advantages = d.rubbish(d.numbers(1), fill), d.rubbish(d.numbers(2), fill)
-        options = {"aggregation": how, "length": LENGTH}
+        of_policy = LossInputs(logprobs, old, advantages, d.mask)
+        of_critic = ValueLossInputs(values, old, advantages, d.mask)
         loss = (
-            losses.policy_loss(logprobs, old, advantages, d.mask, dual_clip=3.0, **CLIPS, **options).loss  # type: ignore[arg-type]
-            + losses.value_loss(values, old, advantages, d.mask, clip=0.5, **options).loss  # type: ignore[arg-type]
+            losses.policy_loss(of_policy, dual_clip=3.0, **CLIPS, aggregation=how).loss
+            + losses.value_loss(of_critic, clip=0.5, aggregation=how).loss
         )
         loss.backward()
         assert logprobs.grad is not None
@@ -121,10 +107,12 @@ def test_what_stands_on_environment_tokens_changes_neither_loss_nor_gradient(
 
 
 @pytest.mark.parametrize("how", AGGREGATIONS)
-def test_a_batch_without_policy_tokens_has_loss_zero_and_can_still_go_backward(how: Aggregation) -> None:
+def test_a_batch_without_policy_tokens_has_loss_zero_and_can_still_go_backward(how: str) -> None:
     logprobs = torch.randn(2, 3, requires_grad=True)
     empty = torch.zeros(2, 3)
-    found = losses.policy_loss(logprobs, torch.zeros(2, 3), torch.ones(2, 3), empty, **CLIPS, aggregation=how, length=3)
+    found = losses.policy_loss(
+        LossInputs(logprobs, torch.zeros(2, 3), torch.ones(2, 3), empty), **CLIPS, aggregation=how
+    )
     found.loss.backward()
     assert found.loss.item() == 0.0
     assert logprobs.grad is not None
@@ -134,11 +122,15 @@ def test_a_batch_without_policy_tokens_has_loss_zero_and_can_still_go_backward(h
 def test_on_policy_the_gradient_is_the_policy_gradient() -> None:
     logprobs = tokens(-1.0, -2.0, -0.5).requires_grad_()
     advantages = tokens(1.0, -2.0, 0.5)
-    found = losses.policy_loss(logprobs, logprobs.detach(), advantages, torch.ones(1, 3), **CLIPS)
+    found = losses.policy_loss(LossInputs(logprobs, logprobs.detach(), advantages, torch.ones(1, 3)), **CLIPS)
     found.loss.backward()
     assert logprobs.grad is not None
     torch.testing.assert_close(logprobs.grad, -advantages / 3)
-    assert [float(found.clip_fraction_low), float(found.clip_fraction_high), float(found.kl_k3)] == [0, 0, 0]
+    assert [
+        float(found.metrics["policy/clip_fraction_low"]),
+        float(found.metrics["policy/clip_fraction_high"]),
+        float(found.metrics["policy/kl_to_rollout"]),
+    ] == [0, 0, 0]
 
 
 def test_each_bound_cuts_the_gradient_on_its_own_side_only() -> None:
@@ -146,39 +138,41 @@ def test_each_bound_cuts_the_gradient_on_its_own_side_only() -> None:
     ratios = [1.3, 1.25, 0.7, 0.9]
     logprobs = tokens(*(math.log(r) for r in ratios)).requires_grad_()
     advantages = tokens(1.0, 1.0, -1.0, -1.0)
-    found = losses.policy_loss(logprobs, torch.zeros(1, 4), advantages, torch.ones(1, 4), **CLIPS)
+    found = losses.policy_loss(LossInputs(logprobs, torch.zeros(1, 4), advantages, torch.ones(1, 4)), **CLIPS)
     found.loss.backward()
     assert logprobs.grad is not None
     assert (logprobs.grad != 0).tolist() == [[False, True, False, True]]
-    assert float(found.clip_fraction_high) == 0.25
-    assert float(found.clip_fraction_low) == 0.25
+    assert float(found.metrics["policy/clip_fraction_high"]) == 0.25
+    assert float(found.metrics["policy/clip_fraction_low"]) == 0.25
 
 
 def test_a_ratio_beyond_a_bound_still_learns_in_the_direction_that_brings_it_back() -> None:
     logprobs = tokens(math.log(1.5), math.log(0.5)).requires_grad_()
-    found = losses.policy_loss(logprobs, torch.zeros(1, 2), tokens(-1.0, 1.0), torch.ones(1, 2), **CLIPS)
+    found = losses.policy_loss(LossInputs(logprobs, torch.zeros(1, 2), tokens(-1.0, 1.0), torch.ones(1, 2)), **CLIPS)
     found.loss.backward()
     assert logprobs.grad is not None
     assert (logprobs.grad != 0).all()
-    assert float(found.clip_fraction_low + found.clip_fraction_high) == 0.0
+    assert float(found.metrics["policy/clip_fraction_low"] + found.metrics["policy/clip_fraction_high"]) == 0.0
 
 
 def test_the_dual_clip_bounds_the_loss_of_an_unwanted_token_that_became_likely() -> None:
     logprobs = tokens(math.log(50.0)).requires_grad_()
-    free = losses.policy_loss(logprobs, torch.zeros(1, 1), tokens(-2.0), torch.ones(1, 1), **CLIPS)
-    bound = losses.policy_loss(logprobs, torch.zeros(1, 1), tokens(-2.0), torch.ones(1, 1), **CLIPS, dual_clip=3.0)
+    free = losses.policy_loss(LossInputs(logprobs, torch.zeros(1, 1), tokens(-2.0), torch.ones(1, 1)), **CLIPS)
+    bound = losses.policy_loss(
+        LossInputs(logprobs, torch.zeros(1, 1), tokens(-2.0), torch.ones(1, 1)), **CLIPS, dual_clip=3.0
+    )
     bound.loss.backward()
     assert free.loss.item() == pytest.approx(100.0, rel=1e-5)
     assert bound.loss.item() == pytest.approx(6.0)
-    assert float(bound.clip_fraction_dual) == 1.0
-    assert float(free.clip_fraction_dual) == 0.0
+    assert float(bound.metrics["policy/clip_fraction_dual"]) == 1.0
+    assert "policy/clip_fraction_dual" not in free.metrics
     assert logprobs.grad is not None
     assert not logprobs.grad.any()
 
 
 def test_a_log_ratio_that_would_overflow_gives_a_finite_loss() -> None:
     logprobs = tokens(0.0, -500.0).requires_grad_()
-    found = losses.policy_loss(logprobs, tokens(-500.0, 0.0), tokens(-1.0, 1.0), torch.ones(1, 2), **CLIPS)
+    found = losses.policy_loss(LossInputs(logprobs, tokens(-500.0, 0.0), tokens(-1.0, 1.0), torch.ones(1, 2)), **CLIPS)
     found.loss.backward()
     assert found.loss.isfinite()
     assert logprobs.grad is not None
@@ -186,42 +180,40 @@ def test_a_log_ratio_that_would_overflow_gives_a_finite_loss() -> None:
 
 
 def test_half_precision_log_probabilities_are_compared_in_single_precision() -> None:
-    found = losses.policy_loss(tokens(-1.0).bfloat16(), tokens(-1.0), tokens(1.0), torch.ones(1, 1), **CLIPS)
+    found = losses.policy_loss(
+        LossInputs(tokens(-1.0).bfloat16(), tokens(-1.0), tokens(1.0), torch.ones(1, 1)), **CLIPS
+    )
     assert found.loss.dtype == torch.float32
 
 
 def test_every_aggregation_by_hand() -> None:
     per_token = torch.tensor([[1.0, 3.0, 9.0], [6.0, 9.0, 9.0], [9.0, 9.0, 9.0]])
     mask = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 0, 0]])
-    found = {how: float(losses.aggregate(per_token, mask, how, length=5)) for how in AGGREGATIONS}
+    found = {how: float(losses.aggregate(per_token, mask, how)) for how in AGGREGATIONS}
     assert found == {
         "token-mean": pytest.approx(10 / 3),
         "seq-mean-token-sum": 5.0,
         "seq-mean-token-mean": 4.0,
-        "seq-mean-token-sum-norm": 2.0,
     }
-
-
-def test_the_fixed_length_aggregation_wants_its_length() -> None:
-    with pytest.raises(ValueError, match="length"):
-        losses.aggregate(torch.ones(1, 1), torch.ones(1, 1), "seq-mean-token-sum-norm")
 
 
 def test_the_critic_learns_nothing_from_a_prediction_the_clip_holds_back() -> None:
     """Both moved by 1, clip 0.5: the first moved towards its return and is held back, the second away from it."""
     values = tokens(1.0, -1.0).requires_grad_()
-    found = losses.value_loss(values, torch.zeros(1, 2), tokens(2.0, 2.0), torch.ones(1, 2), clip=0.5)
+    found = losses.value_loss(ValueLossInputs(values, torch.zeros(1, 2), tokens(2.0, 2.0), torch.ones(1, 2)), clip=0.5)
     found.loss.backward()
     assert values.grad is not None
     assert values.grad.tolist() == [[0.0, -1.5]]
     assert found.loss.item() == pytest.approx(0.5 * (1.5**2 + 3.0**2) / 2)
-    assert float(found.clip_fraction) == 0.5
+    assert float(found.metrics["value/clip_fraction"]) == 0.5
 
 
 def test_without_a_clip_the_critic_has_a_plain_squared_error() -> None:
-    found = losses.value_loss(tokens(1.0, 5.0), torch.zeros(1, 2), tokens(2.0, 2.0), torch.ones(1, 2), clip=None)
+    found = losses.value_loss(
+        ValueLossInputs(tokens(1.0, 5.0), torch.zeros(1, 2), tokens(2.0, 2.0), torch.ones(1, 2)), clip=None
+    )
     assert found.loss.item() == 2.5
-    assert float(found.clip_fraction) == 0.0
+    assert float(found.metrics["value/clip_fraction"]) == 0.0
 
 
 def test_explained_variance_is_one_for_a_perfect_critic_and_zero_for_a_constant_one() -> None:
@@ -239,9 +231,9 @@ def test_explained_variance_is_unknown_where_returns_do_not_vary() -> None:
 
 
 def test_entropy_is_largest_for_equal_logits_and_ignores_tokens_ruled_out() -> None:
-    assert float(losses.entropy_from_logits(torch.zeros(8))) == pytest.approx(math.log(8))
+    assert float(entropy(torch.zeros(8))) == pytest.approx(math.log(8))
     ruled_out = torch.tensor([0.0, 0.0, -math.inf], requires_grad=True)
-    found = losses.entropy_from_logits(ruled_out)
+    found = entropy(ruled_out)
     found.backward()
     assert float(found.detach()) == pytest.approx(math.log(2))
     assert ruled_out.grad is not None
@@ -249,7 +241,7 @@ def test_entropy_is_largest_for_equal_logits_and_ignores_tokens_ruled_out() -> N
 
 
 @pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
-def test_kl_estimates_agree_with_the_exact_divergence_of_close_policies(estimator: losses.KLEstimator) -> None:
+def test_kl_estimates_agree_with_the_exact_divergence_of_close_policies(estimator: str) -> None:
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(6, generator=generator)
     policy = torch.log_softmax(logits, 0)
@@ -276,18 +268,18 @@ def smooth_inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("how", AGGREGATIONS)
-def test_gradients_are_right_where_the_losses_are_smooth(how: Aggregation) -> None:
+def test_gradients_are_right_where_the_losses_are_smooth(how: str) -> None:
     old, new, advantages, mask = smooth_inputs()
     assert torch.autograd.gradcheck(
         lambda x: (
-            losses.policy_loss(x, old, advantages, mask, **CLIPS, dual_clip=3.0, aggregation=how, length=LENGTH).loss
+            losses.policy_loss(LossInputs(x, old, advantages, mask), **CLIPS, dual_clip=3.0, aggregation=how).loss
         ),
         (new,),
     )
     assert torch.autograd.gradcheck(
-        lambda x: losses.value_loss(x, old, advantages, mask, clip=0.3, aggregation=how, length=LENGTH).loss, (new,)
+        lambda x: losses.value_loss(ValueLossInputs(x, old, advantages, mask), clip=0.3, aggregation=how).loss, (new,)
     )
     logits = torch.randn(2, 3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4), requires_grad=True)
-    assert torch.autograd.gradcheck(losses.entropy_from_logits, (logits,))
+    assert torch.autograd.gradcheck(entropy, (logits,))
     for estimator in ("k1", "k2", "k3"):
         assert torch.autograd.gradcheck(lambda x, e=estimator: losses.kl_penalty(x, old, e), (new,))

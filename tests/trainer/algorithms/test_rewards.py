@@ -26,13 +26,11 @@ SCORES = torch.tensor([0.0, 10.0, 1.0, 3.0])
     ],
 )
 def test_the_two_format_rules(structured: bool, known: int, unknown: int, by_structure: bool, by_actions: bool) -> None:
-    def term(rule: rewards.FormatRule) -> float:
-        return rewards.format_term(
-            structured=structured, known_actions=known, unknown_actions=unknown, rule=rule, penalty=-0.1
-        )
+    def valid(rule: rewards.FormatRule) -> bool:
+        return rewards.is_format_valid(structured=structured, known_actions=known, unknown_actions=unknown, rule=rule)
 
-    assert term("structure") == (0.0 if by_structure else -0.1)
-    assert term("actions") == (0.0 if by_actions else -0.1)
+    assert valid("structure") == by_structure
+    assert valid("actions") == by_actions
 
 
 @given(d=dialogues())

@@ -8,8 +8,9 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from trainer.algorithms.estimators import ESTIMATORS
 from trainer.config.files import load_preset, load_yaml, preset_names, validation_errors
-from trainer.config.run import NEEDS_GROUPS, RunConfig
+from trainer.config.run import RunConfig
 
 
 def problems(data):
@@ -92,7 +93,7 @@ def test_turn_level_credit_needs_rewards_at_turns():
     assert "gigpo assigns credit per turn" in sentence
 
 
-@pytest.mark.parametrize("estimator", NEEDS_GROUPS)
+@pytest.mark.parametrize("estimator", [name for name, entry in ESTIMATORS.items() if entry.needs_groups])
 def test_group_estimators_need_groups_of_at_least_two(estimator):
     ((_, sentence),) = problems({"algorithm": {"estimator": estimator}, "rollout": {"group_size": 1}})
     assert f"{estimator} compares the trajectories of a group" in sentence

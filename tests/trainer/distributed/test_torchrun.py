@@ -9,9 +9,8 @@ import torch
 
 from tests.trainer import rank_script, shared_prefix_batches, tiny
 from tests.trainer.learner.test_learner import batch_of
-from tests.trainer.shared_prefix_batches import Family
+from tests.trainer.shared_prefix_batches import Family, prefixes_of
 from trainer.learner.learner import Learner
-from trainer.learner.shared_prompts import find_batch_prefixes
 from trainer.policy.load import load
 
 SECTIONS = {
@@ -42,7 +41,7 @@ def case(folder, name, sharding="none"):
         batch = shared_prefix_batches.batch_of(
             [Family(70, 40, [[4, 3], [6], [2]]), Family(70, 55, [[5, 5], [3]]), ALONE, ALONE]
         )
-        assert len(find_batch_prefixes(batch)) == 2
+        assert len(prefixes_of(batch)) == 2
         batch.sampler_logprobs = learner.score(batch).logprobs
         return config, batch
     return config, batch_of(learner, [1, 0, 0.5, 0, 2, 1, 0.3])

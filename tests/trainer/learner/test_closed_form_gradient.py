@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 import envs
-from trainer.algorithms.losses import policy_loss
+from trainer.algorithms.losses import LossInputs, policy_loss
 from trainer.config.run import AlgorithmConfig
 from trainer.learner.advantage_estimation import estimate_advantages
 from trainer.rollout.trajectory import Batch
@@ -89,10 +89,7 @@ def test_the_expected_gradient_is_the_closed_form(
         logits = LOGITS.clone().requires_grad_()
         logprobs = torch.log_softmax(logits, 0)[arms[rows]][:, None]
         result = policy_loss(
-            logprobs,
-            logprobs.detach(),
-            found[rows],
-            batch.mask[rows],
+            LossInputs(logprobs, logprobs.detach(), found[rows], batch.mask[rows]),
             clip_low=0.2,
             clip_high=0.28,
             dual_clip=dual_clip,

@@ -1,20 +1,18 @@
 """Updates: rewarded tokens become likelier, micro-batches change nothing, a broken gradient changes nothing either."""
 
 import math
-from typing import get_args
 
 import pytest
 import torch
 
 from tests.trainer import tiny
 from tests.trainer.rollout.test_trajectory import turn
+from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.losses import kl_penalty
-from trainer.config.run import NEEDS_CRITIC, Estimator, PolicyConfig
+from trainer.config.run import PolicyConfig
 from trainer.learner.learner import Learner
 from trainer.policy.load import load
 from trainer.rollout.trajectory import Trajectory, collate
-
-ESTIMATORS = get_args(Estimator)
 
 
 def played(rewards, group_size=3, seed=0):
@@ -77,7 +75,7 @@ def test_one_update_makes_rewarded_tokens_likelier_and_the_others_less_so(
     assert values["policy/grad_norm"] > 0
     assert values["update/steps"] == 1
     assert values["mismatch/k3"] == pytest.approx(0, abs=1e-9)
-    assert ("value/loss" in values) == (estimator in NEEDS_CRITIC)
+    assert ("value/loss" in values) == ESTIMATORS[estimator].needs_critic
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -91,9 +89,9 @@ def test_micro_batches_do_not_change_the_step(pocket_folder, estimator, aggregat
             optimizer={"mini_batch_trajectories": 6, "micro_batch_tokens": tokens, "max_grad_norm": 1e6},
         )
         # Adam's first step is the sign of the gradient: where that is all but zero, the last bit of a sum would decide.
-        learner.policy_optimizer = torch.optim.SGD(learner.policy.model.parameters(), lr=0.1)
+        learner.trainable["policy"].optimizer = torch.optim.SGD(learner.policy.model.parameters(), lr=0.1)
         if learner.critic:
-            learner.critic_optimizer = torch.optim.SGD(learner.critic.parameters(), lr=0.1)
+            learner.trainable["critic"].optimizer = torch.optim.SGD(learner.critic.parameters(), lr=0.1)
         batch = batch_of(learner, [1, 0, 0.5, 0, 2, 1])
         assert len(list(learner.micro_batches(batch))) == (1 if tokens > 64 else 3)
         before, metrics = weights(learner), learner.update(batch, 1)

@@ -4,10 +4,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trainer.shared_prefix_batches import Family, batch_of, families
+from tests.trainer.shared_prefix_batches import Family, batch_of, families, prefixes_of
 from trainer.learner.micro_batches import partition, partition_shared
-from trainer.learner.shared_prompts import find_batch_prefixes, prefixes_within
 from trainer.policy.packing.layout import PackedBatch
+from trainer.policy.packing.shared_prefix import prefixes_within
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=40)
 
@@ -42,7 +42,7 @@ def test_one_process_takes_the_longest_rows_first(lengths, most):
 @given(families, st.integers(1, 30), st.integers(8, 120), st.integers(1, 4))
 def test_rows_that_share_are_dealt_once_in_pieces_that_compute_no_more_than_they_may(known, worth, most, size):
     batch = batch_of(known, tokens=2)
-    lengths, shared = batch.attention.sum(1), find_batch_prefixes(batch, worth)
+    lengths, shared = batch.attention.sum(1), prefixes_of(batch, worth)
     dealt = [partition_shared(lengths, shared, most, rank, size) for rank in range(size)]
     assert sorted(int(row) for pieces in dealt for rows in pieces for row in rows) == list(range(len(batch)))
     for rows in (rows for pieces in dealt for rows in pieces):
@@ -60,7 +60,7 @@ def test_rows_that_share_are_dealt_once_in_pieces_that_compute_no_more_than_they
 @given(families, st.integers(1, 4))
 def test_processes_compute_about_as_many_tokens(known, size):
     batch = batch_of(known, tokens=2)
-    lengths, shared = batch.attention.sum(1), find_batch_prefixes(batch, 1)
+    lengths, shared = batch.attention.sum(1), prefixes_of(batch, 1)
     whole = PackedBatch.of(batch.attention, shared).source.numel()
     for rank in range(size):
         rows = torch.cat([torch.zeros(0, dtype=torch.long), *partition_shared(lengths, shared, 10_000, rank, size)])
@@ -72,6 +72,6 @@ def test_processes_compute_about_as_many_tokens(known, size):
 
 def test_a_group_that_fits_stays_in_one_piece():
     batch = batch_of([Family(0, 10, [[5]] * 4) for _ in range(6)])
-    shared = find_batch_prefixes(batch, 1)
+    shared = prefixes_of(batch, 1)
     pieces = partition_shared(batch.attention.sum(1), shared, 64)
     assert [sorted(batch.group[rows].tolist()) for rows in pieces] == [[n] * 4 + [n + 1] * 4 for n in (0, 2, 4)]

@@ -46,7 +46,7 @@ def test_the_fused_kernel_takes_the_same_steps(pocket_folder):
 
 def test_muon_leaves_embeddings_norms_and_output_layers_to_adamw(llama_folder):
     learner = learner_with(llama_folder, "muon")
-    muon, adamw = learner.policy_optimizer.parts
+    muon, adamw = learner.trainable["policy"].optimizer.parts
     names = {parameter: name for name, parameter in learner.policy.model.named_parameters()}
     matrices = {names[parameter] for group in muon.param_groups for parameter in group["params"]}
     rest = {names[parameter] for group in adamw.param_groups for parameter in group["params"]}
@@ -61,7 +61,7 @@ def test_a_checkpoint_of_another_optimiser_is_taken_up_without_its_moments_and_t
     other = learner_with(pocket_folder, "sgd")
     (told,) = other.load_state(learner.state())
     assert told == "The checkpoint was made with optimizer.name adamw; sgd begins without its moments."
-    assert not other.policy_optimizer.state_dict()["state"]
+    assert not other.trainable["policy"].optimizer.state_dict()["state"]
     assert learner_with(pocket_folder, "adamw_fused").load_state(learner.state()) == []
 
 
@@ -71,7 +71,7 @@ def test_a_checkpoint_from_before_there_was_a_choice_is_adamws(pocket_folder):
     old = {name: value for name, value in learner.state().items() if name not in ("optimizer", "policy_masters")}
     again = learner_with(pocket_folder, "adamw")
     assert again.load_state(old) == []
-    assert again.policy_optimizer.state_dict()["state"]
+    assert again.trainable["policy"].optimizer.state_dict()["state"]
 
 
 def test_settings_changed_since_the_checkpoint_are_those_of_now(pocket_folder):
@@ -81,7 +81,7 @@ def test_settings_changed_since_the_checkpoint_are_those_of_now(pocket_folder):
         pocket_folder, algorithm={"estimator": "gae"}, optimizer={"policy_lr": 5e-4, "weight_decay": 0.1, "beta1": 0.5}
     )
     other.load_state(learner.state())
-    (group,) = other.policy_optimizer.param_groups
+    (group,) = other.trainable["policy"].optimizer.param_groups
     assert (group["lr"], group["weight_decay"], group["betas"]) == (5e-4, 0.1, (0.5, 0.999))
 
 

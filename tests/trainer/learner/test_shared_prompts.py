@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from tests.trainer import tiny
 from tests.trainer.learner.test_learner import learner_for
-from tests.trainer.shared_prefix_batches import Family, batch_of, families, mixed
+from tests.trainer.shared_prefix_batches import Family, batch_of, families, mixed, prefixes_of
 from trainer.config.run import PolicyConfig
-from trainer.learner import shared_prompts as sharing
 from trainer.learner.learner import Learner
-from trainer.learner.shared_prompts import find_batch_prefixes, prefixes_within
 from trainer.loops.sft import Imitator
 from trainer.policy.load import load
+from trainer.policy.packing import shared_prefix
+from trainer.policy.packing.shared_prefix import prefixes_within
 
 
 def plain(rounds):
@@ -23,7 +23,7 @@ def plain(rounds):
 @given(families, st.integers(1, 30), st.integers(0, 99))
 def test_what_is_shared_is_equal_never_sampled_and_worth_it(known, worth, seed):
     batch = batch_of(known, seed, tokens=2)
-    for parts in find_batch_prefixes(batch, worth):
+    for parts in prefixes_of(batch, worth):
         for part in parts:
             rows = list(part.members)
             assert len(batch.ids[rows, : part.stop].unique(dim=0)) == 1
@@ -33,7 +33,7 @@ def test_what_is_shared_is_equal_never_sampled_and_worth_it(known, worth, seed):
 
 
 def test_an_instruction_is_shared_by_all_and_a_prompt_by_its_group():
-    assert plain(find_batch_prefixes(mixed(), 5)) == [
+    assert plain(prefixes_of(mixed(), 5)) == [
         [((0, 1, 2, 3, 4, 5), 0, 20), ((6, 7), 0, 37)],
         [((0, 1, 2), 20, 29), ((3, 4, 5), 20, 51)],
     ]
@@ -42,12 +42,12 @@ def test_an_instruction_is_shared_by_all_and_a_prompt_by_its_group():
 def test_equal_responses_are_computed_one_by_one():
     batch = batch_of([Family(5, 5, [[6], [6]])])
     batch.ids[1] = batch.ids[0]
-    ((part,),) = find_batch_prefixes(batch, 1)
+    ((part,),) = prefixes_of(batch, 1)
     assert part.stop == 10
 
 
 def test_of_some_rows_only_what_two_of_them_share_is_left():
-    shared = find_batch_prefixes(mixed(), 1)
+    shared = prefixes_of(mixed(), 1)
     found = prefixes_within(shared, torch.tensor([7, 4, 1]))
     assert plain(found) == [[((1, 2), 0, 20)]]
     assert prefixes_within(shared, torch.tensor([8, 3])) == []
@@ -55,11 +55,11 @@ def test_of_some_rows_only_what_two_of_them_share_is_left():
 
 def small(learner):
     """Steps that do not hang on the sign of a gradient that is all but zero."""
-    learner.policy_optimizer = torch.optim.SGD(learner.policy_weights.parameters, lr=0.1)
+    for part in learner.trainable.values():
+        part.optimizer = torch.optim.SGD(part.weights.parameters, lr=0.1)
     if learner.critic is not None:
         generator = torch.Generator().manual_seed(0)
         torch.nn.init.normal_(learner.critic.head.weight, std=0.1, generator=generator)
-        learner.critic_optimizer = torch.optim.SGD(learner.critic_weights.parameters, lr=0.1)
     return learner
 
 
@@ -78,7 +78,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("model", ["pocket", "llama"])
 def test_shared_prompts_change_no_number_and_no_step(pocket_folder, llama_folder, monkeypatch, model, case):
-    monkeypatch.setattr(sharing, "MIN_SHARED_TOKENS", 5)
+    monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     folder, batch, found = {"pocket": pocket_folder, "llama": llama_folder}[model], mixed(), []
     for on in (False, True):
         sections = CASES[case]
@@ -93,8 +93,8 @@ def test_shared_prompts_change_no_number_and_no_step(pocket_folder, llama_folder
             for _, piece, packed in learner.micro_batches(batch)
         )
         metrics = learner.update(batch, 1)
-        weights = [known for known in (learner.policy_weights, learner.critic_weights) if known is not None]
-        after = torch.cat([own.detach().flatten() for known in weights for own in known.parameters])
+        parts = learner.trainable.values()
+        after = torch.cat([weight.detach().flatten() for part in parts for weight in part.weights.parameters])
         found.append((before, values, after, metrics, computed))
     (alone, values, after, metrics, all_of_them), (shared, others, also, other, fewer) = found
     assert fewer < all_of_them == int(batch.attention.sum())
@@ -106,7 +106,7 @@ def test_shared_prompts_change_no_number_and_no_step(pocket_folder, llama_folder
 
 
 def test_the_reference_and_the_parts_of_the_gradient_share_too(pocket_folder, monkeypatch):
-    monkeypatch.setattr(sharing, "MIN_SHARED_TOKENS", 5)
+    monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     found = []
     for on in (False, True):
         learner = learner_for(
@@ -122,7 +122,7 @@ def test_the_reference_and_the_parts_of_the_gradient_share_too(pocket_folder, mo
 
 
 def test_half_precision_stays_as_near_as_it_is(pocket_folder, monkeypatch):
-    monkeypatch.setattr(sharing, "MIN_SHARED_TOKENS", 5)
+    monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     found = []
     for on in (False, True):
         optimizer = {"prefix_sharing": on, "mini_batch_trajectories": 9}
@@ -135,7 +135,7 @@ def test_half_precision_stays_as_near_as_it_is(pocket_folder, monkeypatch):
 
 
 def test_no_layer_sees_a_shared_token_twice(pocket_folder, monkeypatch):
-    monkeypatch.setattr(sharing, "MIN_SHARED_TOKENS", 5)
+    monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     learner, batch = learner_for(pocket_folder), mixed()
     seen = []
     mlp = learner.policy.model.base_model.layers[0].mlp
@@ -161,7 +161,7 @@ def test_rows_with_nothing_in_common_are_computed_with_their_padding_as_ever(poc
 
 
 def test_imitation_shares_prompts_too(pocket_folder, monkeypatch):
-    monkeypatch.setattr(sharing, "MIN_SHARED_TOKENS", 5)
+    monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     found = []
     for on in (False, True):
         config = tiny.config(pocket_folder, optimizer={"prefix_sharing": on})

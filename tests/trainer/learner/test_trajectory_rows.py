@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer import tiny
-from tests.trainer.learner.test_learner import ESTIMATORS, learner_for, played, weights
+from tests.trainer.learner.test_learner import learner_for, played, weights
 from tests.trainer.loops.test_train import events, run
 from tests.trainer.policy.test_chat_format import STYLES, responses, worlds
 from tests.trainer.rollout.test_runner import plans, player
+from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.losses import LossTotals
 from trainer.config.run import PolicyConfig, RunConfig
 from trainer.engines.scripted import ScriptedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.journal.events import Turn
-from trainer.learner import trajectory_rows
 from trainer.learner.advantage_estimation import estimate_advantages
 from trainer.learner.learner import Learner
 from trainer.policy.chat_format import SYSTEM, ChatFormat
@@ -176,7 +176,7 @@ def test_it_does_not_matter_to_the_update_in_how_many_rows_a_trajectory_lies(poc
             algorithm={"estimator": estimator, "aggregation": aggregation, "reward_normalization": "mean_std"},
             optimizer={"mini_batch_trajectories": 6, "max_grad_norm": 1e6},
         )
-        learner.policy_optimizer = torch.optim.SGD(learner.policy.model.parameters(), lr=0.1)
+        learner.trainable["policy"].optimizer = torch.optim.SGD(learner.policy.model.parameters(), lr=0.1)
         found = [split(one, parts if number % 2 else []) for number, one in enumerate(played([1, 0, 0.5, 0, 2, 1]))]
         batch = collate(found, pad_id=0)
         assert len(batch) == (9 if parts else 6)
@@ -197,7 +197,7 @@ def test_advantages_go_back_to_the_rows_where_their_tokens_are(estimator):
     in_parts = torch.zeros(parted.mask.shape)
     in_parts[parted.mask] = values[whole.mask]  # both in the order in which they were drawn
     expected = estimate_advantages(whole, whole.rewards, values, config)
-    got = trajectory_rows.estimate(parted, parted.rewards, in_parts, config)
+    got = estimate_advantages(parted, parted.rewards, in_parts, config)
     assert got.advantages[parted.mask].tolist() == pytest.approx(expected.advantages[whole.mask].tolist(), abs=1e-5)
     assert not got.advantages[~parted.mask].any()
     assert (got.returns is None) == (expected.returns is None)
@@ -208,7 +208,7 @@ def test_advantages_go_back_to_the_rows_where_their_tokens_are(estimator):
 def test_rows_of_a_trajectory_that_do_not_stand_together_are_refused():
     batch = collate([split(one, [1]) for one in played([1, 0])], 0)
     with pytest.raises(ValueError, match="must stand together"):
-        trajectory_rows.estimate(batch.select(torch.tensor([0, 2, 1, 3])), batch.rewards, None, RunConfig().algorithm)
+        estimate_advantages(batch.select(torch.tensor([0, 2, 1, 3])), batch.rewards, None, RunConfig().algorithm)
 
 
 def test_a_trajectory_counts_once_however_many_rows_it_has():

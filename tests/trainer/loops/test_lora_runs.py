@@ -19,7 +19,8 @@ from trainer.loops import checkpoints
 from trainer.loops.export import export
 from trainer.policy import lora_adapters
 from trainer.policy.chat_format import ChatFormat
-from trainer.policy.load import Critic, ModelError, load
+from trainer.policy.critic import Critic
+from trainer.policy.load import ModelError, load
 from trainer.rollout.trajectory import collate
 
 LORA = {"rank": 4, "alpha": 8}
@@ -116,7 +117,7 @@ def test_a_run_goes_on_from_the_base_it_began_with_when_that_was_another_run(who
 def test_optimisers_hold_adapters_only_and_the_critic_shares_the_frozen_weights(pocket_folder):
     policy = load(pocket_folder, PolicyConfig())
     learner = Learner(settings(pocket_folder), policy)
-    for optimizer in (learner.policy_optimizer, learner.critic_optimizer):
+    for optimizer in (part.optimizer for part in learner.trainable.values()):
         sizes = sum(parameter.numel() for group in optimizer.param_groups for parameter in group["params"])
         assert sizes < 0.1 * policy.parameters
     own = {id(parameter) for parameter in policy.model.parameters() if not parameter.requires_grad}
@@ -139,7 +140,7 @@ def test_the_initial_policy_costs_no_second_model(pocket_folder):
     played.prompt()
     played.receive(tiny.said(chat, tiny.answer("Left")))
     batch = collate([played.trajectory], policy.pad_id)
-    initial = learner._initial(batch)
+    initial = learner.scorer.reference_logprobs(learner.planner.plan(batch))
     assert torch.equal(initial, learner.score(batch, before).logprobs)
     assert not torch.allclose(initial, learner.score(batch).logprobs, atol=1e-3)
 

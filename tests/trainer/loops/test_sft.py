@@ -188,4 +188,4 @@ def test_the_loss_is_that_of_the_responses_whatever_the_size_of_a_piece(pocket_f
 def test_the_baselines_own_learning_rate_is_used_and_no_critic_is_made(pocket_folder, policy):
     learner = Imitator(settings(pocket_folder, algorithm={"estimator": "gae"}), policy)
     assert learner.critic is None
-    assert [group["lr"] for group in learner.policy_optimizer.param_groups] == [2e-3]
+    assert [group["lr"] for group in learner.trainable["policy"].optimizer.param_groups] == [2e-3]

@@ -26,7 +26,7 @@ def plain(folder, *, rate=1.0, **algorithm):
         algorithm={"entropy_coef": 0.0} | algorithm,
         optimizer={"mini_batch_trajectories": 6, "max_grad_norm": 1e6},
     )
-    learner.policy_optimizer = torch.optim.SGD(learner.policy.model.parameters(), lr=rate)
+    learner.trainable["policy"].optimizer = torch.optim.SGD(learner.policy.model.parameters(), lr=rate)
     return learner
 
 

@@ -24,7 +24,8 @@ from trainer.memory import activations, estimate
 from trainer.memory.activations import ActivationBytes
 from trainer.policy import gradient_checkpointing, lora_adapters, shapes, token_logprobs
 from trainer.policy.chat_format import opening_message
-from trainer.policy.load import Critic, load
+from trainer.policy.critic import Critic
+from trainer.policy.load import load
 from trainer.policy.packing import attention
 from trainer.policy.packing.layout import PackedBatch
 from trainer.policy.packing.shared_prefix import SharedPrefix
@@ -140,8 +141,8 @@ def test_weights_gradients_and_moments_are_foreseen_to_the_byte(pocket_folder, n
     config, policy = tiny.config(pocket_folder, **sections), load(pocket_folder, PolicyConfig(dtype=dtype))
     learner, shape = Learner(config, policy), shapes.shape_of(str(pocket_folder))
     sides = {
-        "policy": (learner.policy_weights, learner.policy_optimizer, policy.model),
-        "critic": (learner.critic_weights, learner.critic_optimizer, learner.critic),
+        name: (part.weights, part.optimizer, {"policy": policy.model, "critic": learner.critic}[name])
+        for name, part in learner.trainable.items()
     }
     gradients = {}
 

@@ -76,7 +76,7 @@ def trained(folder, monkeypatch, micro_batch, fails=None, *, critic=False, **sec
     if critic:
         torch.nn.init.normal_(learner.critic.head.weight, std=0.1, generator=torch.Generator().manual_seed(0))
     said = []
-    learner.oom_retry.tell = said.append
+    learner.oom_retry.on_retry = said.append
     if fails is not None:
         small_device(learner.critic.backbone if critic else learner.policy.model.base_model, monkeypatch, fails)
     before = steps.stepped_on(learner)
@@ -127,30 +127,30 @@ def test_a_second_time_ends_with_what_to_set(pocket_folder, monkeypatch):
 def test_once_is_once_however_many_steps_there_are():
     room, tries = OomRetry(100), []
 
-    def work():
-        tries.append(room.tokens)
-        if room.tokens > 60:
+    def work(tokens):
+        tries.append(tokens)
+        if tokens > 60:
             raise torch.OutOfMemoryError(FULL)
         return "done"
 
-    assert [room.attempt(work) for _ in range(3)] == ["done"] * 3
+    assert [room.run(work) for _ in range(3)] == ["done"] * 3
     assert tries == [100, 50, 50, 50]
 
-    def never():
+    def never(tokens):
         raise torch.OutOfMemoryError(FULL)
 
     with pytest.raises(OutOfMemoryError):
-        room.attempt(never)
+        room.run(never)
 
 
 def test_processes_that_must_keep_step_do_not_begin_anew():
     with pytest.raises(OutOfMemoryError, match="micro-batches of 100 tokens: "):
-        OomRetry(100, alone=False).attempt(lambda: (_ for _ in ()).throw(torch.OutOfMemoryError(FULL)))
+        OomRetry(100, enabled=False).run(lambda tokens: (_ for _ in ()).throw(torch.OutOfMemoryError(FULL)))
 
 
 def test_other_errors_pass():
     with pytest.raises(ZeroDivisionError):
-        OomRetry(100).attempt(lambda: 1 / 0)
+        OomRetry(100).run(lambda tokens: 1 / 0)
 
 
 def test_memory_that_runs_out_anywhere_else_is_explained():

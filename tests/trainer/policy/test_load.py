@@ -8,7 +8,8 @@ import torch
 from transformers import AutoTokenizer, GraniteConfig, GraniteForCausalLM
 
 from trainer.config.run import PolicyConfig
-from trainer.policy.load import Critic, ModelError, describe_device, load, pick_device
+from trainer.policy.critic import Critic
+from trainer.policy.load import ModelError, describe_device, load, pick_device
 
 
 @pytest.fixture

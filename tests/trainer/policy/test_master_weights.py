@@ -34,7 +34,7 @@ def test_steps_too_small_for_bfloat16_add_up():
         (own * torch.ones(3, dtype=torch.bfloat16)).sum().backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        masters.publish()
+        masters.copy_to_model()
     assert own.dtype == torch.bfloat16
     assert torch.allclose(masters.parameters[0], began.float() - 100 * 1e-5, atol=1e-6)
     assert torch.equal(own, masters.parameters[0].bfloat16())
@@ -82,7 +82,7 @@ def test_a_bfloat16_run_goes_on_from_its_float32_weights(pocket_folder, tmp_path
     other.load_state(torch.load(tmp_path / "state.pt", weights_only=True))
     for iteration in range(2, 6):
         assert learner.update(batch, iteration) == other.update(batch, iteration)
-    pairs = zip(learner.policy_weights.parameters, other.policy_weights.parameters, strict=True)
+    pairs = zip(*(one.trainable["policy"].weights.parameters for one in (learner, other)), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
 
 

@@ -8,14 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from trainer.algorithms.losses import entropy_from_logits
+from trainer.algorithms.losses import entropy_from_logprobs
 from trainer.policy.token_logprobs import chunk_size, chunked_token_logprobs
 
 
 def plainly(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """What the learner does for a small vocabulary."""
     logits = (hidden @ weight.t()).float() / temperature
-    return torch.log_softmax(logits, -1).gather(-1, ids[:, None])[:, 0], entropy_from_logits(logits)
+    logprobs = torch.log_softmax(logits, -1)
+    return logprobs.gather(-1, ids[:, None])[:, 0], entropy_from_logprobs(logprobs)
 
 
 @settings(max_examples=40, deadline=None)

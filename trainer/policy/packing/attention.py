@@ -7,6 +7,7 @@ the tokens that are there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -81,6 +82,20 @@ def _laid_out(values: Tensor, places: Tensor) -> Tensor:
 
 AttentionInterface.register(_NAME, _row_by_row)
 AttentionMaskInterface.register(_NAME, sdpa_mask)
+
+
+def prepare_models(models: Sequence[PreTrainedModel], *, required: bool, optional: bool) -> bool:
+    """Let models take packed rows, for packing (`required`) or for shared prefixes (`optional`).
+
+    Returns:
+        whether prefixes can be shared.
+    Raises:
+        ModelError: packing is required, and a model's attention cannot be computed row by row.
+    """
+    if required:
+        for model in models:
+            prepare(model)
+    return optional and (required or all(map(prepared, models)))
 
 
 def prepare(model: PreTrainedModel) -> None:

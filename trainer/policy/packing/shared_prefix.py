@@ -1,39 +1,44 @@
-"""What several new dialogues begin with, found so that it is read once for all of them. Nothing is read here."""
+"""Prefixes that several dialogues share, so that they are computed once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
+MIN_SHARED_TOKENS = 64
+"""Tokens that a shared prefix of an update must save: it costs every layer another call of attention."""
+
 
 @dataclass(frozen=True)
 class SharedPrefix:
-    """Tokens `start` to `stop`, the same in the prompts of all `members`; what is before them is read already."""
+    """Tokens `start` to `stop`, equal in the prompts of all `members`, after an equal prefix up to `start`."""
 
     members: tuple[int, ...]
     start: int
     stop: int
 
 
-def find_shared_prefixes(prompts: Sequence[Sequence[int]], worth: int) -> list[list[SharedPrefix]]:
-    """What to read once, in rounds: a round needs what the rounds before it have read.
+def find_shared_prefixes(prompts: Sequence[Sequence[int]], min_tokens: int) -> list[list[SharedPrefix]]:
+    """Prefixes to compute once, in rounds: those of a round continue those of the rounds before it.
 
-    Every prompt keeps at least its last token, which each dialogue reads for itself.
+    Every prompt keeps at least its last token, which is computed for each dialogue.
 
     Args:
-        prompts: token ids, none empty; dialogues of a group have equal ones, those of an environment a common start.
-        worth: read something once only if that saves at least so many tokens.
+        prompts: token ids, none empty; dialogues of a group have equal ones, those of an environment a common prefix.
+        min_tokens: tokens that sharing a prefix must save.
     Returns:
-        Rounds of beginnings; within a round no prompt stands in two of them.
+        Rounds, none of them empty; within a round no prompt is a member of two prefixes.
     """
     rounds: list[list[SharedPrefix]] = []
-    todo = [(list(range(len(prompts))), 0, 0)]
-    while todo:
-        members, start, depth = todo.pop()
+    pending = [(list(range(len(prompts))), 0, 0)]
+    while pending:
+        members, start, depth = pending.pop()
         if len(members) < 2:
             continue
         stop = _common(prompts, members, start)
-        if stop > start and (stop - start) * (len(members) - 1) >= worth:
+        if stop > start and (stop - start) * (len(members) - 1) >= min_tokens:
             if depth == len(rounds):
                 rounds.append([])
             rounds[depth].append(SharedPrefix(tuple(members), start, stop))
@@ -42,15 +47,63 @@ def find_shared_prefixes(prompts: Sequence[Sequence[int]], worth: int) -> list[l
         for member in members:
             if len(prompts[member]) > stop + 1:
                 branches.setdefault(prompts[member][stop], []).append(member)
-        todo += [(branch, start, depth) for branch in branches.values()]
+        pending += [(branch, start, depth) for branch in branches.values()]
     return rounds
 
 
 def _common(prompts: Sequence[Sequence[int]], members: Sequence[int], start: int) -> int:
-    """How far the members are equal; each keeps its last token. They are known to be equal up to `start`."""
+    """End of the members' common prefix, at most their last token; they are equal up to `start`."""
     first, others = prompts[members[0]], members[1:]
     longest = min(len(prompts[member]) for member in members) - 1
     stop = start
     while stop < longest and all(prompts[other][stop] == first[stop] for other in others):
         stop += 1
     return stop
+
+
+def find_row_prefixes(
+    ids: Tensor, attention: Tensor, sampled: Tensor, min_tokens: int | None = None
+) -> list[list[SharedPrefix]]:
+    """Prefixes of the rows of a batch, in rounds. Sampled tokens are never shared, not even equal ones.
+
+    Every row keeps at least one token of its own, and all from the first sampled one on.
+
+    Args:
+        ids, attention, sampled: (B, T) right-padded rows, where they have tokens, and which of these were sampled.
+        min_tokens: tokens that sharing a prefix must save; None: `MIN_SHARED_TOKENS`.
+    Returns:
+        Rounds, none of them empty; `members` are rows, `start` and `stop` columns.
+    """
+    lengths = attention.sum(1)
+    ends = sampled.int().argmax(1).where(sampled.any(1), lengths).minimum(lengths - 1)
+    # find_shared_prefixes leaves each prompt its last token: here the first one that is never shared.
+    prompts = [row[: end + 1].tolist() for row, end in zip(ids, ends.tolist(), strict=True)]
+    return find_shared_prefixes(prompts, MIN_SHARED_TOKENS if min_tokens is None else min_tokens)
+
+
+def prefixes_within(rounds: Sequence[Sequence[SharedPrefix]], rows: Tensor) -> list[list[SharedPrefix]]:
+    """Prefixes that some of the rows share, with members numbered by their place among these rows.
+
+    Args:
+        rows: (n,) rows of the batch.
+    """
+    place = {row: number for number, row in enumerate(rows.tolist())}
+    selected = []
+    for prefixes in rounds:
+        shared = []
+        for prefix in prefixes:
+            members = tuple(sorted(place[row] for row in prefix.members if row in place))
+            if len(members) > 1:
+                shared.append(SharedPrefix(members, prefix.start, prefix.stop))
+        selected.append(shared)
+    return [prefixes for prefixes in selected if prefixes]
+
+
+def prefix_chains(rounds: Sequence[Sequence[SharedPrefix]], rows: int) -> list[list[SharedPrefix]]:
+    """By row, the prefixes that precede its own tokens, shortest first."""
+    chains: list[list[SharedPrefix]] = [[] for _ in range(rows)]
+    for prefixes in rounds:
+        for prefix in prefixes:
+            for row in prefix.members:
+                chains[row].append(prefix)
+    return chains

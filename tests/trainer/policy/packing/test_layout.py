@@ -4,9 +4,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trainer.shared_prefix_batches import batch_of, distinct, families, mixed
-from trainer.learner.shared_prompts import find_batch_prefixes, prefixes_within
+from tests.trainer.shared_prefix_batches import batch_of, distinct, families, mixed, prefixes_of
 from trainer.policy.packing.layout import PackedBatch
+from trainer.policy.packing.shared_prefix import prefixes_within
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6))
@@ -23,7 +23,7 @@ def test_rows_with_nothing_in_common_lie_there_whole(lengths):
 @given(families, st.integers(1, 30), st.integers(0, 99))
 def test_unpacking_gives_back_what_was_packed(known, worth, seed):
     batch = batch_of(known, seed, tokens=2)
-    shared = find_batch_prefixes(batch, worth)
+    shared = prefixes_of(batch, worth)
     packed = PackedBatch.of(batch.attention, shared)
     assert torch.equal(packed.unpack(packed.pack(batch.ids)), batch.ids * batch.attention)
     saved = sum((part.stop - part.start) * (len(part.members) - 1) for parts in shared for part in parts)
@@ -36,7 +36,7 @@ def test_unpacking_gives_back_what_was_packed(known, worth, seed):
 @given(families, st.integers(1, 30), st.integers(0, 99))
 def test_every_token_reads_what_precedes_it_in_its_dialogue_and_itself(known, worth, seed):
     batch = batch_of(known, seed, tokens=2)
-    packed = PackedBatch.of(batch.attention, find_batch_prefixes(batch, worth))
+    packed = PackedBatch.of(batch.attention, prefixes_of(batch, worth))
     reads = {}
     for segments in packed.segments:
         mask = segments.mask(torch.float32)[:, 0].expand(len(segments.own), -1, -1)
@@ -52,7 +52,7 @@ def test_every_token_reads_what_precedes_it_in_its_dialogue_and_itself(known, wo
 
 def test_some_rows_of_a_batch_share_what_they_have_in_common():
     batch = mixed()
-    shared = find_batch_prefixes(batch, 1)
+    shared = prefixes_of(batch, 1)
     rows = torch.tensor([5, 0, 2, 8])
     piece = batch.select(rows)
     packed = PackedBatch.of(piece.attention, prefixes_within(shared, rows))

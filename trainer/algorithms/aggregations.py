@@ -1,0 +1,51 @@
+"""Registry of loss aggregations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class TokenLosses:
+    """Losses of a (micro-)batch and the denominators of its update batch.
+
+    Attributes:
+        values: (B, T), 0 off the mask.
+        counts: (B,) policy tokens of the sequence each row is a part of, at least 1.
+        total_tokens: policy tokens of the update batch, at least 1.
+        total_sequences: its sequences with at least one policy token, at least 1.
+    """
+
+    values: Tensor
+    counts: Tensor
+    total_tokens: int
+    total_sequences: int
+
+
+def token_mean(losses: TokenLosses) -> Tensor:
+    """Every token weighs the same."""
+    return losses.values.sum() / losses.total_tokens
+
+
+def sequence_mean_token_sum(losses: TokenLosses) -> Tensor:
+    """Mean over sequences of the sums of their tokens."""
+    return losses.values.sum() / losses.total_sequences
+
+
+def sequence_mean_token_mean(losses: TokenLosses) -> Tensor:
+    """Every sequence weighs the same."""
+    return (losses.values.sum(dim=1) / losses.counts).sum() / losses.total_sequences
+
+
+AGGREGATIONS: dict[str, Callable[[TokenLosses], Tensor]] = {
+    "token-mean": token_mean,
+    "seq-mean-token-sum": sequence_mean_token_sum,
+    "seq-mean-token-mean": sequence_mean_token_mean,
+}
+"""Values of `algorithm.aggregation`: a new one is a function and a line here. Each is linear in `values`, so that the
+losses of micro-batches add up to the loss of their update batch."""

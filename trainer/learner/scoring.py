@@ -1,0 +1,135 @@
+"""Log-probabilities, entropies and values of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from trainer.algorithms.losses import aggregate, kl_penalty, truncated_weights
+from trainer.config.run import RunConfig
+from trainer.learner.micro_batch_plan import MicroBatch, MicroBatchPlan, Planner
+from trainer.learner.step_metrics import StepMetrics
+from trainer.learner.update_batch import BatchScores, TokenLogprobs
+from trainer.memory.oom import OomRetry
+from trainer.policy import lora_adapters
+from trainer.policy.critic import Critic
+from trainer.policy.forward import PolicyForward
+from trainer.policy.load import Policy
+
+KL_SAMPLE = 32
+"""Rows that suffice to measure the distance from the initial policy."""
+
+
+def scatter_tokens(values: Tensor, mask: Tensor) -> Tensor:
+    """(M,) numbers of the M tokens on a mask → (B, T), 0 elsewhere."""
+    return values.new_zeros(mask.shape).masked_scatter(mask, values)
+
+
+@torch.no_grad()
+def score_tokens(
+    network: nn.Module, micro_batches: Iterable[MicroBatch], shape: torch.Size, temperature: float
+) -> TokenLogprobs:
+    """(B, T) log-probabilities and entropies of the sampled tokens, on the CPU; 0 in rows of other processes.
+
+    Args:
+        network: a `PolicyForward`.
+        shape: (B, T) of the planned batch.
+        temperature: of the rollout.
+    """
+    scores = TokenLogprobs(torch.zeros(shape), torch.zeros(shape))
+    for rows, batch, packed in micro_batches:
+        logprobs, entropies = network(batch.ids, batch.mask, temperature, packed)
+        width = batch.mask.shape[1]
+        scores.logprobs[rows, :width] += scatter_tokens(logprobs, batch.mask).cpu()
+        scores.entropies[rows, :width] += scatter_tokens(entropies, batch.mask).cpu()
+    return scores
+
+
+@torch.no_grad()
+def score_values(critic: Critic, micro_batches: Iterable[MicroBatch], shape: torch.Size) -> Tensor:
+    """(B, T) the critic's values before each token, on the CPU; 0 in the padding and in rows of other processes."""
+    values = torch.zeros(shape)
+    for rows, batch, packed in micro_batches:
+        values[rows, : batch.mask.shape[1]] += (critic(batch.ids, packed) * batch.attention).cpu()
+    return values
+
+
+class Scorer:
+    """Scores batches with the models of a learner, retrying once with smaller micro-batches when out of memory.
+
+    Args:
+        reference: the initial policy; with adapters it is the policy with these switched off.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        policy: Policy,
+        reference: Policy | None,
+        critic: Critic | None,
+        planner: Planner,
+        oom_retry: OomRetry,
+    ) -> None:
+        self.algorithm, self.temperature = config.algorithm, config.rollout.temperature
+        self.adapted = config.lora.rank > 0
+        self.policy, self.reference, self.critic = policy, reference, critic
+        self.planner, self.oom_retry = planner, oom_retry
+
+    def score(self, plan: MicroBatchPlan, policy: Policy) -> TokenLogprobs:
+        """Log-probabilities and entropies of all rows, from all processes."""
+        network, shape = PolicyForward(policy.model), plan.batch.mask.shape
+        scores = self.oom_retry.run(
+            lambda tokens: score_tokens(network, plan.micro_batches(tokens), shape, self.temperature)
+        )
+        plan.group.add_up(scores.logprobs, scores.entropies)
+        return scores
+
+    def values(self, plan: MicroBatchPlan) -> Tensor:
+        """(B, T) the critic's values of all rows, from all processes."""
+        assert self.critic is not None
+        critic, shape = self.critic, plan.batch.mask.shape
+        values = self.oom_retry.run(lambda tokens: score_values(critic, plan.micro_batches(tokens), shape))
+        plan.group.add_up(values)
+        return values
+
+    def reference_logprobs(self, plan: MicroBatchPlan) -> Tensor:
+        """(B, T) log-probabilities of the sampled tokens under the initial policy."""
+        if not self.adapted:
+            assert self.reference is not None
+            return self.score(plan, self.reference).logprobs
+        with lora_adapters.adapters_disabled(self.policy.model):
+            return self.score(plan, self.policy).logprobs
+
+    def score_batch(self, plan: MicroBatchPlan, metrics: StepMetrics) -> BatchScores:
+        """All scores that an update reads."""
+        reference = self._penalty_reference(plan, metrics)
+        old_logprobs, weights = self._old_logprobs(plan, metrics)
+        values = None if self.critic is None else self.values(plan)
+        return BatchScores(old_logprobs, weights, reference, values)
+
+    def _penalty_reference(self, plan: MicroBatchPlan, metrics: StepMetrics) -> Tensor | None:
+        """The initial policy's log-probabilities for the KL penalty; without one only their distance is measured."""
+        if self.reference is None and not self.adapted:
+            return None
+        penalized = self.algorithm.kl_coef > 0
+        if not penalized:
+            plan = self.planner.plan(plan.batch.select(torch.arange(min(len(plan.batch), KL_SAMPLE))))
+        logprobs = self.reference_logprobs(plan)
+        kl = kl_penalty(plan.batch.sampler_logprobs, logprobs, "k3")
+        metrics.set("policy/kl_to_initial", float(aggregate(kl, plan.batch.mask, "token-mean")))
+        return logprobs if penalized else None
+
+    def _old_logprobs(self, plan: MicroBatchPlan, metrics: StepMetrics) -> tuple[Tensor, Tensor]:
+        """Old log-probabilities for the ratio, and per-token importance weights: the sampler's and 1.
+
+        With `tis_cap`: the trainer's own, and weights that correct for the difference.
+        """
+        batch, cap = plan.batch, self.algorithm.tis_cap
+        if cap is None:
+            return batch.sampler_logprobs, torch.ones_like(batch.rewards)
+        logprobs = self.score(plan, self.policy).logprobs
+        weights = truncated_weights(logprobs, batch.sampler_logprobs, batch.mask, cap)
+        metrics.set("mismatch/clipped_fraction", float((weights[batch.mask] >= cap).float().mean()))
+        return logprobs, weights

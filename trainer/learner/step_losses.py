@@ -1,0 +1,131 @@
+"""Losses and gradients of one optimiser step, micro-batch by micro-batch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from trainer.algorithms.losses import (
+    LossInputs,
+    LossOutputs,
+    LossTotals,
+    ValueLossInputs,
+    aggregate,
+    kl_penalty,
+    policy_loss,
+    value_loss,
+)
+from trainer.config.run import RunConfig
+from trainer.learner import gradient_diagnostics
+from trainer.learner.micro_batch_plan import MicroBatch
+from trainer.learner.scoring import scatter_tokens
+from trainer.learner.update_batch import UpdateTensors
+from trainer.policy import lora_adapters
+from trainer.policy.critic import Critic
+from trainer.policy.forward import PolicyForward
+from trainer.rollout.trajectory import Batch
+
+
+@dataclass(frozen=True)
+class PolicyTerms:
+    """A micro-batch's share of the policy's loss.
+
+    Attributes:
+        logprobs: (n, T) of its tokens.
+        outputs: the clipped objective and its metrics.
+        terms: what is minimised, by name: task, entropy and, with a KL loss, kl.
+    """
+
+    logprobs: Tensor
+    outputs: LossOutputs
+    terms: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class StepGradients:
+    """This process's share of a step: metric sums, and (B, T) log-probabilities of the policy, 0 elsewhere."""
+
+    sums: dict[str, float]
+    logprobs: Tensor
+
+
+class StepLosses:
+    """Losses of an update batch, normalised so that those of its micro-batches add up to the batch's.
+
+    Args:
+        batch: rows of one optimiser step.
+        tensors: of the same rows.
+    """
+
+    def __init__(self, config: RunConfig, batch: Batch, tensors: UpdateTensors) -> None:
+        self.algorithm, self.temperature = config.algorithm, config.rollout.temperature
+        self.tensors, self.shape = tensors, batch.mask.shape
+        self.totals = LossTotals.of(batch.mask, batch.trajectory)
+
+    def policy_terms(self, network: nn.Module, micro_batch: MicroBatch) -> PolicyTerms:
+        """Loss terms of the policy; `network` is a `PolicyForward`."""
+        algorithm, totals, (_, batch, packed) = self.algorithm, self.totals, micro_batch
+        tensors = self._tensors_of(micro_batch)
+        flat_logprobs, flat_entropies = network(batch.ids, batch.mask, self.temperature, packed)
+        logprobs, entropies = scatter_tokens(flat_logprobs, batch.mask), scatter_tokens(flat_entropies, batch.mask)
+        outputs = policy_loss(
+            LossInputs(logprobs, tensors.old_logprobs, tensors.advantages, batch.mask, totals, batch.tokens),
+            clip_low=algorithm.clip_low,
+            clip_high=algorithm.clip_high,
+            dual_clip=algorithm.dual_clip,
+            aggregation=algorithm.aggregation,
+        )
+        entropy = aggregate(entropies, batch.mask, algorithm.aggregation, totals, batch.tokens)
+        terms = {"task": outputs.loss, "entropy": -algorithm.entropy_coef * entropy}
+        if tensors.reference is not None and algorithm.kl_placement == "loss":
+            kl = kl_penalty(logprobs, tensors.reference, algorithm.kl_estimator)
+            terms["kl"] = algorithm.kl_coef * aggregate(kl, batch.mask, algorithm.aggregation, totals, batch.tokens)
+        return PolicyTerms(logprobs, outputs, terms)
+
+    def value_loss(self, critic: Critic, micro_batch: MicroBatch) -> LossOutputs:
+        """Loss of the critic, not yet weighted by `value_coef`."""
+        tensors = self._tensors_of(micro_batch)
+        values = critic(micro_batch.batch.ids, micro_batch.packed)
+        return value_loss(
+            ValueLossInputs(values, tensors.old_values, tensors.returns, micro_batch.batch.mask, self.totals),
+            clip=self.algorithm.value_clip,
+        )
+
+    def backward(
+        self, micro_batches: Iterable[MicroBatch], network: nn.Module | None, critic: Critic | None
+    ) -> StepGradients:
+        """Accumulate the gradients of the policy and the critic; None for a model that this step does not train."""
+        logprobs = torch.zeros(self.shape)
+        sums: defaultdict[str, float] = defaultdict(float)
+        for micro_batch in micro_batches:
+            if network is not None:
+                policy = self.policy_terms(network, micro_batch)
+                logprobs[micro_batch.rows, : micro_batch.batch.mask.shape[1]] += policy.logprobs.detach().cpu()
+                sum(policy.terms.values()).backward()  # type: ignore[union-attr]
+                _add(sums, "policy/loss", policy.outputs)
+            if critic is not None:
+                value = self.value_loss(critic, micro_batch)
+                (self.algorithm.value_coef * value.loss).backward()  # type: ignore[no-untyped-call]
+                _add(sums, "value/loss", value)
+        return StepGradients(sums, logprobs)
+
+    def gradient_terms(self, model: PreTrainedModel, micro_batches: Iterable[MicroBatch]) -> dict[str, float]:
+        """gradient/*: norms and cosines of the gradients of the policy's loss terms; accumulates no gradient."""
+        network = PolicyForward(model)
+        terms = (self.policy_terms(network, micro_batch).terms for micro_batch in micro_batches)
+        return gradient_diagnostics.gradient_terms(terms, lora_adapters.trainable(network))
+
+    def _tensors_of(self, micro_batch: MicroBatch) -> UpdateTensors:
+        mask = micro_batch.batch.mask
+        return self.tensors.select(micro_batch.rows, mask.shape[1]).to(mask.device)
+
+
+def _add(sums: defaultdict[str, float], name: str, outputs: LossOutputs) -> None:
+    sums[name] += float(outputs.loss.detach())
+    for metric, value in outputs.metrics.items():
+        sums[metric] += float(value)

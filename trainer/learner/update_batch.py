@@ -1,0 +1,61 @@
+"""Tensors that accompany a batch through its update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class TokenLogprobs:
+    """(B, T) log-probabilities of the sampled tokens and entropies of their distributions; 0 off the mask."""
+
+    logprobs: Tensor
+    entropies: Tensor
+
+
+@dataclass
+class BatchScores:
+    """(B, T) numbers of a batch before its update.
+
+    Attributes:
+        old_logprobs: denominators of the importance ratio.
+        token_weights: truncated importance weights of the tokens' gradients; 1 without correction.
+        reference: log-probabilities under the initial policy; None without a KL penalty.
+        values: of the critic; None without one.
+    """
+
+    old_logprobs: Tensor
+    token_weights: Tensor
+    reference: Tensor | None
+    values: Tensor | None
+
+
+@dataclass
+class UpdateTensors:
+    """(B, T) tensors that the losses of an update read; `reference` is None without a KL penalty."""
+
+    advantages: Tensor
+    returns: Tensor
+    old_values: Tensor
+    old_logprobs: Tensor
+    reference: Tensor | None
+
+    def select(self, rows: Tensor, width: int) -> UpdateTensors:
+        """The given rows, cut to this many tokens."""
+        return self._map(lambda values: values[rows, :width])
+
+    def to(self, device: torch.device) -> UpdateTensors:
+        """The same on a device."""
+        return self._map(lambda values: values.to(device))
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> UpdateTensors:
+        tensors: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        changed: dict[str, Any] = {
+            name: values if values is None else change(values) for name, values in tensors.items()
+        }
+        return UpdateTensors(**changed)

@@ -1,0 +1,41 @@
+"""Critic: state values from a copy of the policy's backbone."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.functional import pad
+from transformers import PreTrainedModel
+
+from trainer.policy.packing.layout import PackedBatch
+
+
+class Critic(nn.Module):
+    """V(s) at every token: the policy's backbone, copied before training, with a scalar head initialised to zero.
+
+    Args:
+        policy: the model to copy.
+        shared: copy the layers but share their weights, for a backbone that stays frozen.
+    """
+
+    def __init__(self, policy: PreTrainedModel, *, shared: bool = False) -> None:
+        super().__init__()
+        memo: dict[int, Any] = {id(weight): weight for weight in policy.parameters()} if shared else {}
+        self.backbone = copy.deepcopy(policy.base_model, memo)
+        self.head = nn.Linear(policy.config.get_text_config().hidden_size, 1, device=policy.device, dtype=policy.dtype)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, ids: Tensor, packed: PackedBatch | None = None) -> Tensor:
+        """(B, T) ids → (B, T) values; column t is the value *before* token t, computed from the tokens up to t − 1.
+
+        With `packed` the layers process no padding, and values are 0 there.
+        """
+        if packed is None:
+            hidden = self.backbone(input_ids=ids).last_hidden_state
+            values: Tensor = self.head(hidden)[..., 0].float()
+        else:
+            values = packed.unpack(self.head(packed.hidden_of(self.backbone, ids))[..., 0].float())
+        return pad(values[:, :-1], (1, 0))
