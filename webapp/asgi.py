@@ -16,11 +16,10 @@ from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E40
 from django.core.handlers.asgi import ASGIHandler  # noqa: E402
 from django.urls import get_resolver  # noqa: E402
 
-from webapp.live import annotation_routing as annotations  # noqa: E402
-from webapp.live import run_routing as runs  # noqa: E402
+from webapp.live.routing import websocket_urlpatterns  # noqa: E402
 from webapp.operations.requests import counted  # noqa: E402
 
-websockets = URLRouter([*runs.websocket_urlpatterns, *annotations.websocket_urlpatterns])
+websockets = URLRouter(websocket_urlpatterns)
 application = ProtocolTypeRouter(
     {
         "http": ASGIHandler(),

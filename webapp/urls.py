@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from webapp.services.first_login import welcome
+from webapp.teams.first_login import welcome
 
 urlpatterns = [
     path("welcome/<int:user_id>/<str:token>", welcome, name="welcome"),

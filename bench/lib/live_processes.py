@@ -106,7 +106,7 @@ def ingest(slug: str) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     reader = JournalTailer(Run.objects.get(slug=slug))
-    pace = Intervals()
+    intervals = Intervals()
     reader.step()
     gc.collect()
     gc.freeze()
@@ -114,7 +114,7 @@ def ingest(slug: str) -> None:
     while going:
         began = time.monotonic()
         reader.step()
-        pace.rest(began)
+        intervals.sleep(began)
     reader.drain()
     publisher().flush()
 

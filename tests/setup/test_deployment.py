@@ -142,7 +142,7 @@ def test_a_worker_has_a_place_for_each_gpu_and_time_to_write_its_checkpoint() ->
         box = pod["containers"][0]
         gpus = box["resources"]["limits"].get("nvidia.com/gpu", 0)
         assert int(box["command"][box["command"].index("--concurrency") + 1]) == max(1, gpus)
-        assert pod["terminationGracePeriodSeconds"] > Intervals().stop_patience
+        assert pod["terminationGracePeriodSeconds"] > Intervals().stop_timeout
 
 
 def test_there_is_one_clock() -> None:

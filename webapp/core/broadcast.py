@@ -1,7 +1,4 @@
-"""What reaches the sockets of one event loop over the channel layer, and whether Redis answers at present.
-
-Runs and annotations have a switchboard each; whom a message wakes is theirs to say.
-"""
+"""Channel-layer subscriptions of one event loop, and whether Redis answers at present."""
 
 from __future__ import annotations
 
@@ -17,21 +14,21 @@ from django.conf import settings
 
 logger = logging.getLogger(__name__)
 
-REDIS_GONE = (redis.exceptions.RedisError, OSError, TimeoutError)
-Board = TypeVar("Board", bound="BroadcastHub")
+REDIS_UNAVAILABLE = (redis.exceptions.RedisError, OSError, TimeoutError)
+Hub = TypeVar("Hub", bound="BroadcastHub")
 
 
 class BroadcastHub:
-    """One channel that joins the groups of everything watched here, and is told of changes in them.
+    """One channel that joins the groups of everything watched in this event loop and receives their messages.
 
-    Only `_care` subscribes. What talks to Redis is shielded: its client may swallow a cancellation, and whoever waits
-    for it would never end.
+    Only `_maintain` subscribes. Calls to Redis are shielded: its client may swallow a cancellation, and a task that
+    awaits it would never end.
     """
 
-    pulse = 2.0
-    """Seconds between two looks at Redis while somebody watches."""
+    health_interval = 2.0
+    """Seconds between two pings of Redis while anything is watched."""
     without_redis = "live pages poll the database"
-    """What happens meanwhile, for the log."""
+    """Fallback while Redis is away, for the log."""
 
     def __init__(self) -> None:
         self.redis = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=2)
@@ -42,39 +39,39 @@ class BroadcastHub:
         self._tasks: list[asyncio.Task[None]] = []
 
     def group(self, slug: str) -> str:
-        """The channel-layer group of what is watched."""
+        """The channel-layer group of a watched object."""
         raise NotImplementedError
 
     def watched(self) -> Collection[str]:
-        """The slugs of what is watched now."""
+        """The slugs of the objects that are watched now."""
         raise NotImplementedError
 
     def wake(self, slug: str) -> None:
-        """Let whoever watches it look; nobody may."""
+        """Make the watchers of an object poll; there may be none."""
         raise NotImplementedError
 
-    def hear(self, message: dict[str, Any]) -> None:
-        """A message of one of the groups."""
+    def on_message(self, message: dict[str, Any]) -> None:
+        """Handle a message of one of the groups."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Begin to listen, if that has not happened yet."""
+        """Start listening, unless that happened before."""
         if not self._tasks:
-            self._tasks = [asyncio.create_task(self._care())]
+            self._tasks = [asyncio.create_task(self._maintain())]
 
     def changed(self) -> None:
-        """Other things are watched than before."""
+        """The set of watched objects changed."""
         self._changed.set()
 
-    async def _care(self) -> None:
-        """Keep the subscriptions in step with what is watched, and an eye on Redis."""
+    async def _maintain(self) -> None:
+        """Keep the subscriptions in step with what is watched, and check Redis."""
         while True:
             self._changed.clear()
             try:
                 await asyncio.shield(self.redis.ping())
                 await self._subscribe()
                 answers = True
-            except REDIS_GONE as error:
+            except REDIS_UNAVAILABLE as error:
                 answers = False
                 if self.redis_answers:
                     logger.warning("Redis does not answer (%s): %s.", error, self.without_redis)
@@ -83,7 +80,7 @@ class BroadcastHub:
                 for slug in list(self.watched()):
                     self.wake(slug)
             try:
-                async with asyncio.timeout(self.pulse if self.watched() else None):
+                async with asyncio.timeout(self.health_interval if self.watched() else None):
                     await self._changed.wait()
             except TimeoutError:
                 pass
@@ -93,27 +90,27 @@ class BroadcastHub:
         assert layer is not None
         if not self._channel:
             self._channel = await asyncio.shield(layer.new_channel())
-            self._tasks.append(asyncio.create_task(self._listen(layer, self._channel)))
-        wanted = set(self.watched())
-        for slug in self._subscribed - wanted:
+            self._tasks.append(asyncio.create_task(self._receive(layer, self._channel)))
+        watched = set(self.watched())
+        for slug in self._subscribed - watched:
             await asyncio.shield(layer.group_discard(self.group(slug), self._channel))
             self._subscribed.discard(slug)
-        for slug in wanted - self._subscribed:
+        for slug in watched - self._subscribed:
             await asyncio.shield(layer.group_add(self.group(slug), self._channel))
             self._subscribed.add(slug)
-            self.wake(slug)  # for what was written before we listened
+            self.wake(slug)  # for messages sent before the subscription
 
-    async def _listen(self, layer: Any, channel: str) -> None:
-        """Pass on what comes. The layer subscribes again by itself when Redis comes back."""
+    async def _receive(self, layer: Any, channel: str) -> None:
+        """Dispatch messages. The layer resubscribes by itself when Redis comes back."""
         while True:
-            self.hear(await layer.receive(channel))
+            self.on_message(await layer.receive(channel))
 
 
-def of_this_loop(boards: dict[asyncio.AbstractEventLoop, Board], make: Callable[[], Board]) -> Board:
-    """The running event loop's own; those of closed loops are forgotten."""
+def hub_of_running_loop(hubs: dict[asyncio.AbstractEventLoop, Hub], make: Callable[[], Hub]) -> Hub:
+    """The hub of the running event loop, created on first use; hubs of closed loops are dropped."""
     loop = asyncio.get_running_loop()
-    for closed in [other for other in boards if other.is_closed()]:
-        del boards[closed]
-    if loop not in boards:
-        boards[loop] = make()
-    return boards[loop]
+    for closed in [other for other in hubs if other.is_closed()]:
+        del hubs[closed]
+    if loop not in hubs:
+        hubs[loop] = make()
+    return hubs[loop]

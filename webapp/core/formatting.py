@@ -95,7 +95,7 @@ def progress(phase: Mapping[str, Any] | None, iterations: int, state: str) -> fl
     inside = 0.8
     if phase["phase"] == "rollout":
         inside = 0.8 * phase["done"] / phase["total"] if phase["total"] > 0 else 0.0
-    return min(1.0, (phase["iteration"] - 1 + inside) / iterations)
+    return float(min(1.0, (phase["iteration"] - 1 + inside) / iterations))
 
 
 def pace_text(phase: Mapping[str, Any] | None, device: str, state: str) -> str:

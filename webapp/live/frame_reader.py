@@ -1,7 +1,4 @@
-"""One reader per watched run per process: fetches new frames once and shares the bytes with all sockets of the process.
-
-What goes over a socket, and to whom, is in live.py.
-"""
+"""One reader per watched run and process: fetches new frames once and shares the bytes with all its sockets."""
 
 from __future__ import annotations
 
@@ -14,25 +11,22 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
-from channels.db import database_sync_to_async
-from django.db import InterfaceError, OperationalError
-
-from webapp.core.broadcast import BroadcastHub, of_this_loop
+from webapp.core.broadcast import BroadcastHub, hub_of_running_loop
+from webapp.core.database import DATABASE_UNAVAILABLE, query
 from webapp.core.publisher import RUN_CHANGED, TOKENS, run_group
 from webapp.runs.models import EventBatch, Run
 
 logger = logging.getLogger(__name__)
 
-SAFETY_POLL = 2.0
+POLL_INTERVAL = 2.0
 POLL_WITHOUT_REDIS = 0.25
-RETRY = 2.0
-PAGE = 32
-RING_BYTES = 4 * 1024 * 1024
-DATABASE_GONE = (OperationalError, InterfaceError)
+RETRY_INTERVAL = 2.0
+PAGE_SIZE = 32
+BUFFER_BYTES = 4 * 1024 * 1024
 
 
 class Frame(NamedTuple):
-    """A stored frame and the events in it."""
+    """A stored frame with the events `first` to `last`."""
 
     first: int
     last: int
@@ -41,7 +35,7 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class RunStatus:
-    """Where a run stands: what hello says, and from which cursor on events make sense."""
+    """Status of a run: the fields of `hello`, and the cursor before which pages must reload."""
 
     seq: int
     attempt: int
@@ -51,19 +45,8 @@ class RunStatus:
     journal_error: str
 
 
-@database_sync_to_async
 def run_status(run_id: int) -> RunStatus | None:
-    """Where the run stands now; None if it is gone."""
-    return _run_status(run_id)
-
-
-@database_sync_to_async
-def frames_after(run_id: int, seq: int) -> list[Frame]:
-    """The next page of frames that hold events after `seq`."""
-    return _frames_after(run_id, seq)
-
-
-def _run_status(run_id: int) -> RunStatus | None:
+    """Current status of the run; None if it was deleted."""
     fields = ("seq", "attempt", "state", "requested", "resync_seq", "failure", "journal_error")
     run = Run.objects.filter(pk=run_id).only(*fields).first()
     if run is None:
@@ -71,33 +54,30 @@ def _run_status(run_id: int) -> RunStatus | None:
     return RunStatus(run.seq, run.attempt, run.shown_state, run.resync_seq, run.failure, run.journal_error)
 
 
-def _frames_after(run_id: int, seq: int) -> list[Frame]:
+def frames_after(run_id: int, seq: int) -> list[Frame]:
+    """The next page of frames with events after `seq`."""
     rows = EventBatch.objects.filter(run_id=run_id, last_seq__gt=seq).order_by("last_seq")
-    return [Frame(*row) for row in rows.values_list("first_seq", "last_seq", "frame")[:PAGE]]
+    return [Frame(*row) for row in rows.values_list("first_seq", "last_seq", "frame")[:PAGE_SIZE]]
 
 
-_looking = ThreadPoolExecutor(2, thread_name_prefix="reader")
-"""Readers have threads of their own: behind a crowd of arriving sockets everybody who is there already would wait."""
+def status_and_frames(run_id: int, seq: int) -> tuple[RunStatus | None, list[Frame]]:
+    """Current status of the run, and the next page of frames after `seq`, in one thread hop."""
+    status = run_status(run_id)
+    return status, frames_after(run_id, seq) if status is not None and status.seq > seq else []
 
 
-async def _look_after(run_id: int, seq: int) -> tuple[RunStatus | None, list[Frame]]:
-    """Where the run stands, and the next page of frames after `seq`, by one trip to the database."""
-
-    def look() -> tuple[RunStatus | None, list[Frame]]:
-        now = _run_status(run_id)
-        return now, _frames_after(run_id, seq) if now is not None and now.seq > seq else []
-
-    return await database_sync_to_async(look, thread_sensitive=False, executor=_looking)()
+_executor = ThreadPoolExecutor(2, thread_name_prefix="reader")
+"""Readers have threads of their own: queued behind a burst of connecting sockets, every open page would stall."""
 
 
 class Listener(Protocol):
-    """A socket as its reader sees it. Neither call may wait."""
+    """A socket as its reader sees it. Neither method may block."""
 
     def wake(self) -> None:
-        """Something changed: frames, the run's standing, or whether Redis answers."""
+        """Frames, the run's status, or the availability of Redis changed."""
 
-    def offer(self, tokens: dict[str, Any]) -> None:
-        """A thought as far as it is written."""
+    def on_tokens(self, tokens: dict[str, Any]) -> None:
+        """A partial response arrived."""
 
 
 class FrameHub(BroadcastHub):
@@ -107,18 +87,18 @@ class FrameHub(BroadcastHub):
         super().__init__()
         self._readers: dict[str, FrameReader] = {}
 
-    def join(self, run_id: int, slug: str, now: RunStatus, listener: Listener) -> FrameReader:
-        """The run's reader, with one listener more."""
+    def join(self, run_id: int, slug: str, status: RunStatus, listener: Listener) -> FrameReader:
+        """Add a listener to the run's reader, which is created for the first one."""
         self.start()
         reader = self._readers.get(slug)
         if reader is None:
-            reader = self._readers[slug] = FrameReader(self, run_id, slug, now)
+            reader = self._readers[slug] = FrameReader(self, run_id, slug, status)
             self.changed()
         reader.listeners.add(listener)
         return reader
 
     async def leave(self, reader: FrameReader, listener: Listener) -> None:
-        """One listener less; with the last one the reader ends."""
+        """Remove a listener; the reader ends with the last one."""
         reader.listeners.discard(listener)
         if not reader.listeners and self._readers.get(reader.slug) is reader:
             del self._readers[reader.slug]
@@ -135,9 +115,9 @@ class FrameHub(BroadcastHub):
         if reader := self._readers.get(slug):
             reader.wake()
 
-    def hear(self, message: dict[str, Any]) -> None:
+    def on_message(self, message: dict[str, Any]) -> None:
         if reader := self._readers.get(message.get("slug", "")):
-            reader.hear(message)
+            reader.on_message(message)
 
 
 _hubs: dict[asyncio.AbstractEventLoop, FrameHub] = {}
@@ -145,90 +125,90 @@ _hubs: dict[asyncio.AbstractEventLoop, FrameHub] = {}
 
 def hub() -> FrameHub:
     """The hub of the running event loop."""
-    return of_this_loop(_hubs, FrameHub)
+    return hub_of_running_loop(_hubs, FrameHub)
 
 
 class FrameReader:
-    """Follows one run. Listeners take frames from memory, or from the database when they are slower than that."""
+    """Follows one run. Listeners take frames from memory, or from the database when they fall behind the buffer."""
 
-    def __init__(self, owner: FrameHub, run_id: int, slug: str, now: RunStatus) -> None:
-        self.run_id, self.slug, self.now = run_id, slug, now
+    def __init__(self, owner: FrameHub, run_id: int, slug: str, status: RunStatus) -> None:
+        self.run_id, self.slug, self.status = run_id, slug, status
         self.hub = owner
-        self.seq = now.seq
-        self.gone = False
+        self.seq = status.seq
+        self.deleted = False
         self.listeners: set[Listener] = set()
-        self._ring: deque[Frame] = deque()
-        self._ring_bytes = 0
+        self._buffer: deque[Frame] = deque()
+        self._buffer_bytes = 0
         self._woken = asyncio.Event()
         self._task = asyncio.create_task(self._follow())
 
     def wake(self) -> None:
-        """Look at the database now, and let listeners look, too."""
+        """Poll the database now, and wake the listeners."""
         self._woken.set()
-        self._tell()
+        self._wake_listeners()
 
-    def fresh(self, cursor: int) -> list[Frame] | None:
-        """Frames with events after `cursor` from memory; None if they are not all there."""
+    def buffered_after(self, cursor: int) -> list[Frame] | None:
+        """Frames with events after `cursor` from memory; None if the buffer does not reach back that far."""
         if cursor >= self.seq:
             return []
-        if not self._ring or self._ring[0].first > cursor + 1:
+        if not self._buffer or self._buffer[0].first > cursor + 1:
             return None
-        new = list(takewhile(lambda frame: frame.last > cursor, reversed(self._ring)))
-        return new[::-1]
+        newest_first = list(takewhile(lambda frame: frame.last > cursor, reversed(self._buffer)))
+        return newest_first[::-1]
 
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    def hear(self, message: dict[str, Any]) -> None:
-        """A wake-up call, or a thought for whoever watches it."""
+    def on_message(self, message: dict[str, Any]) -> None:
+        """Handle a wake-up message or a partial response."""
         if message["type"] == RUN_CHANGED:
             self._woken.set()
         elif message["type"] == TOKENS:
             for listener in self.listeners:
-                listener.offer(message)
+                listener.on_tokens(message)
 
-    def _tell(self) -> None:
+    def _wake_listeners(self) -> None:
         for listener in self.listeners:
             listener.wake()
 
     async def _follow(self) -> None:
-        while not self.gone:
+        while not self.deleted:
             self._woken.clear()
             try:
-                await self._look()
-            except DATABASE_GONE as error:
+                await self._poll()
+            except DATABASE_UNAVAILABLE as error:
                 logger.warning("The database does not answer (%s): live pages wait.", str(error).strip())
-                await asyncio.sleep(RETRY)
+                await asyncio.sleep(RETRY_INTERVAL)
             try:
-                async with asyncio.timeout(SAFETY_POLL if self.hub.redis_answers else POLL_WITHOUT_REDIS):
+                async with asyncio.timeout(POLL_INTERVAL if self.hub.redis_answers else POLL_WITHOUT_REDIS):
                     await self._woken.wait()
             except TimeoutError:
                 pass
 
-    async def _look(self) -> None:
-        before = (self.now, self.seq)
+    async def _poll(self) -> None:
+        before = (self.status, self.seq)
         while True:
-            now, page = await _look_after(self.run_id, self.seq)
-            if now is None:
-                self.gone = True
-                self._tell()
+            status, page = await query(status_and_frames, self.run_id, self.seq, executor=_executor)
+            if status is None:
+                self.deleted = True
+                self._wake_listeners()
                 return
             for frame in page:
-                self._remember(frame)
-            if self.seq < now.seq and not page:  # pruned: whoever needs them is told to reload
-                self._ring.clear()
-                self._ring_bytes = 0
-                self.seq = now.seq
-            if self.seq >= now.seq:
+                self._append(frame)
+            if self.seq < status.seq and not page:  # pruned: clients that need these frames are sent a resync
+                self._buffer.clear()
+                self._buffer_bytes = 0
+                self.seq = status.seq
+            if self.seq >= status.seq:
                 break
-        self.now = now
-        if before != (self.now, self.seq):
-            self._tell()
+        self.status = status
+        if before != (self.status, self.seq):
+            self._wake_listeners()
 
-    def _remember(self, frame: Frame) -> None:
-        self._ring.append(frame)
-        self._ring_bytes += len(frame.text)
+    def _append(self, frame: Frame) -> None:
+        self._buffer.append(frame)
+        self._buffer_bytes += len(frame.text)
         self.seq = frame.last
-        while self._ring_bytes > RING_BYTES and len(self._ring) > 1:
-            self._ring_bytes -= len(self._ring.popleft().text)
+        while self._buffer_bytes > BUFFER_BYTES and len(self._buffer) > 1:
+            self._buffer_bytes -= len(self._buffer.popleft().text)

@@ -306,11 +306,11 @@ def do_prune(now: datetime) -> int:
 def notify_on_commit(run_id: int) -> None:
     """Wake the run's readers when the transaction is through."""
 
-    def poke() -> None:
+    def notify() -> None:
         slug, seq = Run.objects.values_list("slug", "seq").get(pk=run_id)
-        publisher().poke(slug, seq)
+        publisher().notify(slug, seq)
 
-    transaction.on_commit(poke)
+    transaction.on_commit(notify)
 
 
 def _wake_on_commit(run_id: int) -> None:

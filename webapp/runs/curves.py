@@ -154,7 +154,8 @@ def _bucketed(where: list[Any], axis: Axis, stride: float) -> Curves:
 def _rows(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        return cursor.fetchall()
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
 
 
 # -- what there is, where it stands, how it is shown ------------------------------------------------------------------

@@ -1,7 +1,4 @@
-"""A run's files for whoever reads them: from its folder where that is valid here, else from its copy in storage.
-
-Copies are made by keeper.py. Reads only.
-"""
+"""Read access to a run's files: from its folder where that is current, else from its copy in object storage."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ LOG_TAIL_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class RunFiles:
-    """What lies in a run's folder, besides the journal and the checkpoints."""
+    """Paths in a run's folder, besides the journal and the checkpoints."""
 
     folder: Path
 
@@ -39,23 +36,23 @@ class RunFiles:
         return self.folder / "trainer.pid"
 
     @property
-    def thoughts(self) -> Path:
-        """A named pipe, where several processes train together."""
+    def token_pipe(self) -> Path:
+        """Named pipe of partial responses, where several processes train together."""
         return self.folder / "thoughts.pipe"
 
 
 def open_file(run: Run, path: str) -> IO[bytes]:
-    """One file of the run. Raises FileNotFoundError where neither has it, or the storage does not answer."""
+    """Open one file of the run. Raises FileNotFoundError if neither has it or the storage does not answer."""
     if object_storage.is_current(run.folder, run.copy):
         return (run.folder / path).open("rb")
-    found = _from_copy(run, path)
-    if found is None:
+    file = _from_copy(run, path)
+    if file is None:
         raise FileNotFoundError(f"{path} of run {run.slug} is neither on this machine nor in storage")
-    return found
+    return file
 
 
 def log_tail(run: Run) -> str:
-    """The last lines; empty where nothing was written, or the folder lies on another machine and has no copy."""
+    """The last lines of the log; empty without a log, or if the folder is on another machine and has no copy."""
     try:
         with open_file(run, RunFiles(run.folder).log.name) as file:
             size = file.seek(0, os.SEEK_END)
@@ -68,7 +65,7 @@ def log_tail(run: Run) -> str:
 
 
 def journal(run: Run) -> Iterator[bytes] | None:
-    """The journal block by block; None where it is neither here nor in storage."""
+    """The journal in blocks; None if it is neither here nor in storage."""
     path = run.folder / FILE_NAME
     if object_storage.is_current(run.folder, run.copy):
         return _blocks(path) if path.is_file() else None
@@ -83,7 +80,7 @@ def journal(run: Run) -> Iterator[bytes] | None:
 
 
 def checkpoint(run: Run, iteration: int) -> Iterator[bytes] | None:
-    """The checkpoint's files as a tar archive, block by block; None where it is neither here nor in storage."""
+    """The checkpoint's files as a tar archive in blocks; None if it is neither here nor in storage."""
     prefix = f"checkpoints/{iteration:06d}/"
     if object_storage.is_current(run.folder, run.copy):
         files = [file for file in sorted((run.folder / prefix).rglob("*")) if file.is_file()]

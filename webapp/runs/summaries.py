@@ -1,7 +1,4 @@
-"""What the pages of runs say about a run beside its own columns: cards of the list, presets.
-
-Reads only, and in few queries however long the list; nothing is changed here.
-"""
+"""Summaries of runs and presets for pages: rows of the list, preset cards, texts. A constant number of queries."""
 
 from __future__ import annotations
 
@@ -22,6 +19,7 @@ from trainer.config.run import POCKET, RunConfig
 from webapp.core import formatting
 from webapp.runs.models import Evaluation, Run
 from webapp.runs.queue.order import queue_positions
+from webapp.teams.models import Team, User
 
 SPARK_POINTS = 60
 ESTIMATORS = {
@@ -35,12 +33,12 @@ ESTIMATORS = {
 }
 SUCCESS, REWARD = "success/rate", "reward/mean"
 POCKET_ENVIRONMENTS = ("Sokoban", "FrozenLake", "Bandit")
-"""Environments that the pocket policy was shown: what most people begin with."""
+"""Environments of the pocket policy's demonstrations, listed first."""
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run as the list shows it."""
+    """A row of the list of runs. Needs the run's team and author selected with it."""
 
     run: Run
     success: list[float]
@@ -50,17 +48,59 @@ class RunSummary:
     result: Evaluation | None = None
     waits: str = ""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.run, name)
+    @property
+    def slug(self) -> str:
+        return self.run.slug
+
+    @property
+    def title(self) -> str:
+        return self.run.title
+
+    @property
+    def team(self) -> Team:
+        return self.run.team
+
+    @property
+    def author(self) -> User | None:
+        return self.run.author
+
+    @property
+    def environment(self) -> str:
+        return self.run.environment
+
+    @property
+    def tags(self) -> list[str]:
+        tags: list[str] = self.run.tags
+        return tags
+
+    @property
+    def visibility(self) -> str:
+        return self.run.visibility
+
+    @property
+    def imported(self) -> bool:
+        return self.run.imported
+
+    @property
+    def shown_state(self) -> str:
+        return self.run.shown_state
+
+    @property
+    def device(self) -> str:
+        return self.run.device
+
+    @property
+    def created_at(self) -> datetime:
+        return self.run.created_at
 
     @property
     def active(self) -> bool:
-        """Whether it changes while one looks."""
+        """Whether the row may change while the list is open."""
         return self.run.state in (Run.State.QUEUED, *Run.HELD)
 
     @property
     def environments(self) -> list[str]:
-        """All that it plays, the first one first."""
+        """All environments of the run, its main one first."""
         return [self.run.environment, *self.run.config.get("environment", {}).get("others", {})]
 
     @property
@@ -94,7 +134,7 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class PresetCard:
-    """A shipped preset as the launch page offers it, among those of its environment."""
+    """A shipped preset on the launch page."""
 
     name: str
     variant: str
@@ -105,7 +145,7 @@ class PresetCard:
 
 @dataclass(frozen=True)
 class PresetGroup:
-    """An environment and the shipped presets that play it, a tuple for each policy."""
+    """An environment with its shipped presets, one tuple per policy."""
 
     title: str
     summary: str
@@ -113,7 +153,7 @@ class PresetGroup:
 
 
 def cards(runs: Sequence[Run]) -> list[RunSummary]:
-    """The runs with their sparklines, their newest results and why they wait, in few queries for all."""
+    """The rows of these runs: sparklines, newest results, and why they wait. Three queries, four if any is queued."""
     keys = [run.pk for run in runs]
     curves: dict[tuple[int, str], list[float]] = {}
     last: dict[tuple[int, str], float] = {}
@@ -153,11 +193,11 @@ FROM (
 ) AS buckets
 GROUP BY run_id, name
 """
-"""Curves in buckets: their means, and the newest value. The database averages, however long the run."""
+"""Means of the curves in SPARK_POINTS buckets, and their newest values."""
 
 
 def spark(values: Sequence[float], low: float, high: float) -> str:
-    """Points of a polyline in a box of 100 × 30. Long curves are averaged in buckets."""
+    """Points of a polyline in a box of 100 × 30; long curves are averaged in buckets."""
     if len(values) < 2:
         return ""
     size = -(-len(values) // SPARK_POINTS)
@@ -168,29 +208,29 @@ def spark(values: Sequence[float], low: float, high: float) -> str:
 
 
 def age(moment: datetime) -> str:
-    """How long ago, for people."""
+    """Time since `moment` as text."""
     return formatting.duration((timezone.now() - moment).total_seconds())
 
 
-_EXAMINED: dict[str, str] = {
-    Run.State.QUEUED: "Waits for a free worker",
-    Run.State.PAUSED: "Paused; resume goes on with the suites that are left",
-    Run.State.STOPPED: "Stopped; the suites played until then are kept",
-    Run.State.FINISHED: "All suites are played",
+_EVALUATION_STATES: dict[str, str] = {
+    Run.State.QUEUED: "Waiting for a free worker",
+    Run.State.PAUSED: "Paused; resume continues with the remaining suites",
+    Run.State.STOPPED: "Stopped; the suites evaluated so far are kept",
+    Run.State.FINISHED: "All suites evaluated",
     Run.State.FAILED: "Failed",
     Run.State.CANCELLED: "Cancelled",
 }
-"""Words for runs that only evaluate: they have no iterations."""
+"""Texts for evaluation runs, which have no iterations."""
 
 
 def rest_words(run: Run) -> str:
-    """What a run that is not being played is doing, or what became of it."""
+    """Status text of a run that is not being trained."""
     if run.iterations == 0:
-        return _EXAMINED.get(run.state, "")
+        return _EVALUATION_STATES.get(run.state, "")
     at = f"iteration {run.iteration} of {run.iterations}"
     match run.state:
         case Run.State.QUEUED:
-            return "Waits for a free worker" + (f"; goes on after {at}" if run.iteration else "")
+            return "Waiting for a free worker" + (f"; continues after {at}" if run.iteration else "")
         case Run.State.PAUSED:
             return f"Paused after {at}; resume continues at {min(run.iteration + 1, run.iterations)}"
         case Run.State.STOPPED:
@@ -217,26 +257,27 @@ def algorithm_words(config: dict[str, Any]) -> str:
 
 @cache
 def presets() -> tuple[PresetGroup, ...]:
-    """The shipped presets by environment; those for the pocket policy, which run anywhere, first."""
-    worlds: dict[str, list[tuple[str, RunConfig]]] = defaultdict(list)
+    """The shipped presets by environment; those of the pocket policy, which runs anywhere, first."""
+    by_environment: dict[str, list[tuple[str, RunConfig]]] = defaultdict(list)
     for name in preset_names():
         config = load_preset(name)
-        worlds[config.environment.name].append((name, config))
-    order = sorted(worlds, key=lambda world: (world not in POCKET_ENVIRONMENTS, envs.names().index(world)))
-    return tuple(_world(world, worlds[world]) for world in order)
+        by_environment[config.environment.name].append((name, config))
+    order = sorted(by_environment, key=lambda name: (name not in POCKET_ENVIRONMENTS, envs.names().index(name)))
+    return tuple(_preset_group(name, by_environment[name]) for name in order)
 
 
-def _world(name: str, found: list[tuple[str, RunConfig]]) -> PresetGroup:
-    found.sort(
+def _preset_group(name: str, configs: list[tuple[str, RunConfig]]) -> PresetGroup:
+    configs.sort(
         key=lambda item: (
             item[1].policy.model != POCKET,
             item[1].policy.model,
             item[1].algorithm.group_filter != "none",
         )
     )
-    listed = [_preset(preset, config) for preset, config in found]
+    presets = [_preset(preset, config) for preset, config in configs]
     spec = envs.spec(name)
-    return PresetGroup(spec.title, spec.summary, tuple(tuple(part) for _, part in groupby(listed, lambda p: p.model)))
+    by_model = groupby(presets, lambda preset: preset.model)
+    return PresetGroup(spec.title, spec.summary, tuple(tuple(group) for _, group in by_model))
 
 
 def _preset(name: str, config: RunConfig) -> PresetCard:
@@ -252,29 +293,30 @@ def _preset(name: str, config: RunConfig) -> PresetCard:
 
 def size_words(config: RunConfig) -> str:
     """As in “40 iterations of 8 × 16 trajectories”."""
-    rollout, exam = config.rollout, config.evaluation
+    rollout, evaluation = config.rollout, config.evaluation
     if config.kind == "evaluate":
-        samples = f" × {exam.samples_per_prompt} samples" if exam.samples_per_prompt > 1 else ""
-        return f"{formatting.plural(_suites(config), 'suite')} of {formatting.plural(exam.prompts, 'prompt')}{samples}"
+        samples = f" × {evaluation.samples_per_prompt} samples" if evaluation.samples_per_prompt > 1 else ""
+        suites, prompts = _suites(config), evaluation.prompts
+        return f"{formatting.plural(suites, 'suite')} of {formatting.plural(prompts, 'prompt')}{samples}"
     if config.kind == "sft":
-        shown = formatting.plural(config.sft.demonstrations, "demonstration")
-        return f"{formatting.plural(config.iterations, 'step')} of {config.sft.batch:,} out of {shown}"
+        demonstrations = formatting.plural(config.sft.demonstrations, "demonstration")
+        return f"{formatting.plural(config.iterations, 'step')} of {config.sft.batch:,} out of {demonstrations}"
     return (
         f"{formatting.plural(config.iterations, 'iteration')} of {rollout.groups} × {rollout.group_size} trajectories"
     )
 
 
 def estimate_words(config: RunConfig) -> str:
-    """What a run will amount to, as far as its settings say."""
+    """Size of a run: trajectories, and the upper limit of sampled tokens."""
     if config.kind == "sft":
         return size_words(config)
-    exam = config.evaluation
-    examined = _suites(config) * exam.prompts * exam.samples_per_prompt
-    played = examined if config.kind == "evaluate" else config.iterations * config.rollout.trajectories
-    most = config.rollout.max_turns * config.rollout.max_response_tokens
+    evaluation = config.evaluation
+    evaluated = _suites(config) * evaluation.prompts * evaluation.samples_per_prompt
+    trajectories = evaluated if config.kind == "evaluate" else config.iterations * config.rollout.trajectories
+    max_tokens = config.rollout.max_turns * config.rollout.max_response_tokens
     return (
-        f"{size_words(config)}: {formatting.plural(played, 'trajectory', 'trajectories')}, "
-        f"at most {played * most / 1e6:,.1f} million sampled tokens"
+        f"{size_words(config)}: {formatting.plural(trajectories, 'trajectory', 'trajectories')}, "
+        f"at most {trajectories * max_tokens / 1e6:,.1f} million sampled tokens"
     )
 
 

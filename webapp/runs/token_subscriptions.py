@@ -1,4 +1,4 @@
-"""Which trajectories' thoughts somebody watches right now. Kept in Redis with an expiry; without Redis nobody does."""
+"""Trajectories whose partial responses are being watched: in Redis, with an expiry. Without Redis there are none."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import redis.asyncio
 import redis.exceptions
 from django.conf import settings
 
-LIFE = 15.0
-REFRESH = 5.0
-MOST = 64
+SUBSCRIPTION_TTL = 15.0
+RENEW_INTERVAL = 5.0
+MAX_SUBSCRIPTIONS = 64
 ANY = "*"
 FILE_NAME = "watch.json"
 
@@ -23,14 +23,14 @@ def _key(slug: str) -> str:
     return f"echoscope:watch:{slug}"
 
 
-async def keep(client: redis.asyncio.Redis, slug: str, trajectory: str) -> None:
-    """Watch a trajectory (its id in the journal, or ANY for one of the trainer's choice) for LIFE seconds."""
+async def subscribe(client: redis.asyncio.Redis, slug: str, trajectory: str) -> None:
+    """Watch a trajectory (its id in the journal, or ANY for one of the trainer's choice) for SUBSCRIPTION_TTL."""
     now = time.time()
     async with client.pipeline(transaction=False) as pipe:
-        pipe.zadd(_key(slug), {trajectory: now + LIFE})
+        pipe.zadd(_key(slug), {trajectory: now + SUBSCRIPTION_TTL})
         pipe.zremrangebyscore(_key(slug), "-inf", now)
-        pipe.zremrangebyrank(_key(slug), 0, -MOST - 1)
-        pipe.expire(_key(slug), int(LIFE) + 1)
+        pipe.zremrangebyrank(_key(slug), 0, -MAX_SUBSCRIPTIONS - 1)
+        pipe.expire(_key(slug), int(SUBSCRIPTION_TTL) + 1)
         await pipe.execute()
 
 
@@ -39,17 +39,17 @@ def _client() -> redis.Redis:
     return redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=1)
 
 
-def watched(slug: str) -> list[str]:
-    """What is watched now, sorted; nothing while Redis is gone."""
+def subscribed(slug: str) -> list[str]:
+    """The watched trajectories of a run, sorted; empty while Redis is away."""
     try:
-        found = _client().zrangebyscore(_key(slug), time.time(), "+inf")
+        names = _client().zrangebyscore(_key(slug), time.time(), "+inf")
     except (redis.exceptions.RedisError, OSError):
         return []
-    return sorted(name.decode() for name in found)  # type: ignore[union-attr]
+    return sorted(name.decode() for name in names)  # type: ignore[union-attr]
 
 
 def write(folder: Path, trajectories: list[str]) -> None:
-    """Tell the trainer, in one piece: it never reads half a file."""
-    fresh = folder / f"{FILE_NAME}.new"
-    fresh.write_text(json.dumps({"trajectories": trajectories}), encoding="utf-8")
-    fresh.replace(folder / FILE_NAME)
+    """Write the trainer's subscription file atomically: it never reads half a file."""
+    new = folder / f"{FILE_NAME}.new"
+    new.write_text(json.dumps({"trajectories": trajectories}), encoding="utf-8")
+    new.replace(folder / FILE_NAME)

@@ -77,16 +77,17 @@ class AccountAdapter(DefaultAccountAdapter):
     def get_client_ip(self, request: HttpRequest) -> str:
         """For rate limits. Behind a socket file there is no address: then all share one limit."""
         try:
-            return super().get_client_ip(request)
+            address: str = super().get_client_ip(request)
         except PermissionDenied:
             return "unknown"
+        return address
 
 
 class SocialAdapter(DefaultSocialAccountAdapter):
     """The same for accounts that come from the organisation's own sign-in."""
 
     def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> User:
-        user = sociallogin.user
+        user: User = sociallogin.user
 
         def make() -> User:
             user.set_unusable_password()

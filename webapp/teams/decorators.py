@@ -1,4 +1,4 @@
-"""How views ask who is there, where an account is not always needed. What a role allows is decided in access.py."""
+"""Decorators of views that work with and without an account."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ P = ParamSpec("P")
 def account_optional(
     view: Callable[Concatenate[HttpRequest, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """For pages that are open to everybody when their run is: what nobody in particular may not see asks for a login.
+    """Decorator of pages that anyone may open when their run is public; otherwise they redirect to the login.
 
-    The view finds its object by `visible_to(request.user)` and raises Http404; whether there is one at all is not told
-    to those who have not logged in. Search engines are asked to stay away from what is open.
+    The view finds its object by `visible_to(request.user)` and raises Http404. Anonymous users are redirected whether
+    or not the object exists. Public pages are marked noindex.
     """
 
     @wraps(view)
-    def answer(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+    def wrapper(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         try:
             response = view(request, *args, **kwargs)
         except Http404:
@@ -33,4 +33,4 @@ def account_optional(
             response.headers.setdefault("X-Robots-Tag", "noindex, nofollow")
         return response
 
-    return answer
+    return wrapper

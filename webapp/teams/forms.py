@@ -29,9 +29,9 @@ class NameForm(forms.Form):
 
     def clean_username(self) -> str:
         username: str = self.cleaned_data["username"]
-        if username.lower() == self.user.username.lower():  # one's own name in another case is not taken
-            return get_adapter().clean_username(username, shallow=True)
-        return get_adapter().clean_username(username)
+        own = username.lower() == self.user.username.lower()  # the user's own name in another case is not taken
+        clean: str = get_adapter().clean_username(username, shallow=own)
+        return clean
 
 
 class TeamForm(forms.Form):

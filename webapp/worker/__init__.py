@@ -1,1 +1,1 @@
-"""The Celery side: claims, supervision of trainer processes, heartbeats."""
+"""Celery worker: claims, supervision of trainer processes, heartbeats."""

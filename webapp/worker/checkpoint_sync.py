@@ -1,6 +1,6 @@
-"""A thread beside a supervisor that keeps the copy of its run in object storage up to date, and fetches it.
+"""Background thread that uploads checkpoints to object storage, and fetches a run's copy from there.
 
-What a copy is stands in copies.py. A storage that fails is told and tried again; training goes on meanwhile.
+Failures of the storage are reported and retried; training goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -23,146 +23,160 @@ from webapp.runs.object_storage import Manifest
 
 logger = logging.getLogger(__name__)
 
-RETRY = 30.0
-"""Seconds after which a storage that failed is asked again."""
+RETRY_INTERVAL = 30.0
+"""Seconds from a failed upload to the next attempt."""
 
 
 @dataclass(frozen=True)
 class SyncResult:
-    """What became of a copy: the newest checkpoint in it (-1: none), or why it failed, in words."""
+    """Result of an upload: the newest checkpoint in the copy (-1: none), or why it failed."""
 
     iteration: int
     problem: str = ""
 
 
+@dataclass(frozen=True)
+class FetchResult:
+    """Result of a fetch: bytes of the fetched journal, or None and why it failed."""
+
+    journal_bytes: int | None
+    problem: str = ""
+
+
 class CheckpointSync:
-    """One run's copy. What fails becomes words for the run's page."""
+    """Uploads and fetches of one run, one at a time."""
 
     def __init__(self, slug: str, folder: Path, storage: Storage) -> None:
         self.slug, self.folder, self.storage = slug, folder, storage
-        self._known: Manifest | None = None
-        self._seen: object = None
-        self._outcome: SyncResult | None = None
+        self._manifest: Manifest | None = None
+        self._uploaded: object = None
+        self._result: SyncResult | None = None
+        self._fetch_result: FetchResult | None = None
         self._thread: threading.Thread | None = None
-        self._again = 0.0
-        self._end = False
+        self._retry_at = 0.0
+        self._cancelled = False
 
-    def tend(self) -> SyncResult | None:
-        """Begin a copy if there is a new checkpoint. Returns what became of one that has ended since."""
-        outcome, self._outcome = self._outcome, None
-        if outcome is None and not self.busy and time.monotonic() >= self._again:
-            seen = self._checkpoints()
-            if seen and seen != self._seen:
-                self._begin(lambda: self._copy(seen))
-        return outcome
+    def poll(self) -> SyncResult | None:
+        """Start an upload if there is a new checkpoint. Returns the result of one that has ended since."""
+        result = self.result()
+        if result is None and not self.busy and time.monotonic() >= self._retry_at:
+            checkpoints = self._checkpoints()
+            if checkpoints and checkpoints != self._uploaded:
+                self._start(lambda: self._upload(checkpoints))
+        return result
 
     @property
     def busy(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
     def finish(self) -> None:
-        """Begin a last copy, once a running one has ended."""
+        """Start a final upload, once a running one has ended."""
         earlier = self._thread
 
         def work() -> None:
             if earlier is not None:
                 earlier.join()
-            self._copy(self._checkpoints())
+            self._upload(self._checkpoints())
 
-        self._begin(work)
+        self._start(work)
 
-    def taken(self) -> SyncResult | None:
-        """What became of the last copy."""
-        outcome, self._outcome = self._outcome, None
-        return outcome
+    def result(self) -> SyncResult | None:
+        """The result of the newest upload, once."""
+        result, self._result = self._result, None
+        return result
 
-    def fetch(self, run: Run, told: Callable[[int | None, str], None]) -> None:
-        """Begin to fetch the copy; `told` gets the journal's bytes and "", or None and why it failed."""
+    def fetch(self, run: Run) -> None:
+        """Start to fetch the run's copy into its folder."""
+        self._fetch_result = None
 
         def work() -> None:
             problems: tuple[type[Exception], ...] = (DatabaseError, *object_storage.failures())
             try:
-                told(
-                    object_storage.fetch(
-                        self.folder, self.storage, self.slug, lambda lines: rest(run, lines), self.ended
-                    ),
-                    "",
+                size = object_storage.fetch(
+                    self.folder,
+                    self.storage,
+                    self.slug,
+                    lambda lines: journal_after(run, lines),
+                    lambda: self._cancelled,
                 )
+                self._fetch_result = FetchResult(size)
             except problems as error:
                 logger.warning("Run %s: its copy cannot be fetched: %s", self.slug, error)
-                told(None, words(error))
+                self._fetch_result = FetchResult(None, first_line(error))
             finally:
                 connection.close()
 
-        self._begin(work)
+        self._start(work)
 
-    def ended(self) -> bool:
-        return self._end
+    def fetch_result(self) -> FetchResult:
+        """The result of the newest fetch."""
+        return self._fetch_result or FetchResult(None, "the fetch was interrupted")
 
-    def abandon(self) -> None:
-        """Nobody waits for it any more."""
-        self._end = True
+    def cancel(self) -> None:
+        """Abandon a running fetch."""
+        self._cancelled = True
 
-    def _begin(self, work: Callable[[], None]) -> None:
+    def _start(self, work: Callable[[], None]) -> None:
         self._thread = threading.Thread(target=work, name=f"copy of {self.slug}", daemon=True)
         self._thread.start()
 
-    def _copy(self, seen: object) -> None:
+    def _upload(self, checkpoints: object) -> None:
         try:
-            if self._known is None:
-                self._known = object_storage.read_manifest(self.storage, self.slug) or Manifest()
-            self._known = object_storage.copy(self.folder, self.storage, self.slug, self._known)
+            if self._manifest is None:
+                self._manifest = object_storage.read_manifest(self.storage, self.slug) or Manifest()
+            self._manifest = object_storage.copy(self.folder, self.storage, self.slug, self._manifest)
         except object_storage.failures() as error:
             logger.warning("Run %s: its files cannot be copied: %s", self.slug, error)
-            self._known, self._again = None, time.monotonic() + RETRY
-            self._outcome = SyncResult(-1, words(error))
+            self._manifest, self._retry_at = None, time.monotonic() + RETRY_INTERVAL
+            self._result = SyncResult(-1, first_line(error))
         else:
-            self._seen = seen
-            self._outcome = SyncResult(max(self._known.checkpoints, default=-1))
+            self._uploaded = checkpoints
+            self._result = SyncResult(max(self._manifest.checkpoints, default=-1))
 
     def _checkpoints(self) -> tuple[tuple[str, int], ...]:
-        found = []
+        """(name, time of change) of every complete checkpoint in the folder."""
+        checkpoints = []
         for state in sorted((self.folder / "checkpoints").glob("*/state.json")):
             try:
-                found.append((state.parent.name, state.stat().st_mtime_ns))
+                checkpoints.append((state.parent.name, state.stat().st_mtime_ns))
             except FileNotFoundError:
                 continue
-        return tuple(found)
+        return tuple(checkpoints)
 
 
-def words(error: Exception) -> str:
-    """The first line of what a library says."""
-    said = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+def first_line(error: Exception) -> str:
+    """Type and first line of an error."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def rest(run: Run, lines: int) -> Iterator[bytes]:
-    """The journal's lines behind the first so many, from the frames that browsers were sent.
+def journal_after(run: Run, lines: int) -> Iterator[bytes]:
+    """The journal's lines after the first `lines`, rebuilt from the stored websocket frames.
 
-    They are the journal's own, without the token arrays, which the database has already: a notice stands in for those,
-    and for frames that were pruned, so that every line keeps its number.
+    Token arrays, which the database already has, and pruned frames are replaced by notices, so that every line keeps
+    its number.
     """
-    due = lines + 1
+    expected = lines + 1
     batches = EventBatch.objects.filter(run=run, last_seq__gt=lines).order_by("last_seq")
     for frame in batches.values_list("frame", flat=True).iterator():
         for event in json.loads(frame)["events"]:
-            if event["seq"] < due:
+            if event["seq"] < expected:
                 continue
-            while due < event["seq"]:
-                yield _left_out(due)
-                due += 1
+            while expected < event["seq"]:
+                yield _placeholder(expected)
+                expected += 1
             event.pop("slugs", None)
             if event["type"] == "trajectory_tokens":
-                yield _left_out(due)
+                yield _placeholder(expected)
             else:
                 yield (json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
-            due += 1
-    while due <= run.seq:
-        yield _left_out(due)
-        due += 1
+            expected += 1
+    while expected <= run.seq:
+        yield _placeholder(expected)
+        expected += 1
 
 
-def _left_out(number: int) -> bytes:
-    said = "An event is only in the database: the worker that wrote it was lost before its journal was copied."
-    notice = Notice(seq=number, time=time.time(), level="info", message=said)
+def _placeholder(seq: int) -> bytes:
+    message = "This event is only in the database: its worker was lost before the journal was copied."
+    notice = Notice(seq=seq, time=time.time(), level="info", message=message)
     return (notice.model_dump_json(exclude_none=True) + "\n").encode()

@@ -1,6 +1,6 @@
-"""Taking the next run: which of those that wait a worker gets, with which of its GPUs, decided in PostgreSQL.
+"""Claims: which queued run a worker takes, and on which of its GPUs, decided in PostgreSQL.
 
-The message that woke the worker does not decide it. Leases afterwards are actions.py's business, the order line.py's.
+The Celery message only wakes the worker; it does not choose the run.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from webapp.runs.queue import fair_share, order, placement
 
 logger = logging.getLogger(__name__)
 
-ONE_AT_A_TIME = 0x0EC4_05C0
-"""Key of the lock under which claims are decided: each one sees what the one before it took."""
+CLAIM_LOCK = 0x0EC4_05C0
+"""Key of the advisory lock that serialises claims: each one sees what the one before it took."""
 RESERVATION_TIMEOUT = timedelta(minutes=10)
-"""Who has waited so long for several GPUs at once gets a worker to itself: it takes nothing else until it has room."""
+"""A run that has waited so long for several GPUs reserves a worker: it takes nothing else until it has room."""
 
 
 @transaction.atomic
 def do_claim_next(worker: Worker, now: datetime) -> Run | None:
-    """The lease of the best waiting run that fits the worker as it is now; None where there is none."""
+    """Claim the best waiting run that fits the worker now; None if there is none."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [ONE_AT_A_TIME])
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIM_LOCK])
     if Worker.objects.filter(pk=worker.pk, stopping=True).exists():
         return None
-    room = order.room_of(worker, Run.objects.filter(worker=worker, state__in=Run.HELD))
-    waiting = [run for run in order.waiting() if run.queue in room.queues]
+    capacity = order.room_of(worker, Run.objects.filter(worker=worker, state__in=Run.HELD))
+    waiting = [run for run in order.waiting() if run.queue in capacity.queues]
     for run in order.claim_order(waiting, fair_share.used(now) if waiting else {}, now):
-        reserved = placement.reserve(run.needs, room)
+        reserved = placement.reserve(run.needs, capacity)
         if reserved is not None:
             claimed = do_claim_run(run.pk, worker, now, reserved)
             if claimed is not None:
                 return claimed
-        elif _is_kept_free_for(run, worker, room, now):
+        elif _is_reserved_for(run, worker, capacity, now):
             return None
     return None
 
 
 @transaction.atomic
 def do_claim_run(run_id: int, worker: Worker | None, now: datetime, reserved: tuple[str, ...] = ()) -> Run | None:
-    """Take the lease of that run if nobody holds it. Delivered twice, the second caller gets None."""
+    """Take the lease of that run if it is free. Of two concurrent callers the second gets None."""
     claimed = (
         Run.objects.claimable(now)
         .filter(pk=run_id)
@@ -67,14 +67,14 @@ def do_claim_run(run_id: int, worker: Worker | None, now: datetime, reserved: tu
     return run
 
 
-def _is_kept_free_for(run: Run, worker: Worker, room: placement.WorkerCapacity, now: datetime) -> bool:
-    """Whether the worker waits for its own GPUs to become free for this run, instead of taking smaller ones.
+def _is_reserved_for(run: Run, worker: Worker, capacity: placement.WorkerCapacity, now: datetime) -> bool:
+    """Whether the worker waits until enough of its GPUs are free for this run, instead of taking smaller runs.
 
-    Without that, small runs would always be quicker than one that needs many GPUs at once.
+    Without the reservation, small runs would starve one that needs many GPUs at once.
     """
     if run.promised is not None and run.promised.last_seen_at > now - order.ALIVE and not run.promised.stopping:
         return run.promised_id == worker.pk
-    if now - order.waited_since(run) < RESERVATION_TIMEOUT or not placement.lacks_gpus_only(run.needs, room):
+    if now - order.waited_since(run) < RESERVATION_TIMEOUT or not placement.lacks_gpus_only(run.needs, capacity):
         return False
     if Run.objects.filter(promised=worker, state=Run.State.QUEUED).exclude(pk=run.pk).exists():
         return False

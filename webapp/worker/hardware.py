@@ -1,4 +1,4 @@
-"""What a worker's machine has: its GPUs or processor cores, and how much memory is free. Nothing is kept here."""
+"""Hardware of a worker's machine: GPUs or processor cores, total and free memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TypedDict
 
 from trainer.memory import available
 
-ASK_SECONDS = 10
+NVIDIA_SMI_TIMEOUT = 10
 MIB = 2**20
 
 
 class Memory(TypedDict):
-    """Bytes of the machine or of one GPU."""
+    """Memory of the machine or of one GPU, in bytes."""
 
     name: str
     total: int
@@ -23,7 +23,7 @@ class Memory(TypedDict):
 
 
 class GpuInfo(TypedDict):
-    """A GPU that this process may use: its number as NVIDIA's driver counts, bytes where it tells them."""
+    """A GPU that this process may use: the driver's number, and bytes where the driver reports them."""
 
     id: str
     name: str
@@ -32,15 +32,15 @@ class GpuInfo(TypedDict):
 
 
 def describe_device(gpus: Sequence[GpuInfo]) -> str:
-    """For people: the GPUs of this machine, or its processor cores."""
+    """Text for pages: the GPUs of this machine, or its processor cores."""
     return ", ".join(gpu["name"] for gpu in gpus) if gpus else f"CPU, {os.cpu_count()} cores"
 
 
 def describe_memory(gpus: Sequence[GpuInfo]) -> list[Memory]:
-    """The machine's memory where it can be told, then that of each GPU."""
+    """The machine's memory where it is known, then that of each GPU."""
     machine: list[Memory] = []
-    if known := available.available_memory():
-        machine = [{"name": "Machine", "total": known[1], "free": known[0]}]
+    if sizes := available.available_memory():
+        machine = [{"name": "Machine", "total": sizes[1], "free": sizes[0]}]
     return machine + [
         {"name": gpu["name"], "total": gpu["total"], "free": gpu["free"]}
         for gpu in gpus
@@ -50,34 +50,34 @@ def describe_memory(gpus: Sequence[GpuInfo]) -> list[Memory]:
 
 def describe_gpus() -> list[GpuInfo]:
     """The GPUs of this machine that CUDA_VISIBLE_DEVICES leaves to this process; all of them without it."""
-    found = [both for line in _nvidia("index,uuid,name,memory.total,memory.free") if (both := _gpu(line))]
+    rows = [row for line in _nvidia_smi("index,uuid,name,memory.total,memory.free") if (row := _gpu(line))]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
-        return [gpu for _, gpu in found]
-    known = {name: gpu for uuid, gpu in found for name in (gpu["id"], uuid)}
-    words = [word.strip() for word in visible.split(",") if word.strip()]
-    return [known[word] for word in words if word in known]
+        return [gpu for _, gpu in rows]
+    by_name = {name: gpu for uuid, gpu in rows for name in (gpu["id"], uuid)}
+    names = [name.strip() for name in visible.split(",") if name.strip()]
+    return [by_name[name] for name in names if name in by_name]
 
 
 def environment(gpus: Sequence[str]) -> dict[str, str]:
-    """What makes a process see those GPUs and no other."""
+    """Environment variables that make only these GPUs visible to a process."""
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
 
 
-def _nvidia(query: str) -> list[str]:
-    """Lines of nvidia-smi; none where there is no such program, or it does not answer."""
+def _nvidia_smi(query: str) -> list[str]:
+    """Lines of nvidia-smi; none without the program, or if it fails."""
     if not shutil.which("nvidia-smi"):
         return []
     command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
     try:
-        asked = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=NVIDIA_SMI_TIMEOUT)
     except subprocess.TimeoutExpired:
         return []
-    return [line.strip() for line in asked.stdout.splitlines()] if asked.returncode == 0 else []
+    return [line.strip() for line in done.stdout.splitlines()] if done.returncode == 0 else []
 
 
 def _gpu(line: str) -> tuple[str, GpuInfo] | None:
-    """(UUID, GPU) from "0, GPU-1b…, NVIDIA A100, 81920, 80000" (MiB); sizes are None where it says "[N/A]"."""
+    """(UUID, GPU) from "0, GPU-1b…, NVIDIA A100, 81920, 80000" (MiB); sizes are None for "[N/A]"."""
     first, _, rest = line.partition(",")
     uuid, _, rest = rest.partition(",")
     parts = [part.strip() for part in rest.rsplit(",", 2)]

@@ -1,7 +1,7 @@
-"""Between a supervisor and its trainer: notes who it is, ties its life to the supervisor's, becomes the trainer.
+"""Exec shim: dies with the supervisor (PR_SET_PDEATHSIG), records its pid, then execs the trainer.
 
-Run as a script: `python leash.py PARENT PIDFILE command…`. Only the standard library, so that it starts within
-milliseconds. Recognising and ending a trainer that was left behind lives here too.
+Run as a script: `python parent_guard.py PARENT PIDFILE command…`. Standard library only, so that it starts within
+milliseconds. Also finds and kills trainers that outlived their supervisor.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-MARK = "ECHOSCOPE_TRAINER"
-"""Variable that a trainer and all that it starts have in common, in whatever session: torchrun gives each its own."""
+KILL_TIMEOUT = 10.0
+TAG = "ECHOSCOPE_TRAINER"
+"""Environment variable that a trainer and all its descendants share, across sessions: torchrun gives each its own."""
 
 
 class StaleTrainer(Exception):
-    """An earlier trainer still lives and cannot be ended."""
+    """An earlier trainer still runs and cannot be killed."""
 
 
 def start_time(pid: int) -> str:
-    """What distinguishes this process from a later one with the same number; empty if there is no such process."""
+    """Start time of a process, to recognise a reused pid; empty if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         fields = stat[stat.rindex(")") + 2 :].split()
@@ -34,45 +35,45 @@ def start_time(pid: int) -> str:
     except FileNotFoundError:
         if Path("/proc/self/stat").exists():
             return ""
-    told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
-    return told.stdout.strip()
+    listing = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
+    return listing.stdout.strip()
 
 
 def stale_trainer(pid_file: Path) -> int | None:
-    """The process noted in the file, if it still lives on this machine."""
+    """Pid of the trainer recorded in the file, if it still runs on this machine."""
     try:
-        noted = json.loads(pid_file.read_text(encoding="utf-8"))
-        pid, born = int(noted["pid"]), str(noted["born"])
+        record = json.loads(pid_file.read_text(encoding="utf-8"))
+        pid, born = int(record["pid"]), str(record["born"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
-    ours = noted.get("host") == socket.gethostname() and born and start_time(pid) == born
-    return pid if ours else None
+    is_same = record.get("host") == socket.gethostname() and born and start_time(pid) == born
+    return pid if is_same else None
 
 
 def children(pid: int) -> list[int]:
-    """The living processes whose parent it is."""
+    """Pids of the running children of a process."""
     if Path("/proc/self/stat").exists():
-        return [one for one in _numbers() if _parent(one) == pid]
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True).stdout.split()
-    return [int(one) for one, parent in zip(listed[::2], listed[1::2], strict=True) if int(parent) == pid]
+        return [child for child in _pids() if _parent(child) == pid]
+    pairs = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True).stdout.split()
+    return [int(child) for child, parent in zip(pairs[::2], pairs[1::2], strict=True) if int(parent) == pid]
 
 
-def tagged_processes(mark: str) -> list[int]:
-    """The living processes that carry the mark; none where the system does not tell (it does on Linux)."""
-    wanted = f"{MARK}={mark}".encode()
-    return [one for one in _numbers() if wanted in _environment(one)] if mark else []
+def tagged_processes(tag: str) -> list[int]:
+    """Pids of the running processes with this tag; empty where the system has no /proc."""
+    variable = f"{TAG}={tag}".encode()
+    return [pid for pid in _pids() if variable in _environment(pid)] if tag else []
 
 
-def kill_tagged(mark: str) -> None:
-    """Kill -9 for all of them."""
-    for pid in tagged_processes(mark):
+def kill_tagged(tag: str) -> None:
+    """Send SIGKILL to all processes with this tag."""
+    for pid in tagged_processes(tag):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
 
 
-def _numbers() -> list[int]:
+def _pids() -> list[int]:
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     except FileNotFoundError:
@@ -95,13 +96,17 @@ def _environment(pid: int) -> list[bytes]:
         return []
 
 
-def kill_stale_trainer(pid_file: Path, patience: float) -> bool:
-    """Make sure that no earlier trainer writes into this folder: ask it, then insist. True if there was one."""
-    others = kill_worker_ranks(pid_file)
+def kill_stale_trainer(pid_file: Path, timeout: float) -> bool:
+    """End an earlier trainer of this folder: SIGTERM, then SIGKILL after `timeout` seconds. True if there was one.
+
+    Raises:
+        StaleTrainer: it survives both.
+    """
+    had_ranks = kill_worker_ranks(pid_file)
     pid = stale_trainer(pid_file)
     if pid is None:
-        return others
-    for number, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 10.0)):
+        return had_ranks
+    for number, seconds in ((signal.SIGTERM, timeout), (signal.SIGKILL, KILL_TIMEOUT)):
         try:
             os.killpg(pid, number)
         except ProcessLookupError:
@@ -117,27 +122,27 @@ def kill_stale_trainer(pid_file: Path, patience: float) -> bool:
 
 
 def kill_worker_ranks(pid_file: Path) -> bool:
-    """End what a trainer that is gone had started, on this machine. True if there was anything."""
+    """Kill the processes that a dead trainer started on this machine. True if there were any."""
     try:
-        noted = json.loads(pid_file.read_text(encoding="utf-8"))
-        mark = str(noted["mark"]) if noted["host"] == socket.gethostname() else ""
+        record = json.loads(pid_file.read_text(encoding="utf-8"))
+        tag = str(record["mark"]) if record["host"] == socket.gethostname() else ""
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return False
-    if stale_trainer(pid_file) is not None or not tagged_processes(mark):
+    if stale_trainer(pid_file) is not None or not tagged_processes(tag):
         return False
-    kill_tagged(mark)
+    kill_tagged(tag)
     return True
 
 
 def main(parent: int, pid_file: Path, command: list[str]) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-    if os.getppid() != parent:  # it died in between
+    if os.getppid() != parent:  # the supervisor died in between
         sys.exit(75)
-    fresh = pid_file.with_suffix(".new")
-    facts = {"pid": os.getpid(), "born": start_time(os.getpid()), "host": socket.gethostname()}
-    fresh.write_text(json.dumps(facts | {"mark": os.environ.get(MARK, "")}), encoding="utf-8")
-    fresh.replace(pid_file)
+    new = pid_file.with_suffix(".new")
+    record = {"pid": os.getpid(), "born": start_time(os.getpid()), "host": socket.gethostname()}
+    new.write_text(json.dumps(record | {"mark": os.environ.get(TAG, "")}), encoding="utf-8")
+    new.replace(pid_file)
     os.execv(command[0], command)
 
 

@@ -1,10 +1,12 @@
-"""Celery task that starts a queued run. The message is only a wake-up call: the queue itself is in PostgreSQL."""
+"""Celery task that starts a queued run. The message only wakes a worker: the queue itself is in PostgreSQL."""
 
 from __future__ import annotations
 
 from celery import Task, shared_task
 
 from webapp.runs.actions import TRAIN_TASK
+
+OLD_TRAIN_TASK = "webapp.runs.tasks.run_training"
 
 
 @shared_task(name=TRAIN_TASK, bind=True)
@@ -15,7 +17,9 @@ def train(self: Task, run_id: int) -> str:
     return serve(self.request.hostname)
 
 
-@shared_task(name="webapp.runs.tasks.run_training", bind=True)
+@shared_task(name=OLD_TRAIN_TASK, bind=True)
 def train_by_old_name(self: Task, run_id: int) -> str:
-    """The same task under the name that messages queued before an upgrade still have."""
-    return train.run(run_id)
+    """The same task under its earlier name, for messages that were queued before an upgrade."""
+    from webapp.worker.supervisor import serve
+
+    return serve(self.request.hostname)

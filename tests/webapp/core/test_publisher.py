@@ -1,4 +1,4 @@
-"""The bus of wake-up calls at its end: nothing that was sent is lost, and no thread outlives it."""
+"""Shutdown of the publisher: pending messages are sent, and no thread outlives it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tests.patience import SECONDS
 from webapp.core.publisher import Publisher
 from webapp.services.addresses import ROOT
 
-POKES = 20
+MESSAGES = 20
 CHILD = f"""
 import django
 django.setup()
-from webapp.core.publisher import bus
-for number in range({POKES}):
-    bus().send("ends-at-once", {{"type": "poked", "number": number}})
+from webapp.core.publisher import publisher
+for number in range({MESSAGES}):
+    publisher().send("ends-at-once", {{"type": "notified", "number": number}})
 """
 
 
-def test_a_process_that_ends_at_once_has_sent_its_calls_and_ends_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_lived_process_sends_its_messages_and_exits_cleanly(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = get_channel_layer()
     assert layer is not None
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "webapp.settings")
@@ -38,19 +38,19 @@ def test_a_process_that_ends_at_once_has_sent_its_calls_and_ends_well(monkeypatc
         done = await asyncio.to_thread(subprocess.run, argv, cwd=ROOT, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
         async with asyncio.timeout(SECONDS):
-            return {(await layer.receive(channel))["number"] for _ in range(POKES)}
+            return {(await layer.receive(channel))["number"] for _ in range(MESSAGES)}
 
-    assert received() == set(range(POKES))
+    assert received() == set(range(MESSAGES))
 
 
-def test_a_bus_that_was_closed_has_no_thread_and_begins_again() -> None:
-    bus = Publisher()
+def test_a_closed_publisher_has_no_thread_and_restarts_on_use() -> None:
+    publisher = Publisher()
     for _ in range(2):
-        bus.send("nobody", {"type": "poked"})
-        thread = bus._thread
+        publisher.send("no-subscriber", {"type": "notified"})
+        thread = publisher._thread
         assert thread.is_alive()
-        bus.close()
+        publisher.close()
         assert not thread.is_alive()
-        assert bus._pending == 0
-    bus.close()
+        assert publisher._pending == 0
+    publisher.close()
     assert thread not in threading.enumerate()

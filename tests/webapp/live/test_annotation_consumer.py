@@ -1,4 +1,4 @@
-"""The socket of annotations: who may listen, and that a page hears of every change, with Redis and without."""
+"""Websocket of annotations: access, and every change reported, with Redis and without."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from django.contrib.auth.models import AnonymousUser
 from pytest_django import Settings
 
 from tests.webapp.conftest import People
-from tests.webapp.live.test_run_consumer import Browser, _database_is_left
+from tests.webapp.live.test_run_consumer import Browser, _close_connections
 from tests.webapp.live.test_without_redis import Switch, switch
 from webapp.annotations.actions import do_comment, do_star, do_tag
-from webapp.live import annotation_consumer
-from webapp.live.annotation_routing import websocket_urlpatterns
+from webapp.live import annotation_consumer, consumer_base
+from webapp.live.routing import websocket_urlpatterns
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
 
 pytestmark = pytest.mark.django_db(transaction=True)
-__all__ = ["_database_is_left", "switch"]
+__all__ = ["_close_connections", "switch"]
 
 
 @asynccontextmanager
@@ -36,7 +36,7 @@ async def page(slug: str, user: Any, after: int | str = 0) -> AsyncIterator[Brow
         await browser.leave()
 
 
-async def test_everybody_on_the_page_hears_of_a_change(trajectory: Trajectory, people: People) -> None:
+async def test_a_change_is_reported_to_all_open_pages(trajectory: Trajectory, people: People) -> None:
     async with page(trajectory.slug, people.owner) as one, page(trajectory.slug, people.viewer) as two:
         await sync_to_async(do_comment)(trajectory, people.viewer, "Look.")
         assert await one.until("changed") == {"type": "changed", "version": 1}
@@ -45,9 +45,7 @@ async def test_everybody_on_the_page_hears_of_a_change(trajectory: Trajectory, p
         assert (await one.until("changed"))["version"] == 2
 
 
-async def test_a_page_that_missed_something_hears_of_it_when_it_comes_back(
-    trajectory: Trajectory, people: People
-) -> None:
+async def test_a_change_missed_while_away_is_reported_on_return(trajectory: Trajectory, people: People) -> None:
     await sync_to_async(do_tag)(trajectory, people.owner, "corner")
     async with page(trajectory.slug, people.owner, after=0) as browser:
         assert (await browser.until("changed"))["version"] == 1
@@ -55,26 +53,24 @@ async def test_a_page_that_missed_something_hears_of_it_when_it_comes_back(
         assert (await browser.until("changed"))["version"] == 1
 
 
-async def test_a_page_that_knows_everything_is_left_in_peace(trajectory: Trajectory, people: People) -> None:
+async def test_an_up_to_date_page_gets_no_report(trajectory: Trajectory, people: People) -> None:
     await sync_to_async(do_tag)(trajectory, people.owner, "corner")
     async with page(trajectory.slug, people.owner, after=1) as browser:
         await browser.send('{"type":"ping"}')
         assert (await browser.frame())["type"] == "pong"
 
 
-async def test_others_are_refused_even_where_the_run_is_open_to_everybody(
-    trajectory: Trajectory, people: People
-) -> None:
+async def test_outsiders_are_refused_even_where_the_run_has_a_link(trajectory: Trajectory, people: People) -> None:
     await Run.objects.filter(pk=trajectory.run_id).aupdate(visibility=Run.Visibility.LINK)
     async with page(trajectory.slug, AnonymousUser()) as browser:
-        assert await browser.closed() == annotation_consumer.LOG_IN
+        assert await browser.closed() == consumer_base.LOG_IN
     async with page(trajectory.slug, people.outsider) as browser:
-        assert await browser.closed() == annotation_consumer.NOT_FOUND
+        assert await browser.closed() == consumer_base.NOT_FOUND
     async with page("nosuchtrajectory", people.owner) as browser:
-        assert await browser.closed() == annotation_consumer.NOT_FOUND
+        assert await browser.closed() == consumer_base.NOT_FOUND
 
 
-async def test_without_redis_pages_look_for_themselves(
+async def test_without_redis_pages_poll(
     trajectory: Trajectory,
     people: People,
     switch: Switch,
@@ -82,7 +78,7 @@ async def test_without_redis_pages_look_for_themselves(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(annotation_consumer.AnnotationHub, "pulse", 0.1)
+    monkeypatch.setattr(annotation_consumer.AnnotationHub, "health_interval", 0.1)
     monkeypatch.setattr(annotation_consumer, "POLL_WITHOUT_REDIS", 0.1)
     await sync_to_async(switch.off)()
     async with page(trajectory.slug, people.owner) as browser:

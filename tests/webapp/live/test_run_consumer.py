@@ -1,4 +1,4 @@
-"""The live socket: who may listen, and that everybody gets every event once and in order, whatever fails meanwhile."""
+"""Websocket of a run: access, and every event exactly once and in order, whatever fails meanwhile."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tests.webapp.conftest import People
 from trainer.journal import events as journal
 from webapp.core.publisher import publisher
 from webapp.ingest.tailer import JournalTailer
-from webapp.live import frame_reader, run_consumer
+from webapp.live import consumer_base, frame_reader, run_consumer
 from webapp.live.frame_reader import hub
-from webapp.live.run_routing import websocket_urlpatterns
+from webapp.live.routing import websocket_urlpatterns
 from webapp.runs import token_subscriptions
 from webapp.runs.actions import do_request
 from webapp.runs.models import EventBatch, Run
@@ -52,7 +52,7 @@ class Browser:
         self.socket = ApplicationCommunicator(application, scope)
 
     async def connect(self) -> bool:
-        """Knock. Whether the server let us in."""
+        """Whether the server accepts the connection."""
         await self.socket.send_input({"type": "websocket.connect"})
         return bool((await self.socket.receive_output(SECONDS))["type"] == "websocket.accept")
 
@@ -61,7 +61,7 @@ class Browser:
         await self.socket.wait(SECONDS)
 
     async def text(self) -> str:
-        """The next frame as it came."""
+        """The next frame as sent."""
         message = await self.socket.receive_output(SECONDS)
         assert message["type"] == "websocket.send", message
         return str(message["text"])
@@ -78,19 +78,19 @@ class Browser:
             pass
         return frame
 
-    async def thought(self, say: Callable[[], None]) -> dict[str, Any]:
-        """The next thought. It is said until it is heard, for the layer subscribes in a moment of its own."""
+    async def thought(self, send: Callable[[], None]) -> dict[str, Any]:
+        """The next thought; sent until it arrives, because the layer subscribes at its own pace."""
         async with asyncio.timeout(SECONDS):
             frame: dict[str, Any] = {"type": ""}
             while frame["type"] != "tokens":
-                say()
+                send()
                 await self.send('{"type":"ping"}')
                 frame = await self.frame()
                 await asyncio.sleep(0.05)
         return frame
 
     async def events(self, last: int) -> list[int]:
-        """The numbers of all events up to `last`."""
+        """The sequence numbers of all events up to `last`."""
         numbers: list[int] = []
         while not numbers or numbers[-1] < last:
             frame = await self.until("events")
@@ -119,15 +119,15 @@ async def browser(run: Run, user: Any, after: int | str = 0, slug: str | None = 
 
 
 @pytest.fixture(autouse=True)
-async def _database_is_left() -> AsyncIterator[None]:
-    """The thread that queries for coroutines keeps a connection, which would hold the test database open."""
+async def _close_connections() -> AsyncIterator[None]:
+    """Close the connection of the thread that queries for coroutines: it would keep the test database open."""
     yield
     await sync_to_async(connections.close_all)()
 
 
 @sync_to_async
-def take_in(run: Run, folder: Path, *events: journal.Event) -> int:
-    """Write the events to the journal and take them in. Returns the run's newest event."""
+def ingest(run: Run, folder: Path, *events: journal.Event) -> int:
+    """Write the events to the journal and ingest them. Returns the run's newest event."""
     journal_builder.write(folder, *events)
     run.refresh_from_db()
     JournalTailer(run, folder).drain()
@@ -135,7 +135,7 @@ def take_in(run: Run, folder: Path, *events: journal.Event) -> int:
     return run.seq
 
 
-async def test_everybody_of_the_team_may_listen(run: Run, people: People) -> None:
+async def test_every_member_of_the_team_may_listen(run: Run, people: People) -> None:
     for user in (people.owner, people.viewer):
         async with browser(run, user) as page:
             hello = await page.frame()
@@ -147,32 +147,32 @@ async def test_everybody_of_the_team_may_listen(run: Run, people: People) -> Non
             }
 
 
-async def test_an_outsider_learns_nothing_not_even_that_the_run_exists(run: Run, people: People) -> None:
+async def test_for_an_outsider_the_run_does_not_exist(run: Run, people: People) -> None:
     async with browser(run, people.outsider) as page:
-        assert await page.closed() == run_consumer.NOT_FOUND
+        assert await page.closed() == consumer_base.NOT_FOUND
     async with browser(run, people.owner, slug="nosuchrun") as page:
-        assert await page.closed() == run_consumer.NOT_FOUND
+        assert await page.closed() == consumer_base.NOT_FOUND
 
 
-async def test_nobody_is_asked_to_log_in(run: Run) -> None:
+async def test_an_anonymous_user_is_asked_to_log_in(run: Run) -> None:
     async with browser(run, AnonymousUser()) as page:
-        assert await page.closed() == run_consumer.LOG_IN
+        assert await page.closed() == consumer_base.LOG_IN
 
 
-async def test_anybody_listens_to_a_run_that_is_open_to_all_until_it_is_closed(run: Run, people: People) -> None:
+async def test_a_run_with_a_link_is_open_to_all_until_it_becomes_private(run: Run, people: People) -> None:
     await Run.objects.filter(pk=run.pk).aupdate(visibility=Run.Visibility.LINK)
     for user in (AnonymousUser(), people.outsider):
         async with browser(run, user) as page:
             assert (await page.frame())["type"] == "hello"
     await Run.objects.filter(pk=run.pk).aupdate(visibility=Run.Visibility.PRIVATE)
     async with browser(run, AnonymousUser()) as page:
-        assert await page.closed() == run_consumer.LOG_IN
+        assert await page.closed() == consumer_base.LOG_IN
     for user in (people.outsider, people.viewer):
         async with browser(run, user) as page:
-            assert await page.closed() == run_consumer.NOT_FOUND
+            assert await page.closed() == consumer_base.NOT_FOUND
 
 
-async def test_the_whole_site_lets_a_session_in_and_refuses_a_foreign_page(run: Run, people: People) -> None:
+async def test_the_application_accepts_a_session_and_refuses_a_foreign_origin(run: Run, people: People) -> None:
     from webapp.asgi import application
 
     client = Client()
@@ -188,34 +188,34 @@ async def test_the_whole_site_lets_a_session_in_and_refuses_a_foreign_page(run: 
     assert not await Browser(application, address, foreign).connect()
 
 
-async def test_catching_up_and_going_on_live_is_one_unbroken_sequence(run: Run, people: People, tmp_path: Path) -> None:
-    last = await take_in(run, tmp_path, *journal_builder.whole_run(1))
+async def test_stored_and_live_events_form_one_unbroken_sequence(run: Run, people: People, tmp_path: Path) -> None:
+    last = await ingest(run, tmp_path, *journal_builder.whole_run(1))
     async with browser(run, people.owner, after=5) as page:
         assert await page.events(last) == list(range(6, last + 1))
-        newest = await take_in(run, tmp_path, *journal_builder.iteration(2))
+        newest = await ingest(run, tmp_path, *journal_builder.iteration(2))
         assert await page.events(newest) == list(range(last + 1, newest + 1))
 
 
 async def test_every_listener_gets_the_stored_bytes(run: Run, people: People, tmp_path: Path) -> None:
-    last = await take_in(run, tmp_path, *journal_builder.whole_run(1))
+    last = await ingest(run, tmp_path, *journal_builder.whole_run(1))
     stored = await sync_to_async(lambda: [batch.frame for batch in EventBatch.objects.order_by("last_seq")])()
     async with browser(run, people.owner) as one, browser(run, people.viewer) as two:
         for page in (one, two):
             await page.until("hello")
             assert [await page.text() for _ in stored] == stored
-        newest = await take_in(run, tmp_path, *journal_builder.iteration(2))
+        newest = await ingest(run, tmp_path, *journal_builder.iteration(2))
         for page in (one, two):
             assert await page.events(newest) == list(range(last + 1, newest + 1))
 
 
-async def test_a_state_that_changes_is_told_without_an_event(run: Run, people: People) -> None:
+async def test_a_change_of_state_is_reported_without_an_event(run: Run, people: People) -> None:
     async with browser(run, people.owner) as page:
         assert (await page.until("hello"))["state"] == "queued"
         await sync_to_async(do_request)(run, "pause")
         assert (await page.until("hello"))["state"] == "paused"
 
 
-async def test_a_broken_journal_is_told_to_those_who_watch(run: Run, people: People, tmp_path: Path) -> None:
+async def test_a_broken_journal_is_reported_to_watchers(run: Run, people: People, tmp_path: Path) -> None:
     async with browser(run, people.owner) as page:
         await page.until("hello")
         (tmp_path / journal.FILE_NAME).write_bytes(b"rubbish\n")
@@ -223,64 +223,64 @@ async def test_a_broken_journal_is_told_to_those_who_watch(run: Run, people: Peo
         assert "line 1 is not an event" in (await page.until("hello"))["problem"]
 
 
-async def test_a_new_attempt_makes_pages_reload_and_then_go_on(run: Run, people: People, tmp_path: Path) -> None:
-    last = await take_in(run, tmp_path, journal_builder.started(), *journal_builder.iteration(1))
+async def test_a_new_attempt_makes_pages_reload_and_continue(run: Run, people: People, tmp_path: Path) -> None:
+    last = await ingest(run, tmp_path, journal_builder.started(), *journal_builder.iteration(1))
     async with browser(run, people.owner, after=last) as page:
         await page.until("hello")
-        again = await take_in(run, tmp_path, journal_builder.started(2), journal_builder.group(1, 0, ["x"]))
+        again = await ingest(run, tmp_path, journal_builder.started(2), journal_builder.group(1, 0, ["x"]))
         assert (await page.until("resync"))["seq"] == again
-        newest = await take_in(run, tmp_path, journal_builder.turn("x", 0))
+        newest = await ingest(run, tmp_path, journal_builder.turn("x", 0))
         assert await page.events(newest) == [newest]
 
 
 @pytest.mark.parametrize("after", [10**6, "0"])
-async def test_a_cursor_that_cannot_be_served_is_told_to_reload(
+async def test_a_cursor_that_cannot_be_served_gets_a_resync(
     run: Run, people: People, tmp_path: Path, after: int | str
 ) -> None:
-    last = await take_in(run, tmp_path, *journal_builder.whole_run(1))
+    last = await ingest(run, tmp_path, *journal_builder.whole_run(1))
     await sync_to_async(EventBatch.objects.all().delete)()  # pruned
     async with browser(run, people.owner, after=after) as page:
         assert (await page.until("resync"))["seq"] == last
-        newest = await take_in(run, tmp_path, *journal_builder.iteration(2))
+        newest = await ingest(run, tmp_path, *journal_builder.iteration(2))
         assert await page.events(newest) == list(range(last + 1, newest + 1))
 
 
-async def test_a_page_too_far_behind_reloads_instead_of_reading_it_all(
+async def test_a_page_too_far_behind_gets_a_resync(
     run: Run, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_consumer, "TOO_FAR_BEHIND", 10)
-    last = await take_in(run, tmp_path, *journal_builder.whole_run(1))
+    monkeypatch.setattr(run_consumer, "MAX_EVENTS_BEHIND", 10)
+    last = await ingest(run, tmp_path, *journal_builder.whole_run(1))
     async with browser(run, people.owner, after=1) as page:
         assert (await page.until("resync"))["seq"] == last
 
 
 @pytest.mark.parametrize("after", ["", "-3", "x", "9" * 40, "٣", "1;2"])
-async def test_a_senseless_cursor_means_from_now_on(run: Run, people: People, tmp_path: Path, after: str) -> None:
-    last = await take_in(run, tmp_path, journal_builder.started())
+async def test_an_invalid_cursor_means_from_now_on(run: Run, people: People, tmp_path: Path, after: str) -> None:
+    last = await ingest(run, tmp_path, journal_builder.started())
     async with browser(run, people.owner, after=after) as page:
         await page.until("hello")
-        newest = await take_in(run, tmp_path, journal_builder.group(1, 0, ["a"]))
+        newest = await ingest(run, tmp_path, journal_builder.group(1, 0, ["a"]))
         assert await page.events(newest) == [last + 1]
 
 
 async def test_a_listener_slower_than_memory_reads_from_the_database(
     run: Run, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frame_reader, "RING_BYTES", 1)
+    monkeypatch.setattr(frame_reader, "BUFFER_BYTES", 1)
     monkeypatch.setattr("webapp.ingest.tailer.BATCH_BYTES", 2000)
     async with browser(run, people.owner) as page, browser(run, people.viewer) as other:
-        last = await take_in(run, tmp_path, *journal_builder.whole_run(3))
+        last = await ingest(run, tmp_path, *journal_builder.whole_run(3))
         assert await page.events(last) == await other.events(last) == list(range(1, last + 1))
 
 
-async def test_lost_wake_up_calls_only_cost_time(
+async def test_lost_wake_up_messages_only_cost_time(
     run: Run, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frame_reader, "SAFETY_POLL", 0.1)
-    monkeypatch.setattr(publisher(), "poke", lambda slug, seq: None)
+    monkeypatch.setattr(frame_reader, "POLL_INTERVAL", 0.1)
+    monkeypatch.setattr(publisher(), "notify", lambda slug, seq: None)
     async with browser(run, people.owner) as page:
         await page.until("hello")
-        last = await take_in(run, tmp_path, *journal_builder.whole_run(1))
+        last = await ingest(run, tmp_path, *journal_builder.whole_run(1))
         assert await page.events(last) == list(range(1, last + 1))
 
 
@@ -295,24 +295,24 @@ async def test_one_reader_serves_all_sockets_of_a_run_and_ends_with_the_last(run
     assert not hub()._readers
 
 
-async def test_thoughts_reach_those_who_watch_that_trajectory(run: Run, people: People) -> None:
+async def test_tokens_reach_the_watchers_of_that_trajectory(run: Run, people: People) -> None:
     owner, viewer = people.owner, people.viewer
     async with browser(run, owner) as one, browser(run, viewer) as two, browser(run, owner) as three:
-        for page, wish in ((one, "a"), (two, "b"), (three, "*")):
+        for page, trajectory in ((one, "a"), (two, "b"), (three, "*")):
             await page.until("hello")
-            await page.send(json.dumps({"type": "watch", "trajectory": wish}))
+            await page.send(json.dumps({"type": "watch", "trajectory": trajectory}))
             await page.send('{"type":"ping"}')
             await page.until("pong")
-        assert await sync_to_async(token_subscriptions.watched)(run.slug) == ["*", "a", "b"]
+        assert await sync_to_async(token_subscriptions.subscribed)(run.slug) == ["*", "a", "b"]
 
-        def say() -> None:
+        def send() -> None:
             publisher().tokens(run.slug, "a", 1, "I think")
             publisher().tokens(run.slug, "b", 0, "So do I")
 
-        told = {"type": "tokens", "trajectory": "a", "turn": 1, "text": "I think"}
-        assert await one.thought(say) == told
-        assert (await two.thought(say))["trajectory"] == "b"
-        assert await three.thought(say) in (told, told | {"trajectory": "b", "turn": 0, "text": "So do I"})
+        expected = {"type": "tokens", "trajectory": "a", "turn": 1, "text": "I think"}
+        assert await one.thought(send) == expected
+        assert (await two.thought(send))["trajectory"] == "b"
+        assert await three.thought(send) in (expected, expected | {"trajectory": "b", "turn": 0, "text": "So do I"})
 
 
 async def test_the_heartbeat_is_answered(run: Run, people: People) -> None:
@@ -321,19 +321,19 @@ async def test_the_heartbeat_is_answered(run: Run, people: People) -> None:
         assert await page.until("pong") == {"type": "pong"}
 
 
-async def test_who_leaves_the_team_stops_hearing(run: Run, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_consumer, "PING_EVERY", 0)
-    monkeypatch.setattr(token_subscriptions, "REFRESH", 0.05)
+async def test_a_former_member_is_disconnected(run: Run, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_base, "PING_INTERVAL", 0)
+    monkeypatch.setattr(token_subscriptions, "RENEW_INTERVAL", 0.05)
     async with browser(run, people.viewer) as page:
         await page.until("ping")
         await sync_to_async(Membership.objects.filter(user=people.viewer).delete)()
-        assert await page.closed() == run_consumer.NOT_FOUND
+        assert await page.closed() == consumer_base.NOT_FOUND
 
 
-async def test_a_silent_client_is_let_go(run: Run, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_consumer, "PING_EVERY", 0)
-    monkeypatch.setattr(run_consumer, "SILENCE", 0)
-    monkeypatch.setattr(token_subscriptions, "REFRESH", 0.05)
+async def test_a_silent_client_is_disconnected(run: Run, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_base, "PING_INTERVAL", 0)
+    monkeypatch.setattr(consumer_base, "CLIENT_TIMEOUT", 0)
+    monkeypatch.setattr(token_subscriptions, "RENEW_INTERVAL", 0.05)
     async with browser(run, people.viewer) as page:
         assert await page.closed() == 1000
 
@@ -357,17 +357,17 @@ async def test_a_silent_client_is_let_go(run: Run, people: People, monkeypatch: 
         "x" * 100_000,
     ],
 )
-async def test_a_malformed_frame_gets_an_answer_and_breaks_nothing(
+async def test_a_malformed_frame_gets_an_error_and_breaks_nothing(
     run: Run, people: People, tmp_path: Path, text: str
 ) -> None:
     async with browser(run, people.owner) as page:
         await page.send(text)
         assert (await page.until("error"))["message"].endswith(".")
-        last = await take_in(run, tmp_path, journal_builder.started())
+        last = await ingest(run, tmp_path, journal_builder.started())
         assert await page.events(last) == [1]
 
 
-async def test_bytes_get_an_answer_too(run: Run, people: People) -> None:
+async def test_a_binary_frame_gets_an_error(run: Run, people: People) -> None:
     async with browser(run, people.owner) as page:
         await page.socket.send_input({"type": "websocket.receive", "bytes": b"\x00\xff"})
         assert "JSON text" in (await page.until("error"))["message"]
@@ -379,7 +379,7 @@ def test_from_any_cursor_exactly_the_rest_arrives(run: Run, people: People, afte
     import tempfile
 
     async def play(fresh: Run, folder: Path) -> None:
-        last = await take_in(fresh, folder, *journal_builder.whole_run(2))
+        last = await ingest(fresh, folder, *journal_builder.whole_run(2))
         async with browser(fresh, people.owner, after=after) as page:
             assert await page.events(last) == list(range(after + 1, last + 1))
         await sync_to_async(connections.close_all)()

@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.webapp.page_requests import Visitors, who
-from tests.webapp.worker.test_supervisor import PACE, Watch, act, assert_complete, fresh, take, told
+from tests.webapp.worker.test_supervisor import INTERVALS, Watch, act, assert_complete, fresh, take, told
 from trainer.journal import events
 from webapp.core import env
 from webapp.runs import actions, object_storage
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def storage(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
     """A folder in the part of the object storage, through the same settings and the same calls."""
-    monkeypatch.setattr(checkpoint_sync, "RETRY", 0.05)
+    monkeypatch.setattr(checkpoint_sync, "RETRY_INTERVAL", 0.05)
     monkeypatch.setenv("ECHOSCOPE_STORAGE", f"file://{tmp_path}/far%20away")
     settings.STORAGES = settings.STORAGES | {"runs": env.storage("ECHOSCOPE_STORAGE")}
     return storages["runs"]
@@ -45,7 +45,7 @@ def another_machine(run: Run) -> None:
 
 def test_without_a_storage_nothing_is_copied(run: Run) -> None:
     assert object_storage.configured_storage() is None
-    assert supervise(take(run), command=act("train"), pace=PACE) == "finished"
+    assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "finished"
     assert (fresh(run).copy, (run.folder / object_storage.TOKEN).exists()) == ("", False)
 
 
@@ -130,23 +130,23 @@ def test_a_storage_that_fails_is_told_and_training_goes_on(run: Run, storage: St
 
 
 def test_a_run_whose_copy_cannot_be_fetched_fails_in_words_and_keeps_it(run: Run, storage: Storage) -> None:
-    assert supervise(take(run), command=act("killed once"), pace=PACE) == "queued"
+    assert supervise(take(run), command=act("killed once"), intervals=INTERVALS) == "queued"
     another_machine(run)
     name = f"{run.slug}/{object_storage.MANIFEST}"
     whole = storage.open(name).read()
     storage.delete(name)
     storage.save(name, io.BytesIO(b"{rubbish"))
-    assert supervise(take(run), command=act("train"), pace=PACE) == "failed"
+    assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "failed"
     assert "cannot be fetched" in fresh(run).failure
     storage.delete(name)
     storage.save(name, io.BytesIO(whole))
     do_request(run, "resume")
-    assert supervise(take(run), command=act("train"), pace=PACE) == "finished"
+    assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "finished"
     assert_complete(fresh(run))
 
 
 def test_log_journal_and_checkpoints_are_read_from_the_copy(run: Run, storage: Storage, who: Visitors) -> None:
-    assert supervise(take(run), command=act("train"), pace=PACE) == "finished"
+    assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "finished"
     address = f"/runs/{run.slug}"
     journal_here = (run.folder / events.FILE_NAME).read_bytes()
     (run.folder / "log.txt").write_text("the loss falls\n")
@@ -192,7 +192,7 @@ def test_only_what_changed_is_copied_and_what_went_is_deleted(run: Run, storage:
 
 
 def test_a_deleted_run_takes_its_copy_along(run: Run, storage: Storage) -> None:
-    supervise(take(run), command=act("train"), pace=PACE)
+    supervise(take(run), command=act("train"), intervals=INTERVALS)
     assert storage.exists(f"{run.slug}/{object_storage.MANIFEST}")
     actions.do_delete_run(fresh(run))
     assert not storage.exists(f"{run.slug}/{object_storage.MANIFEST}")

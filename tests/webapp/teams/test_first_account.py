@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from webapp.services.first_login import first_account
 from webapp.teams.actions import do_create_user, do_rename_user
+from webapp.teams.first_login import first_account
 
 
 @pytest.mark.django_db

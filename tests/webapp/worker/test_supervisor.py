@@ -35,7 +35,7 @@ from webapp.worker.trainer_process import trainer_command
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-PACE = Intervals(tick=0.01, control=0.02, renew=0.1, stop_patience=SECONDS, orphan_patience=SECONDS, retry=0.05)
+INTERVALS = Intervals(tick=0.01, control=0.02, renew=0.1, stop_timeout=SECONDS, orphan_timeout=SECONDS, retry=0.05)
 
 
 def act(scene: str) -> Command:
@@ -61,9 +61,9 @@ def eventually(holds: Callable[[], object], seconds: float = SECONDS) -> None:
 class Watch:
     """A supervisor in a thread of its own, as in a worker."""
 
-    def __init__(self, run: Run, scene: str, pace: Intervals = PACE, worker: Worker | None = None) -> None:
+    def __init__(self, run: Run, scene: str, intervals: Intervals = INTERVALS, worker: Worker | None = None) -> None:
         self.run, self.outcome = run, ""
-        self._work = lambda: supervise(take(run, worker), command=act(scene), pace=pace)
+        self._work = lambda: supervise(take(run, worker), command=act(scene), intervals=intervals)
         self._thread = threading.Thread(target=self._main)
         self._thread.start()
 
@@ -113,7 +113,7 @@ def _nobody_stays(run: Run) -> Iterator[None]:
 
 
 def test_a_run_is_trained_to_its_end(run: Run) -> None:
-    assert supervise(take(run), command=act("train"), pace=PACE) == "finished"
+    assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "finished"
     run = fresh(run)
     assert (run.state, run.iteration, run.attempt, run.lease) == ("finished", 4, 1, "")
     assert run.ended_at is not None
@@ -123,7 +123,7 @@ def test_a_run_is_trained_to_its_end(run: Run) -> None:
 def test_a_message_delivered_twice_starts_one_trainer(run: Run) -> None:
     watch = Watch(run, "long")
     watch.until(lambda now: now.state == "running")
-    assert supervise(take(run), command=act("long"), pace=PACE) == "nothing to do"
+    assert supervise(take(run), command=act("long"), intervals=INTERVALS) == "nothing to do"
     do_request(run, "stop")
     assert watch.ended() == "stopped"
     assert sum(isinstance(event, journal.RunStarted) for event in told(run)) == 1
@@ -155,7 +155,7 @@ def test_a_cancelled_run_ends_at_once(run: Run) -> None:
 
 
 def test_a_trainer_that_does_not_obey_is_killed_after_the_deadline(run: Run) -> None:
-    impatient = Intervals(tick=0.01, control=0.02, renew=0.1, stop_patience=0.3)
+    impatient = Intervals(tick=0.01, control=0.02, renew=0.1, stop_timeout=0.3)
     watch = Watch(run, "stubborn", impatient)
     watch.until(lambda now: now.state == "running")
     do_request(run, "stop")
@@ -163,7 +163,7 @@ def test_a_trainer_that_does_not_obey_is_killed_after_the_deadline(run: Run) -> 
 
 
 def test_a_crash_fails_the_run_and_keeps_the_end_of_its_log(run: Run) -> None:
-    assert supervise(take(run), command=act("crash"), pace=PACE) == "failed"
+    assert supervise(take(run), command=act("crash"), intervals=INTERVALS) == "failed"
     run = fresh(run)
     assert "ValueError: the loss is not a number" in run.log_tail
     assert "exit code 1" in run.failure
@@ -171,20 +171,22 @@ def test_a_crash_fails_the_run_and_keeps_the_end_of_its_log(run: Run) -> None:
 
 
 def test_a_configuration_that_cannot_be_trained_says_why(run: Run) -> None:
-    assert supervise(take(run), command=act("bad configuration"), pace=PACE) == "failed"
+    assert supervise(take(run), command=act("bad configuration"), intervals=INTERVALS) == "failed"
     assert "policy.model: there is no folder /nowhere" in fresh(run).failure
 
 
 def test_a_killed_trainer_is_started_again_and_nothing_is_counted_twice(run: Run) -> None:
-    assert supervise(take(run), command=act("killed once"), pace=PACE) == "queued"
-    assert supervise(take(run), command=act("killed once"), pace=PACE) == "finished"
+    assert supervise(take(run), command=act("killed once"), intervals=INTERVALS) == "queued"
+    assert supervise(take(run), command=act("killed once"), intervals=INTERVALS) == "finished"
     run = fresh(run)
     assert (run.attempt, run.iteration, run.crashes) == (2, 4, 1)
     assert_complete(run)
 
 
 def test_a_trainer_that_is_killed_every_time_is_given_up(run: Run) -> None:
-    outcomes = [supervise(take(run), command=act("killed"), pace=PACE) for _ in range(actions.MAX_CRASHES + 1)]
+    outcomes = [
+        supervise(take(run), command=act("killed"), intervals=INTERVALS) for _ in range(actions.MAX_CRASHES + 1)
+    ]
     assert outcomes == ["queued"] * actions.MAX_CRASHES + ["failed"]
     assert "SIGKILL 4 times" in fresh(run).failure
 
@@ -210,7 +212,7 @@ def test_a_worker_that_shuts_down_gives_its_run_back_with_a_checkpoint(run: Run)
 def test_a_broken_line_is_told_and_does_not_change_how_the_run_ends(run: Run) -> None:
     run.folder.mkdir(parents=True)
     (run.folder / journal.FILE_NAME).write_bytes(b"rubbish\n")
-    assert supervise(take(run), command=act("train"), pace=PACE) == "finished"
+    assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "finished"
     run = fresh(run)
     assert "line 1 is not an event" in run.journal_error
     assert (run.state, run.failure, run.seq) == ("finished", "", 0)
@@ -219,7 +221,7 @@ def test_a_broken_line_is_told_and_does_not_change_how_the_run_ends(run: Run) ->
 def test_a_run_whose_folder_cannot_be_made_fails_in_words(run: Run) -> None:
     run.folder.parent.mkdir(parents=True, exist_ok=True)
     run.folder.write_text("in the way")
-    assert supervise(take(run), command=act("train"), pace=PACE) == "failed"
+    assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "failed"
     assert "could not be started" in fresh(run).failure
     run.folder.unlink()
 
@@ -230,10 +232,10 @@ def outside_supervisor(run: Run, scene: str) -> subprocess.Popen[bytes]:
     url = settings.DATABASE_URL.rsplit("/", 1)[0] + "/" + database["NAME"]
     program = (
         "import django; django.setup()\n"
-        "from tests.webapp.worker.test_supervisor import act, take, PACE\n"
+        "from tests.webapp.worker.test_supervisor import act, take, INTERVALS\n"
         "from webapp.runs.models import Run\n"
         "from webapp.worker.supervisor import supervise\n"
-        f"supervise(take(Run.objects.get(pk={run.pk})), command=act({scene!r}), pace=PACE)\n"
+        f"supervise(take(Run.objects.get(pk={run.pk})), command=act({scene!r}), intervals=INTERVALS)\n"
     )
     env = os.environ | {
         "DJANGO_SETTINGS_MODULE": "webapp.settings",
@@ -279,8 +281,8 @@ def test_a_trainer_left_behind_is_ended_before_another_one_writes(run: Run, tmp_
         start_new_session=True,
     )
     eventually((tmp_path / "deaf").exists)
-    hurried = Intervals(tick=0.01, control=0.02, renew=0.1, orphan_patience=0.2)
-    assert supervise(take(run), command=act("train"), pace=hurried) == "finished"
+    hurried = Intervals(tick=0.01, control=0.02, renew=0.1, orphan_timeout=0.2)
+    assert supervise(take(run), command=act("train"), intervals=hurried) == "finished"
     assert left.wait(10) == -signal.SIGKILL
 
 
@@ -301,7 +303,7 @@ def test_watched_thoughts_reach_the_channel_layer_while_they_are_written(run: Ru
         client = token_subscriptions.redis.asyncio.Redis.from_url(settings.REDIS_URL)
         async with asyncio.timeout(SECONDS):
             while len(heard) < 2:
-                await token_subscriptions.keep(client, run.slug, "b")
+                await token_subscriptions.subscribe(client, run.slug, "b")
                 message = await layer.receive(channel)
                 if message["type"] == "run.tokens":
                     heard.append(message)
@@ -334,7 +336,7 @@ class Pair(Watch):
     def _main(self) -> None:
         try:
             claimed = do_claim_run(self.run.pk, None, timezone.now(), ("0", "1"))
-            self.outcome = supervise(claimed, command=several("long"), pace=PACE)
+            self.outcome = supervise(claimed, command=several("long"), intervals=INTERVALS)
         finally:
             connection.close()
 

@@ -17,7 +17,7 @@ from bootstrap import stamp
 from trainer.config.files import load_preset
 from webapp.runs.actions import RequestRefused, do_create_run, do_request
 from webapp.runs.models import Run
-from webapp.services.first_login import first_account, link
+from webapp.teams.first_login import first_account, link
 from webapp.teams.models import Team, User
 
 PRESET = "sokoban-pocket"

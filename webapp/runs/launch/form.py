@@ -350,7 +350,7 @@ def _field_of(where: str, text: str) -> str:
     holder = where.rpartition(".")[0]
     if holder in known:  # one entry of a field that holds several
         return holder
-    mentioned = [word for word in re.findall(r"[a-z_]+\.[a-z_0-9]+", text) if word in known]
+    mentioned = [word.group() for word in re.finditer(r"[a-z_]+\.[a-z_0-9]+", text) if word.group() in known]
     if mentioned:
         return mentioned[0]
     return f"{where}.name" if f"{where}.name" in known else where

@@ -61,7 +61,7 @@ def test_an_evaluation_is_launched_played_and_shown(who: Visitors, tmp_path: Pat
     for tab in ("", "curves", "trajectories", "log"):
         assert who.owner.get(f"/runs/{run.slug}/{tab}").status_code == 200
     run.state = Run.State.FINISHED
-    assert summaries.rest_words(run) == "All suites are played"
+    assert summaries.rest_words(run) == "All suites evaluated"
 
 
 def test_the_baseline_is_launched_with_its_own_settings(who: Visitors) -> None:

@@ -38,7 +38,7 @@ def test_every_tab_opens_for_the_team_and_for_nobody_else(tab: str, run: Run, wh
 def test_every_tab_opens_before_anything_was_played(tab: str, run: Run, who: Visitors) -> None:
     response = who.owner.get(f"/runs/{run.slug}/{tab}")
     assert response.status_code == 200
-    assert "Waits for a free worker" in response.content.decode()
+    assert "Waiting for a free worker" in response.content.decode()
 
 
 @pytest.mark.parametrize("address", ["snapshot.json", "curves.json"])

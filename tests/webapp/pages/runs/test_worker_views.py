@@ -156,7 +156,7 @@ def test_a_worker_has_the_gpus_that_its_environment_leaves_to_it(
     visible: str | None, numbers: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = ["0, GPU-a, H200, 100, 90", "1, GPU-b, H200, 100, 80"]
-    monkeypatch.setattr(hardware, "_nvidia", lambda query: lines)
+    monkeypatch.setattr(hardware, "_nvidia_smi", lambda query: lines)
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:

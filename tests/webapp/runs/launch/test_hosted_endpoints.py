@@ -11,7 +11,7 @@ from tests.webapp.api.api_clients import Callers, callers
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
 from tests.webapp.pages.runs.test_launch_views import fields_of
-from tests.webapp.worker.test_supervisor import PACE, act, fresh, take
+from tests.webapp.worker.test_supervisor import INTERVALS, act, fresh, take
 from trainer.config.hosted import HostedConfig
 from trainer.config.run import RunConfig
 from webapp.runs import summaries
@@ -116,7 +116,7 @@ def test_the_api_refuses_it_too_for_new_runs_and_clones(callers: Callers, people
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_goes_by_its_own_list_whatever_the_database_says(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(config=configuration("http://10.0.0.1/v1").model_dump(mode="json"))
-    assert supervise(take(run), command=act("train"), pace=PACE) == "failed"
+    assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "failed"
     assert "This run cannot be played here: hosted.url: runs of this site may not ask" in fresh(run).failure
     assert not (run.folder / "journal.jsonl").exists()
 

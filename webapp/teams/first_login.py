@@ -24,7 +24,7 @@ from webapp.teams.models import User
 class _Tokens(PasswordResetTokenGenerator):
     """Tokens that are spent by logging in: they are made from the time of the last login, among other things."""
 
-    key_salt = "webapp.services.first_login"
+    key_salt = "webapp.teams.first_login"
 
 
 tokens = _Tokens()

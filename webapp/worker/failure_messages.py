@@ -1,0 +1,48 @@
+"""Messages on a run's page about how its trainer ended."""
+
+from __future__ import annotations
+
+import signal
+
+from webapp.runs.models import Run
+
+INTERNAL_ERROR = (
+    "Internal worker error; see the worker log. The run's checkpoints are kept: resume continues from the newest."
+)
+
+
+def crash(run: Run, status: int) -> str:
+    """Message for a trainer that ended with an error or was killed too often."""
+    if status < 0:
+        return (
+            f"The trainer was killed by {signal_name(status)} {run.crashes + 1} times without finishing an iteration "
+            f"(out of memory is the usual reason). {_checkpoint(run)}"
+        )
+    return f"The trainer failed (exit code {status}); see the end of its log. {_checkpoint(run)}"
+
+
+def invalid_configuration(log_tail: str) -> str:
+    """Message for a configuration that the trainer refused, from the errors in its log."""
+    errors = [line.removeprefix("error: ") for line in log_tail.splitlines() if line.startswith("error: ")]
+    reason = "; ".join(errors) or "see the end of the log"
+    return f"This configuration cannot be trained: {reason}. Clone the run and change it."
+
+
+def cannot_start(error: Exception) -> str:
+    """Message for a trainer process that could not be started."""
+    return f"The run could not be started: {error}. Its checkpoints are kept: fix the problem, then resume the run."
+
+
+def signal_name(status: int) -> str:
+    """Name of the signal in a negative exit status."""
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
+
+
+def _checkpoint(run: Run) -> str:
+    newest = run.checkpoints.order_by("-iteration").first()
+    if newest is None:
+        return "There is no checkpoint yet: resume starts from the beginning."
+    return f"The checkpoint of iteration {newest.iteration} is kept: resume continues at {newest.iteration + 1}."

@@ -1,0 +1,106 @@
+"""The copy of a supervised run in object storage: fetched before the start, uploaded on the way and at the end."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from trainer.journal.events import FILE_NAME
+from webapp.core import ids
+from webapp.runs import object_storage
+from webapp.runs.run_files import RunFiles
+from webapp.worker.checkpoint_sync import CheckpointSync, SyncResult
+from webapp.worker.run_lease import RunLease
+
+logger = logging.getLogger(__name__)
+
+MAX_FETCHES = 5
+
+
+class CopyUnavailable(Exception):
+    """The valid files are elsewhere and cannot be fetched. The message is for the run's page."""
+
+
+class RunCopy:
+    """Keeps the run's folder and its copy in storage valid under one lease."""
+
+    def __init__(
+        self, lease: RunLease, files: RunFiles, sync: CheckpointSync, *, poll_interval: float, retry_interval: float
+    ) -> None:
+        self._lease, self._files, self._sync = lease, files, sync
+        self._poll_interval, self._retry_interval = poll_interval, retry_interval
+
+    def make_current(self) -> None:
+        """Fetch the run's files if the valid ones are elsewhere, and record that they are here from now on.
+
+        Raises:
+            CopyUnavailable: the storage does not answer, or the copy is broken.
+            LeaseLost: while waiting.
+        """
+        run = self._lease.run
+        if not object_storage.is_current(self._files.folder, run.copy):
+            self._fetch()
+        token = run.copy
+        if not (self._files.folder / object_storage.TOKEN).exists() or not token:
+            token = ids.token()
+            (self._files.folder / object_storage.TOKEN).write_text(token, encoding="ascii")
+        self._lease.persist(lambda: self._lease.held().update(copy=token, journal_offset=run.journal_offset))
+        run.copy = token
+
+    def poll(self) -> None:
+        """Start an upload if there is a new checkpoint; record the result of the previous one."""
+        self._record(self._sync.poll())
+
+    def finish(self, timeout: float) -> None:
+        """Upload the final state before the lease is released: the next worker continues from it. Raises LeaseLost."""
+        self._sync.finish()
+        self._wait(timeout)
+        timed_out = SyncResult(-1, "the last copy took too long; the next attempt tries it again")
+        self._record(self._sync.result() or timed_out)
+
+    def cancel(self) -> None:
+        self._sync.cancel()
+
+    def _fetch(self) -> None:
+        run = self._lease.run
+        for attempt in range(1, MAX_FETCHES + 1):
+            self._sync.fetch(run)
+            self._wait()
+            result = self._sync.fetch_result()
+            if result.journal_bytes is not None:
+                logger.info("Run %s: its files were fetched from storage.", run.slug)
+                run.journal_offset = self._ingested_bytes(result.journal_bytes)
+                return
+            if attempt < MAX_FETCHES:
+                time.sleep(self._retry_interval)
+        raise CopyUnavailable(
+            "The files of this run are on another worker, and its copy in storage cannot be fetched "
+            f"({result.problem}). Nothing is lost: resume the run when the storage answers."
+        )
+
+    def _ingested_bytes(self, size: int) -> int:
+        """Offset in the fetched journal behind the last event that the database has."""
+        lines = end = 0
+        with (self._files.folder / FILE_NAME).open("rb") as file:
+            for line in file:
+                if lines == self._lease.run.seq:
+                    break
+                lines, end = lines + 1, end + len(line)
+        return min(end, size)
+
+    def _wait(self, timeout: float = float("inf")) -> None:
+        """Wait for the thread of the sync, renewing the lease meanwhile. Raises LeaseLost."""
+        deadline = time.monotonic() + timeout
+        while self._sync.busy and time.monotonic() < deadline:
+            if self._lease.is_due():
+                self._lease.refresh()
+            time.sleep(self._poll_interval)
+
+    def _record(self, result: SyncResult | None) -> None:
+        """Show the state of the copy on the run's page. A problem leaves what was copied before as it is."""
+        if result is None:
+            return
+        changes: dict[str, object] = {"storage_error": result.problem}
+        if not result.problem:
+            changes["kept_iteration"] = result.iteration
+        self._lease.attempt(lambda: self._lease.held().update(**changes))
