@@ -90,7 +90,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "webapp.annotations.context.unread_mentions",
+                "webapp.annotations.panel.unread_mentions",
             ],
         },
     },

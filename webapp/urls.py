@@ -11,7 +11,6 @@ urlpatterns = [
     path("", include("webapp.operations.urls")),
     path("", include("webapp.pages.teams.urls")),
     path("", include("webapp.alerts.urls")),
-    path("", include("webapp.pages.trajectories.annotation_urls")),
     path("api/", include("webapp.api.urls")),
     path("", include("webapp.pages.runs.urls")),
     path("", include("webapp.pages.play.urls")),

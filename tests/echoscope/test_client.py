@@ -16,7 +16,7 @@ from echoscope.client import Client
 from echoscope.errors import Conflict, Forbidden, Invalid, NotAuthenticated, NotFound, ServerError, Unreachable
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import play
-from webapp.api.site import api
+from webapp.api.root import api
 from webapp.runs.models import Run
 from webapp.services.addresses import free_port
 from webapp.teams.actions import do_create_token

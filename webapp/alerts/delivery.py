@@ -16,8 +16,7 @@ from django.utils import timezone
 
 from webapp.alerts import actions, messages
 from webapp.alerts.models import Delivery, Rule
-from webapp.alerts.signatures import HEADER, sign
-from webapp.alerts.webhooks import WebhookResponse, post
+from webapp.alerts.webhooks import SIGNATURE_HEADER, WebhookResponse, post, sign
 from webapp.core.mail import mail_is_configured
 
 BATCH_SIZE = 4
@@ -81,7 +80,7 @@ def deliver(delivery: Delivery) -> WebhookResponse:
             body = messages.webhook_body(delivery)
             signature = sign(rule.secret, body, int(time.time()))
             names = {"Echoscope-Event": delivery.event, "Echoscope-Delivery": delivery.slug}
-            return post(rule.url, body, kind | names | {HEADER: signature})
+            return post(rule.url, body, kind | names | {SIGNATURE_HEADER: signature})
         case Rule.Channel.SLACK:
             return post(rule.url, messages.slack_body(delivery), kind)
         case _:

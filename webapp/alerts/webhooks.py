@@ -7,6 +7,8 @@ harmless machine while it is checked and to an inner one when it is used.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import ipaddress
 import socket
 import time
@@ -17,6 +19,7 @@ from django.conf import settings
 
 TIMEOUT = 10.0
 MAX_RESPONSE_BYTES = 2000
+SIGNATURE_HEADER = "Echoscope-Signature"
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -34,6 +37,12 @@ class WebhookResponse:
     status: int | None
     answer: str
     milliseconds: int = 0
+
+
+def sign(secret: str, body: bytes, time: int) -> str:
+    """The header's value: `t=<seconds since 1970>,v1=<hexadecimal HMAC-SHA256 of "t.body">`."""
+    digest = hmac.new(secret.encode(), f"{time}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={time},v1={digest}"
 
 
 def check_url(url: str) -> httpx.URL:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Exists, OuterRef, Prefetch
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
 
 from webapp.annotations.access import may_change
 from webapp.annotations.markup import as_html
@@ -72,6 +74,11 @@ def render_comment(comment: Comment) -> None:
     comment.html = as_html(comment.text, people)  # type: ignore[attr-defined]
 
 
-def unread(user: User | AnonymousUser) -> int:
-    """How many mentions wait for the user: the one query of every page."""
+def unread_mentions(request: HttpRequest) -> dict[str, object]:
+    """Context processor: the user's unread mentions, counted only where a template shows them."""
+    return {"unread_mentions": SimpleLazyObject(lambda: unread_count(request.user))}
+
+
+def unread_count(user: User | AnonymousUser) -> int:
+    """Number of the user's unread mentions."""
     return Mention.objects.of(user).unread().count()

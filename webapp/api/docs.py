@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from webapp.api.site import api
+from webapp.api.root import api
 
 TITLES = {
     "runs": "Runs",

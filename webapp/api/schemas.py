@@ -1,11 +1,11 @@
-"""What the API takes and gives: the shapes, with a sentence for each field. How they are filled stands in shapes.py."""
+"""Request and response schemas of the API. echoscope/models.py is generated from them (export_client_types)."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from ninja import Schema
+from ninja import Path, Schema
 from pydantic import ConfigDict, Field
 
 from trainer.config.run import RunConfig
@@ -20,24 +20,32 @@ Priority = Literal["low", "normal", "high"]
 Queue = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=100, description="A device class; “training” = any worker.")
 ]
-Gpus = Annotated[int, Field(strict=True, ge=0, le=64, description="GPUs of one worker, its own while it is trained.")]
+Gpus = Annotated[int, Field(strict=True, ge=0, le=64, description="GPUs reserved on one worker.")]
 Tag = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=40)]
 Tags = Annotated[list[Tag], Field(max_length=20)]
+RunSlug = Annotated[Slug, Path(description="The run's public id, as in its address.")]
+TrajectorySlug = Annotated[Slug, Path(description="The trajectory's public id, as in its address.")]
+Limit = Annotated[int, Field(ge=1, le=100, description="Items on a page.")]
+Cursor = Annotated[str | None, Field(max_length=500, description="`next_cursor` of the page before.")]
+CatalogueName = Annotated[str, Path(max_length=100, pattern=r"^[^\x00/]+$")]
+"""Name of an environment or a preset, in an address."""
 
 
-class Given(Schema):
-    """What a caller sends: a name that does not exist is told, not ignored."""
+class StrictSchema(Schema):
+    """Base of request bodies: unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class TeamOut(Schema):
+    """A team, by its address and its name."""
+
     slug: str
     name: str
 
 
 class PhaseOut(Schema):
-    """What a run is doing now, and how far it is."""
+    """Current phase of a run and its progress."""
 
     phase: str
     iteration: int = Field(description="1-based; 0 before the first.")
@@ -49,12 +57,12 @@ class PhaseOut(Schema):
 
 
 class JournalOut(Schema):
-    """How much of a run's journal is in the database."""
+    """How much of a run's journal the site has read."""
 
-    offset: int = Field(description="Bytes taken in: the next piece begins there.")
-    seq: int = Field(description="Events taken in.")
-    growing: bool = Field(description="A run trained elsewhere whose sender said that more is to come.")
-    problem: str = Field(description="Why it cannot be read on and what to do; empty when all is well.")
+    offset: int = Field(description="Bytes read; the next piece begins here.")
+    seq: int = Field(description="Events read.")
+    growing: bool = Field(description="A run trained elsewhere whose sender announced more.")
+    problem: str = Field(description="Why reading stopped, and what to do; empty if all is well.")
 
 
 class RunOut(Schema):
@@ -70,18 +78,20 @@ class RunOut(Schema):
     tags: list[str]
     visibility: Visibility
     state: State
-    requested: Literal["", "pause", "stop", "cancel"] = Field(description="Asked for and not yet obeyed.")
+    requested: Literal["", "pause", "stop", "cancel"] = Field(
+        description="Request that the worker has not applied yet."
+    )
     imported: bool = Field(description="Trained elsewhere; its journal was sent or imported.")
     iterations: int = Field(description="Planned.")
     iteration: int = Field(description="Finished.")
     attempt: int
     phase: PhaseOut | None
-    queue: str = Field(description="Device class that it asks for; “training” = any.")
+    queue: str = Field(description="Requested device class; “training” = any.")
     priority: Priority
-    gpus: int = Field(description="Of one worker, as it asks for.")
+    gpus: int = Field(description="GPUs requested on one worker.")
     device: str
-    parameters: int = Field(description="Of the policy.")
-    failure: str = Field(description="Why it failed, in words.")
+    parameters: int = Field(description="Parameters of the policy.")
+    failure: str = Field(description="Why it failed.")
     summary: dict[str, float]
     created_at: datetime
     started_at: datetime | None
@@ -89,45 +99,47 @@ class RunOut(Schema):
 
 
 class WaitingOut(Schema):
-    """Where a run stands in the line of its device class."""
+    """Position of a run in the queue of its device class."""
 
-    position: int = Field(description="From 1.")
-    message: str = Field(description="Why it waits, in words.")
-    possible: bool = Field(description="Whether a worker that is running now could take it.")
+    position: int = Field(description="1-based.")
+    message: str = Field(description="Why it waits.")
+    possible: bool = Field(description="Whether a worker that is online now could take it.")
 
 
 class RunDetail(RunOut):
     """A run with its complete configuration."""
 
     config: dict[str, Any] = Field(description="The complete RunConfig.")
-    waiting: WaitingOut | None = Field(description="Null where it does not wait for a worker.")
+    waiting: WaitingOut | None = Field(description="Null unless it waits for a worker.")
     journal: JournalOut
 
 
 class RunPage(Schema):
+    """A page of a list of runs."""
+
     items: list[RunOut]
-    next_cursor: str | None = Field(description="Give it as `cursor` for the next page; null at the end.")
+    next_cursor: str | None = Field(description="`cursor` of the next page; null on the last one.")
 
 
-class NewRun(Given):
-    """A run to launch: a whole configuration, or a preset and what is different from it."""
+class NewRun(StrictSchema):
+    """A run to launch: a complete configuration, or a preset with overrides."""
 
-    config: RunConfig | None = Field(default=None, description="Settings left out have their defaults.")
+    config: RunConfig | None = Field(default=None, description="Omitted settings take their defaults.")
     preset: Text | None = Field(default=None, description="Name of a shipped preset; see /api/presets.")
     overrides: dict[str, Any] = Field(
         default_factory=dict,
         description="Dotted name of a setting → its value.",
         examples=[{"iterations": 20, "rollout.group_size": 8}],
     )
-    team: Slug | None = Field(default=None, description="Needed with a session in several teams only.")
+    team: Slug | None = Field(default=None, description="Required only with a session whose user is in several teams.")
     visibility: Visibility = "team"
-    queue: Queue | None = Field(default=None, description="Device class; left out, as the configuration suggests.")
-    gpus: Gpus | None = Field(default=None, description="Of one worker; left out, as the configuration suggests.")
-    priority: Priority = Field(default="normal", description="Only admins of the team may ask for “high”.")
+    queue: Queue | None = Field(default=None, description="Device class; default: as the configuration suggests.")
+    gpus: Gpus | None = Field(default=None, description="GPUs on one worker; default: as the configuration suggests.")
+    priority: Priority = Field(default="normal", description="“high” is reserved for admins of the team.")
 
 
-class Changes(Given):
-    """What is different in a clone. Several GPUs and a named device class are taken over."""
+class CloneOptions(StrictSchema):
+    """Differences of a clone. GPU count and device class default to those of the source."""
 
     overrides: dict[str, Any] = Field(
         default_factory=dict, description="Dotted name of a setting → its value.", examples=[{"seed": 1}]
@@ -135,26 +147,26 @@ class Changes(Given):
     visibility: Visibility = "team"
     queue: Queue | None = None
     gpus: Gpus | None = None
-    priority: Priority = Field(default="normal", description="Only admins of the team may ask for “high”.")
+    priority: Priority = Field(default="normal", description="“high” is reserved for admins of the team.")
 
 
-class RunPatch(Given):
-    """What to change; what is left out stays."""
+class RunPatch(StrictSchema):
+    """Fields to change; omitted fields keep their values."""
 
     title: Annotated[str, Field(pattern=r"^[^\x00]*\S[^\x00]*$", max_length=200)] | None = None
     tags: Tags | None = None
     visibility: Visibility | None = Field(default=None, description="Only the author and admins may make it private.")
-    priority: Priority | None = Field(default=None, description="Only admins of the team may ask for “high”.")
+    priority: Priority | None = Field(default=None, description="“high” is reserved for admins of the team.")
 
 
-class RunControl(Given):
-    """What to ask of a run."""
+class RunControl(StrictSchema):
+    """A request to a run."""
 
     action: Literal["pause", "resume", "stop", "cancel"]
 
 
 class MetricOut(Schema):
-    """A metric that a run has."""
+    """A metric of a run, with its newest value."""
 
     name: str
     title: str
@@ -167,24 +179,26 @@ class MetricOut(Schema):
 
 
 class Bucket(Schema):
-    """Consecutive iterations of one metric; a single one where the range is not longer than `buckets`."""
+    """Consecutive iterations of a metric; a single iteration if the range has at most `buckets` of them."""
 
     first_iteration: int
     last_iteration: int
     min: float
     max: float
     last: float = Field(description="Value at last_iteration.")
-    tokens: int = Field(description="Sampled for training until then.")
-    seconds: float = Field(description="Of work until then.")
+    tokens: int = Field(description="Tokens sampled for training so far.")
+    seconds: float = Field(description="Working time so far.")
 
 
 class CurveOut(Schema):
+    """Points of one metric."""
+
     name: str
     points: list[Bucket]
 
 
 class AlarmOut(Schema):
-    """The Echo Trap watch changed its mind."""
+    """A change of state of the Echo Trap detector."""
 
     seq: int
     iteration: int
@@ -195,6 +209,8 @@ class AlarmOut(Schema):
 
 
 class CheckpointOut(Schema):
+    """A checkpoint that is still stored."""
+
     iteration: int
     path: str = Field(description="Relative to the run's folder.")
     bytes: int
@@ -220,7 +236,9 @@ class EvaluationOut(Schema):
 
 
 class LogOut(Schema):
-    text: str = Field(description="The end of the trainer's log, at most 64 KiB; empty where nothing was written.")
+    """The end of a run's log."""
+
+    text: str = Field(description="The last 64 KiB of the trainer's log; empty if there is none.")
 
 
 class LostAt(Schema):
@@ -235,12 +253,12 @@ class TrajectoryOut(Schema):
     """One episode, without its turns."""
 
     slug: str
-    url: str = Field(description="Its page, in the player.")
+    url: str = Field(description="Its page, with the player.")
     run: str = Field(description="Slug.")
     key: str = Field(description="Its id in the journal.")
     iteration: int
     split: Literal["train", "eval"]
-    suite: str = Field(description="Of an evaluation; empty for training.")
+    suite: str = Field(description="Evaluation suite; empty for training.")
     environment: str
     group: int = Field(description="0-based within iteration, split and suite.")
     member: int = Field(description="0-based within the group.")
@@ -248,32 +266,34 @@ class TrajectoryOut(Schema):
     end: str = Field(description="Why it ended: terminated, turns, actions, truncated, interrupted; empty before.")
     total_reward: float
     turns: int
-    actions: int = Field(description="Executed.")
-    tokens: int = Field(description="Sampled.")
+    actions: int = Field(description="Executed actions.")
+    tokens: int = Field(description="Sampled tokens.")
     format_error: bool = Field(description="At least one turn broke the format.")
-    kept: bool | None = Field(description="Whether the update learned from its group; null before that is decided.")
+    kept: bool | None = Field(description="Whether the update used its group; null until that is decided.")
     lost_at: LostAt | None
     error: str
 
 
 class TrajectoryDetail(Schema):
-    """One episode with everything that was read, thought, done and earned."""
+    """One episode with its prompt, its first board and its turns."""
 
     trajectory: TrajectoryOut
     seed: int
     prompt: str = Field(description="System message and instruction.")
     board: dict[str, Any] = Field(description="Before the first turn.")
-    hint: dict[str, Any] | None = Field(description="Of the solver, before the first turn.")
+    hint: dict[str, Any] | None = Field(description="Solver advice before the first turn.")
     turns: list[dict[str, Any]] = Field(description="The journal's turn events (docs/journal.md), in order.")
 
 
 class TrajectoryPage(Schema):
+    """A page of a list of trajectories."""
+
     items: list[TrajectoryOut]
-    next_cursor: str | None = Field(description="Give it as `cursor` for the next page; null at the end.")
+    next_cursor: str | None = Field(description="`cursor` of the next page; null on the last one.")
 
 
 class ShareOut(Schema):
-    """A link that shows one trajectory to everybody who has it."""
+    """A share link: anyone who has it can see its trajectory."""
 
     token: str
     url: str
@@ -281,34 +301,40 @@ class ShareOut(Schema):
     author: str | None
     turn: int | None = Field(description="0-based: where the player opens.")
     action: int | None
-    indexable: bool = Field(description="Search engines may list it.")
+    indexable: bool = Field(description="Whether search engines may index it.")
     views: int
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
 
 
-class NewShare(Given):
+class NewShare(StrictSchema):
     """A share link to make."""
 
-    expires_at: datetime | None = Field(default=None, description="With a time zone; never without it.")
+    expires_at: datetime | None = Field(default=None, description="With a time zone; omitted = never.")
     turn: Whole | None = Field(default=None, description="0-based: where the player opens.")
     action: Whole | None = Field(default=None, description="0-based, within the turn.")
     indexable: bool = False
 
 
 class EnvironmentOut(Schema):
+    """An environment."""
+
     name: str
     title: str
     summary: str
 
 
 class EnvironmentDetail(EnvironmentOut):
+    """An environment with its rules and its settings."""
+
     spec: dict[str, Any] = Field(description="Rules, symbols, actions and budgets.")
     settings_schema: dict[str, Any] = Field(description="JSON Schema of its settings.")
 
 
 class PresetOut(Schema):
+    """A shipped preset."""
+
     name: str
     environment: str
     title: str
@@ -317,35 +343,39 @@ class PresetOut(Schema):
 
 
 class PresetDetail(PresetOut):
+    """A shipped preset with its configuration."""
+
     config: dict[str, Any]
 
 
 class GpuOut(Schema):
     """A GPU of a worker."""
 
-    id: str = Field(description="Its number on that machine.")
+    id: str = Field(description="Its index on the worker's machine.")
     name: str
-    total: int | None = Field(description="Bytes of memory; null where it does not tell.")
+    total: int | None = Field(description="Memory in bytes; null if unknown.")
     free: int | None
-    runs: list[str] = Field(description="Slugs of those runs it is reserved for that you may see.")
+    runs: list[str] = Field(description="Slugs of the runs it is reserved for, as far as you may see them.")
 
 
 class WorkerOut(Schema):
+    """A worker: its devices, its queues and the runs it trains."""
+
     name: str
     device: str
-    device_class: str = Field(description="cpu, gpu, or as its operator named it.")
-    queues: list[str] = Field(description="Device classes that it serves.")
+    device_class: str = Field(description="cpu, gpu, or the operator's name for it.")
+    queues: list[str] = Field(description="Device classes it serves.")
     gpus: list[GpuOut]
     slots: int
     alive: bool
     stopping: bool
     started_at: datetime
     last_seen_at: datetime
-    runs: list[str] = Field(description="Slugs of those runs it trains that you may see.")
+    runs: list[str] = Field(description="Slugs of the runs it trains, as far as you may see them.")
 
 
 class Me(Schema):
-    """Who the caller is."""
+    """The authenticated caller."""
 
     username: str
     scopes: list[str]
@@ -353,6 +383,8 @@ class Me(Schema):
 
 
 class MembershipOut(Schema):
+    """A team of the caller, and the role in it."""
+
     slug: str
     name: str
     role: Literal["viewer", "member", "admin"]

@@ -9,7 +9,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from webapp.api.docs import reference
 from webapp.api.errors import Problem, answer
-from webapp.api.site import api
+from webapp.api.root import api
 
 View = Callable[..., HttpResponseBase]
 

@@ -10,8 +10,8 @@ from django.shortcuts import render
 from webapp.core import formatting
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import ShareLink, Trajectory
-from webapp.trajectories.public import outcome_of, when_of
 from webapp.trajectories.render.card import Caption
+from webapp.trajectories.sharing.public import outcome_of, when_of
 
 STYLE = 1
 """Counted up when pictures look different, so that old ones are asked for again."""

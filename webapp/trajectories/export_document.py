@@ -12,8 +12,8 @@ from typing import Any
 from webapp.core import formatting
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.public import outcome_of, when_of
 from webapp.trajectories.serialize import outcome_data
+from webapp.trajectories.sharing.public import outcome_of, when_of
 
 FORMAT = "echoscope.trajectory"
 VERSION = 1

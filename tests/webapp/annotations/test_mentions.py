@@ -90,9 +90,9 @@ def test_the_count_costs_one_query(
     for number in range(5):
         do_comment(trajectory, people.owner, f"@linus {number}")
     with django_assert_max_num_queries(1):
-        from webapp.annotations.panel import unread
+        from webapp.annotations.panel import unread_count
 
-        assert unread(member.user) == 5
+        assert unread_count(member.user) == 5
 
 
 def test_a_mention_is_mailed_once(trajectory: Trajectory, people: People, member: Member, settings: Settings) -> None:

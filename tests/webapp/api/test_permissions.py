@@ -13,7 +13,7 @@ from tests.webapp import journal_builder
 from tests.webapp.api.api_clients import Callers, Program, problem
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import play
-from webapp.api.site import api
+from webapp.api.root import api
 from webapp.runs.models import Run
 from webapp.teams.actions import do_set_role
 from webapp.teams.models import Membership

@@ -22,7 +22,7 @@ from schemathesis.core.parameters import ParameterLocation
 from tests.webapp.api.api_clients import program
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import play
-from webapp.api.site import api
+from webapp.api.root import api
 from webapp.runs.models import Run
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import Trajectory

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from tests.webapp.api.api_clients import Callers, problem
 from tests.webapp.page_requests import play
-from webapp.api.trajectories import Sort, TrajectoryFilter
+from webapp.api.routes.trajectories import Sort, TrajectoryFilter
 from webapp.explorer.trajectory_filters import Filters
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory

@@ -1,6 +1,6 @@
 """`manage.py import_journal`: a run trained elsewhere becomes a run to browse, also while it is still being trained.
 
-What a journal means is decided in webapp.runs; the same over HTTP is in webapp.api.journals.
+What a journal means is decided in webapp.runs; the same over HTTP is in webapp.api.routes.journals.
 """
 
 from __future__ import annotations

@@ -8,25 +8,16 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET
 
 from trainer.config.files import ordered_dump
 from webapp.live.snapshot import snapshot
 from webapp.pages.run_page import run_page
 from webapp.runs.access import get_run, get_run_of_team
-from webapp.runs.actions import RequestRefused, do_request
 from webapp.runs.models import Alarm
 from webapp.runs.run_files import log_tail
-from webapp.teams.access import require_writer
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.models import Trajectory
-
-WISHES = {
-    "pause": "The run pauses after the turn being played and keeps a checkpoint.",
-    "stop": "The run stops after the turn being played and keeps a checkpoint.",
-    "cancel": "The run is cancelled. What it has shown so far stays here.",
-    "resume": "The run is in the queue again and goes on from its last checkpoint.",
-}
 
 
 @account_optional
@@ -67,20 +58,6 @@ def run_log(request: HttpRequest, slug: str) -> HttpResponse:
     alarms = list(Alarm.objects.filter(run=run).order_by("-seq")[:20])
     notices = list(run.notices.order_by("-seq")[:50])
     return run_page(request, run, "run-log", "runs/log.html", text=log_tail(run), alarms=alarms, notices=notices)
-
-
-@login_required
-@require_POST
-def run_request(request: HttpRequest, slug: str, wish: str) -> HttpResponse:
-    """Pause, resume, stop or cancel."""
-    run = get_run(request.user, slug)
-    require_writer(request.user, run.team_id)
-    try:
-        do_request(run, wish)
-        messages.success(request, WISHES[wish])
-    except RequestRefused as refusal:
-        messages.warning(request, str(refusal))
-    return redirect("run", slug)
 
 
 @account_optional

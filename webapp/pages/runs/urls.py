@@ -1,18 +1,16 @@
-"""Addresses of the pages of runs."""
+"""URLs of the pages of runs."""
 
 from django.urls import path, re_path
 
 from webapp.pages.runs import (
-    checkpoint_views,
     compare_views,
     curve_views,
     evaluation_views,
     explorer_views,
     launch_views,
     list_views,
-    priority_views,
+    run_action_views,
     run_views,
-    visibility_views,
     worker_views,
 )
 
@@ -33,10 +31,14 @@ urlpatterns = [
     path("runs/<slug:slug>/configuration", run_views.run_configuration, name="run-configuration"),
     path("runs/<slug:slug>/log", run_views.run_log, name="run-log"),
     path("runs/<slug:slug>/t/<path:key>", run_views.run_trajectory, name="run-trajectory"),
-    path("runs/<slug:slug>/visibility", visibility_views.run_visibility, name="run-visibility"),
-    path("runs/<slug:slug>/checkpoints/<int:iteration>.tar", checkpoint_views.run_checkpoint, name="run-checkpoint"),
-    path("runs/<slug:slug>/priority", priority_views.run_priority, name="run-priority"),
-    re_path(r"^runs/(?P<slug>[-\w]+)/(?P<wish>pause|resume|stop|cancel)$", run_views.run_request, name="run-request"),
+    path("runs/<slug:slug>/visibility", run_action_views.run_visibility, name="run-visibility"),
+    path("runs/<slug:slug>/checkpoints/<int:iteration>.tar", run_action_views.run_checkpoint, name="run-checkpoint"),
+    path("runs/<slug:slug>/priority", run_action_views.run_priority, name="run-priority"),
+    re_path(
+        r"^runs/(?P<slug>[-\w]+)/(?P<action>pause|resume|stop|cancel)$",
+        run_action_views.run_request,
+        name="run-request",
+    ),
     path("compare", compare_views.compare, name="compare"),
     path("compare/curves.json", compare_views.compare_curves_data, name="compare-curves-data"),
     path("workers", worker_views.workers, name="workers"),

@@ -11,10 +11,10 @@ from django.views.decorators.http import require_safe
 
 from webapp.core.csp import FRAMED_POLICY
 from webapp.pages.trajectory_page import player_context
-from webapp.trajectories.embeds import link_of, rich
-from webapp.trajectories.public import shared_data
-from webapp.trajectories.share_links import find_link, link_address, start_of, start_query
-from webapp.trajectories.view_count import count_view
+from webapp.trajectories.sharing.embeds import link_of, rich
+from webapp.trajectories.sharing.public import shared_data
+from webapp.trajectories.sharing.share_links import find_link, link_address, start_of, start_query
+from webapp.trajectories.sharing.view_count import count_view
 
 THEMES = ("light", "dark")
 MISSING = "There is no such share link here, or it shows nothing any more."

@@ -25,9 +25,9 @@ from webapp.trajectories import export_run
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.export_document import document, shared_document, transcript
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.public import shared_data
 from webapp.trajectories.render.animation import CONTENT_TYPES, TooLong, animate
-from webapp.trajectories.share_links import find_link
+from webapp.trajectories.sharing.public import shared_data
+from webapp.trajectories.sharing.share_links import find_link
 from webapp.trajectories.token_view import tokens_of
 
 ANIMATING = threading.BoundedSemaphore(1)

@@ -17,7 +17,7 @@ from webapp.trajectories.models import Trajectory
 from webapp.trajectories.positions import asked, at, positions, telling
 from webapp.trajectories.render.card import draw_preview
 from webapp.trajectories.serialize import trajectory_data
-from webapp.trajectories.share_links import find_link, start_of
+from webapp.trajectories.sharing.share_links import find_link, start_of
 
 FRESH = 300
 """Seconds a cache may show a picture without asking: a revoked link's lives on for no longer."""

@@ -16,7 +16,7 @@ from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.serialize import trajectory_data as played
-from webapp.trajectories.share_links import share_panel
+from webapp.trajectories.sharing.share_links import share_panel
 
 
 @account_optional

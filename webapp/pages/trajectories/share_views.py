@@ -18,12 +18,12 @@ from webapp.pages.trajectory_page import NO_FORMS, gone, player_context, private
 from webapp.teams.access import require_writer
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.actions import do_revoke_share, do_share_trajectory
-from webapp.trajectories.embeds import embed_code
 from webapp.trajectories.models import ShareLink
 from webapp.trajectories.positions import at, positions, telling
-from webapp.trajectories.public import outcome_of, shared_data, when_of
-from webapp.trajectories.share_links import ShareForm, find_link, link_address, start_of, start_query
-from webapp.trajectories.view_count import count_view
+from webapp.trajectories.sharing.embeds import embed_code
+from webapp.trajectories.sharing.public import outcome_of, shared_data, when_of
+from webapp.trajectories.sharing.share_links import ShareForm, find_link, link_address, start_of, start_query
+from webapp.trajectories.sharing.view_count import count_view
 
 DESCRIPTION = 200
 """Characters of a thought that a preview tells."""

@@ -10,7 +10,7 @@ from webapp.pages.trajectory_page import private
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.share_links import find_link
+from webapp.trajectories.sharing.share_links import find_link
 from webapp.trajectories.token_view import tokens_of
 
 

@@ -1,8 +1,9 @@
-"""Addresses of trajectories and of what was shared."""
+"""URLs of trajectories, shared links, embeds, annotations and mentions."""
 
 from django.urls import path
 
 from webapp.pages.trajectories import (
+    annotation_views,
     embed_views,
     export_views,
     image_views,
@@ -29,4 +30,15 @@ urlpatterns = [
     path("runs/<slug:slug>/export/<str:kind>", export_views.run_export, name="run-export"),
     path("embed/<slug:token>", embed_views.embed, name="embed"),
     path("oembed", embed_views.oembed, name="oembed"),
+    path("t/<slug:slug>/annotations", annotation_views.show, name="annotations"),
+    path("t/<slug:slug>/star", annotation_views.star, name="star"),
+    path("t/<slug:slug>/tag", annotation_views.tag, name="tag"),
+    path("t/<slug:slug>/untag", annotation_views.untag, name="untag"),
+    path("t/<slug:slug>/comment", annotation_views.comment, name="comment"),
+    path("comments/<slug:slug>/edit", annotation_views.comment_edit, name="comment-edit"),
+    path("comments/<slug:slug>/delete", annotation_views.comment_delete, name="comment-delete"),
+    path("mentions", annotation_views.mentions, name="mentions"),
+    path("mentions/read", annotation_views.mentions_read, name="mentions-read"),
+    path("mentions/mail", annotation_views.mentions_mail, name="mentions-mail"),
+    path("mentions/<slug:slug>", annotation_views.mention, name="mention"),
 ]

@@ -13,7 +13,6 @@ from webapp.api import schemas, uploads
 from webapp.api.auth import caller
 from webapp.api.errors import Problem, refused
 from webapp.api.idempotency import Key, do_once
-from webapp.api.runs import RunSlug
 from webapp.api.serializers import journal_out, run_detail
 from webapp.ingest.imports import NotImportable, do_create_imported_run
 from webapp.runs.models import Run
@@ -93,7 +92,7 @@ def import_run(request: HttpRequest, asked: Query[Import], key: Key = None) -> S
     operation_id="get_journal",
     summary="See how much of a journal is known",
 )
-def get_journal(request: HttpRequest, slug: RunSlug) -> schemas.JournalOut:
+def get_journal(request: HttpRequest, slug: schemas.RunSlug) -> schemas.JournalOut:
     """`offset` is where the next piece begins."""
     return journal_out(caller(request).run(slug))
 
@@ -117,7 +116,7 @@ class JournalPiece(Schema):
         }
     },
 )
-def append_journal(request: HttpRequest, slug: RunSlug, piece: Query[JournalPiece]) -> schemas.JournalOut:
+def append_journal(request: HttpRequest, slug: schemas.RunSlug, piece: Query[JournalPiece]) -> schemas.JournalOut:
     """Only complete lines are taken: continue at the answer's `offset`. 409 tells the offset when yours is another.
 
     An empty piece says that the sender lives (`growing`) or has finished. 422 when a line cannot be read.

@@ -12,7 +12,6 @@ from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import Problem, invalid, refused
 from webapp.api.serializers import share_out
-from webapp.api.trajectories import TrajectorySlug
 from webapp.teams.access import require_writer, role_in
 from webapp.trajectories.actions import do_revoke_share, do_share_trajectory
 from webapp.trajectories.models import ShareLink
@@ -27,7 +26,7 @@ ShareToken = Annotated[schemas.Slug, Path(description="The last part of the link
     operation_id="list_shares",
     summary="List a trajectory's share links",
 )
-def list_shares(request: HttpRequest, slug: TrajectorySlug) -> list[schemas.ShareOut]:
+def list_shares(request: HttpRequest, slug: schemas.TrajectorySlug) -> list[schemas.ShareOut]:
     """Revoked and expired ones too, newest first. Only for members of the run's team."""
     who = caller(request)
     found = who.trajectory(slug)
@@ -43,7 +42,9 @@ def list_shares(request: HttpRequest, slug: TrajectorySlug) -> list[schemas.Shar
     operation_id="create_share",
     summary="Share a trajectory",
 )
-def create_share(request: HttpRequest, slug: TrajectorySlug, payload: schemas.NewShare) -> Status[schemas.ShareOut]:
+def create_share(
+    request: HttpRequest, slug: schemas.TrajectorySlug, payload: schemas.NewShare
+) -> Status[schemas.ShareOut]:
     """A link that shows it to everybody who has it, without an account. Your open link of the same kind is kept."""
     who = caller(request)
     found = who.trajectory(slug)

@@ -12,8 +12,9 @@ from ninja.errors import ValidationError, ValidationErrorContext
 from ninja.parser import Parser
 from ninja.types import DictStrAny
 
-from webapp.api import catalogue, errors, journals, results, runs, shares, trajectories
+from webapp.api import errors
 from webapp.api.auth import Session, Token
+from webapp.api.routes import environments, journals, me, presets, results, runs, shares, trajectories, workers
 
 ABOUT = """Everything a page of this site shows or does, for programs. Everything belongs to a team: what you may not
 see does not exist for you (404). Reading needs the scope “read” of a token, changing needs “write” and a role of at
@@ -64,6 +65,9 @@ for router in (
     results.router,
     trajectories.router,
     shares.router,
-    catalogue.router,
+    me.router,
+    environments.router,
+    presets.router,
+    workers.router,
 ):
     api.add_router("", router)

@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from django.http import HttpRequest
-from ninja import Path, Query, Router, Schema
+from ninja import Query, Router, Schema
 from pydantic import Field
 
 from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import invalid, refused
-from webapp.api.runs import Cursor, Limit, RunSlug
 from webapp.api.serializers import trajectory_out
 from webapp.explorer import trajectory_filters
 from webapp.trajectories import pagination
 from webapp.trajectories.serialize import trajectory_data
 
 router = Router(tags=["trajectories"])
-TrajectorySlug = Annotated[schemas.Slug, Path(description="The trajectory's public id, as in its address.")]
 Real = Annotated[float, Field(ge=-1e12, le=1e12)]
 Sort = Literal[
     "iteration",
@@ -77,8 +75,8 @@ class TrajectoryFilter(Schema):
         None, description="One of the team's."
     )
     sort: Sort = Field("-iteration", description="With - in front: descending.")
-    limit: Limit = 50
-    cursor: Cursor = None
+    limit: schemas.Limit = 50
+    cursor: schemas.Cursor = None
 
 
 @router.get(
@@ -87,7 +85,9 @@ class TrajectoryFilter(Schema):
     operation_id="list_trajectories",
     summary="Find trajectories of a run",
 )
-def list_trajectories(request: HttpRequest, slug: RunSlug, wanted: Query[TrajectoryFilter]) -> schemas.TrajectoryPage:
+def list_trajectories(
+    request: HttpRequest, slug: schemas.RunSlug, wanted: Query[TrajectoryFilter]
+) -> schemas.TrajectoryPage:
     """Without those that a later attempt of the run replaced."""
     run = caller(request).run(slug)
     asked = wanted.model_dump(exclude_none=True, exclude={"limit", "cursor"})
@@ -110,7 +110,7 @@ def list_trajectories(request: HttpRequest, slug: RunSlug, wanted: Query[Traject
     operation_id="get_trajectory",
     summary="Read a trajectory",
 )
-def get_trajectory(request: HttpRequest, slug: TrajectorySlug) -> schemas.TrajectoryDetail:
+def get_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug) -> schemas.TrajectoryDetail:
     """With its prompt, its first board and all its turns."""
     found = caller(request).trajectory(slug)
     data = trajectory_data(found)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
+from django.db import connection
 from django.db.models import Count, Max
 from django.http import HttpRequest
 from ninja import Query, Router, Schema
@@ -12,9 +14,8 @@ from pydantic import Field
 from trainer.metrics import registry
 from webapp.api import schemas
 from webapp.api.auth import caller
-from webapp.api.curves import buckets
 from webapp.api.errors import invalid, refused
-from webapp.api.runs import RunSlug
+from webapp.runs.models import Run
 from webapp.runs.run_files import log_tail
 
 router = Router(tags=["results"])
@@ -26,7 +27,7 @@ router = Router(tags=["results"])
     operation_id="list_metrics",
     summary="List a run's metrics",
 )
-def list_metrics(request: HttpRequest, slug: RunSlug) -> list[schemas.MetricOut]:
+def list_metrics(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.MetricOut]:
     """Their names, what they mean, and their newest values."""
     run = caller(request).run(slug)
     newest = run.metrics.order_by("name", "-iteration").distinct("name").values_list("name", "value")
@@ -65,7 +66,7 @@ class Chosen(Schema):
     operation_id="get_metric_points",
     summary="Read points of metrics",
 )
-def get_metric_points(request: HttpRequest, slug: RunSlug, wanted: Query[Chosen]) -> list[schemas.CurveOut]:
+def get_metric_points(request: HttpRequest, slug: schemas.RunSlug, wanted: Query[Chosen]) -> list[schemas.CurveOut]:
     """Each point tells minimum, maximum and last value of its iterations, so that spikes stay visible in long runs."""
     run = caller(request).run(slug)
     names = list(dict.fromkeys(wanted.name))
@@ -75,8 +76,39 @@ def get_metric_points(request: HttpRequest, slug: RunSlug, wanted: Query[Chosen]
         last = max(wanted.first, newest or 0)
     if last < wanted.first:
         raise invalid({"last": f"must be at least {wanted.first}, the first iteration"})
-    found = buckets(run, names, wanted.first, last, wanted.buckets)
+    found = _buckets(run, names, wanted.first, last, wanted.buckets)
     return [schemas.CurveOut(name=name, points=found[name]) for name in names]
+
+
+_BUCKETS = """
+    SELECT name, min(iteration), max(iteration), min(value), max(value), (array_agg(value ORDER BY iteration DESC))[1],
+        max(tokens), max(seconds)
+    FROM runs_metricpoint
+    WHERE run_id = %s AND name = ANY(%s) AND iteration BETWEEN %s AND %s
+    GROUP BY name, div((iteration - %s)::numeric, %s)
+    ORDER BY name, min(iteration)
+"""
+
+
+def _buckets(run: Run, names: Sequence[str], first: int, last: int, count: int) -> dict[str, list[schemas.Bucket]]:
+    """At most `count` buckets for each metric; where there are that many iterations, each has its own."""
+    width = max(1, -(-(last - first + 1) // count))
+    found: dict[str, list[schemas.Bucket]] = {name: [] for name in names}
+    with connection.cursor() as cursor:
+        cursor.execute(_BUCKETS, [run.pk, list(names), first, last, first, width])
+        for name, low, high, least, most, newest, tokens, seconds in cursor.fetchall():
+            found[name].append(
+                schemas.Bucket(
+                    first_iteration=low,
+                    last_iteration=high,
+                    min=least,
+                    max=most,
+                    last=newest,
+                    tokens=tokens,
+                    seconds=seconds,
+                )
+            )
+    return found
 
 
 @router.get(
@@ -85,7 +117,7 @@ def get_metric_points(request: HttpRequest, slug: RunSlug, wanted: Query[Chosen]
     operation_id="list_alarms",
     summary="List a run's Echo Trap alarms",
 )
-def list_alarms(request: HttpRequest, slug: RunSlug) -> list[schemas.AlarmOut]:
+def list_alarms(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.AlarmOut]:
     """The newest 200, newest first."""
     found = caller(request).run(slug).alarms.order_by("-seq")[:200]
     return [schemas.AlarmOut.from_orm(alarm) for alarm in found]
@@ -97,7 +129,7 @@ def list_alarms(request: HttpRequest, slug: RunSlug) -> list[schemas.AlarmOut]:
     operation_id="list_checkpoints",
     summary="List a run's checkpoints",
 )
-def list_checkpoints(request: HttpRequest, slug: RunSlug) -> list[schemas.CheckpointOut]:
+def list_checkpoints(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.CheckpointOut]:
     """Those that are on disk, oldest first."""
     found = caller(request).run(slug).checkpoints.order_by("iteration")
     return [schemas.CheckpointOut.from_orm(checkpoint) for checkpoint in found]
@@ -109,7 +141,7 @@ def list_checkpoints(request: HttpRequest, slug: RunSlug) -> list[schemas.Checkp
     operation_id="list_evaluations",
     summary="List a run's evaluations",
 )
-def list_evaluations(request: HttpRequest, slug: RunSlug) -> list[schemas.EvaluationOut]:
+def list_evaluations(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.EvaluationOut]:
     """By suite, oldest first."""
     found = caller(request).run(slug).evaluations.order_by("suite", "iteration")
     return [schemas.EvaluationOut.from_orm(evaluation) for evaluation in found]
@@ -118,6 +150,6 @@ def list_evaluations(request: HttpRequest, slug: RunSlug) -> list[schemas.Evalua
 @router.get(
     "/runs/{slug}/log", response={200: schemas.LogOut} | refused(), operation_id="get_log", summary="Read a run's log"
 )
-def get_log(request: HttpRequest, slug: RunSlug) -> schemas.LogOut:
+def get_log(request: HttpRequest, slug: schemas.RunSlug) -> schemas.LogOut:
     """Its end. Only for members of its team."""
     return schemas.LogOut(text=log_tail(caller(request).run_of_team(slug)))

@@ -11,8 +11,8 @@ from django.utils.html import format_html
 
 from webapp.trajectories.models import ShareLink
 from webapp.trajectories.positions import asked, query
-from webapp.trajectories.public import outcome_of
-from webapp.trajectories.share_links import find_link
+from webapp.trajectories.sharing.public import outcome_of
+from webapp.trajectories.sharing.share_links import find_link
 
 WIDTH, HEIGHT = 760, 540
 NARROW = 600

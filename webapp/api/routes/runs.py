@@ -10,7 +10,7 @@ import yaml
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
-from ninja import Path, Query, Router, Schema, Status
+from ninja import Query, Router, Schema, Status
 from pydantic import Field, ValidationError
 
 from trainer.config.files import as_messages, current_names, find_preset, load_preset, ordered_dump, preset_names
@@ -35,9 +35,6 @@ from webapp.teams.access import may_admin, may_write
 from webapp.teams.models import Team
 
 router = Router(tags=["runs"])
-RunSlug = Annotated[schemas.Slug, Path(description="The run's public id, as in its address.")]
-Limit = Annotated[int, Field(ge=1, le=100, description="Items on a page.")]
-Cursor = Annotated[str | None, Field(max_length=500, description="`next_cursor` of the page before.")]
 
 
 class RunFilter(Schema):
@@ -48,8 +45,8 @@ class RunFilter(Schema):
     tag: schemas.Text | None = None
     author: schemas.Text | None = Field(None, description="User name.")
     text: schemas.Text | None = Field(None, description="Part of the title, or a tag.")
-    limit: Limit = 30
-    cursor: Cursor = None
+    limit: schemas.Limit = 30
+    cursor: schemas.Cursor = None
 
 
 @router.get("/runs", response={200: schemas.RunPage} | refused(), operation_id="list_runs", summary="List runs")
@@ -105,7 +102,7 @@ def create_run(request: HttpRequest, payload: schemas.NewRun, key: Key = None) -
     "/runs/{slug}/clone", response=MADE | refused(409), operation_id="clone_run", summary="Launch a run like another"
 )
 def clone_run(
-    request: HttpRequest, slug: RunSlug, payload: schemas.Changes, key: Key = None
+    request: HttpRequest, slug: schemas.RunSlug, payload: schemas.CloneOptions, key: Key = None
 ) -> Status[schemas.RunDetail]:
     """The same configuration with some settings changed. The clone belongs to the same team."""
     who = caller(request)
@@ -140,7 +137,7 @@ def _made(
     asked: dict[str, Any],
     config: RunConfig,
     preset: str,
-    payload: schemas.NewRun | schemas.Changes,
+    payload: schemas.NewRun | schemas.CloneOptions,
     wanted: SchedulingOptions,
 ) -> Status[schemas.RunDetail]:
     if unwanted := hosted_endpoints.problem(config.hosted):
@@ -215,7 +212,7 @@ def storable(config: RunConfig) -> RunConfig:
 
 
 @router.get("/runs/{slug}", response={200: schemas.RunDetail} | refused(), operation_id="get_run", summary="Read a run")
-def get_run(request: HttpRequest, slug: RunSlug) -> schemas.RunDetail:
+def get_run(request: HttpRequest, slug: schemas.RunSlug) -> schemas.RunDetail:
     """With its complete configuration."""
     return run_detail(request, caller(request).run(slug))
 
@@ -227,7 +224,7 @@ def get_run(request: HttpRequest, slug: RunSlug) -> schemas.RunDetail:
     summary="Read a run's configuration as YAML",
     openapi_extra={"responses": {200: {"content": {"application/yaml": {"schema": {"type": "object"}}}}}},
 )
-def get_run_config(request: HttpRequest, slug: RunSlug) -> HttpResponse:
+def get_run_config(request: HttpRequest, slug: schemas.RunSlug) -> HttpResponse:
     """What `python -m trainer train --config` takes."""
     run = caller(request).run(slug)
     text = yaml.safe_dump(ordered_dump(run.config), sort_keys=False, allow_unicode=True)
@@ -237,7 +234,7 @@ def get_run_config(request: HttpRequest, slug: RunSlug) -> HttpResponse:
 @router.patch(
     "/runs/{slug}", response={200: schemas.RunDetail} | refused(), operation_id="update_run", summary="Describe a run"
 )
-def update_run(request: HttpRequest, slug: RunSlug, payload: schemas.RunPatch) -> schemas.RunDetail:
+def update_run(request: HttpRequest, slug: schemas.RunSlug, payload: schemas.RunPatch) -> schemas.RunDetail:
     """Title, tags, visibility and priority."""
     who = caller(request)
     run = who.run_to_change(slug)
@@ -257,7 +254,7 @@ def update_run(request: HttpRequest, slug: RunSlug, payload: schemas.RunPatch) -
     operation_id="control_run",
     summary="Pause, resume, stop or cancel a run",
 )
-def control_run(request: HttpRequest, slug: RunSlug, payload: schemas.RunControl) -> schemas.RunDetail:
+def control_run(request: HttpRequest, slug: schemas.RunSlug, payload: schemas.RunControl) -> schemas.RunDetail:
     """409 with a sentence when the run is not in a state in which this can be asked of it."""
     return run_detail(request, do_request(caller(request).run_to_change(slug), payload.action))
 
@@ -269,7 +266,7 @@ class Confirmation(Schema):
 @router.delete(
     "/runs/{slug}", response={204: None} | refused(409), operation_id="delete_run", summary="Delete a run for good"
 )
-def delete_run(request: HttpRequest, slug: RunSlug, sure: Query[Confirmation]) -> Status[None]:
+def delete_run(request: HttpRequest, slug: schemas.RunSlug, sure: Query[Confirmation]) -> Status[None]:
     """With its trajectories, shares, annotations and files. Only runs that have ended; only by author or admins."""
     who = caller(request)
     run = who.run_to_change(slug)

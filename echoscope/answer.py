@@ -1,0 +1,25 @@
+"""Base classes of the models of echoscope.models, with what the OpenAPI document does not describe."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+ENDED = ("stopped", "finished", "failed", "cancelled")
+"""States in which a run stays unless it is resumed."""
+
+
+class Answer(BaseModel):
+    """A JSON object of a response. Fields that a newer site adds are kept as extras."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class RunAnswer(Answer):
+    """A run, by its state."""
+
+    state: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has ended; it continues only if it is resumed."""
+        return self.state in ENDED

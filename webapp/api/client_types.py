@@ -1,0 +1,130 @@
+"""Generator of echoscope/models.py from the OpenAPI document. Run by `python manage.py export_client_types`."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from webapp.api.root import api
+
+WIDTH = 120
+HEADER = '''"""Typed responses of a site. Generated from its OpenAPI document: `python manage.py export_client_types`.
+
+Enumerations are plain strings here, and unknown fields are kept, so that a client works with newer sites.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from echoscope.answer import ENDED, Answer, RunAnswer
+'''
+
+
+class Model(NamedTuple):
+    """A class of the client. `base` is a component exported before it, or a class of echoscope.answer."""
+
+    name: str
+    base: str = "Answer"
+
+
+MODELS = {
+    "TeamOut": Model("Team"),
+    "MembershipOut": Model("Membership", "TeamOut"),
+    "Me": Model("Me"),
+    "PhaseOut": Model("Phase"),
+    "JournalOut": Model("Journal"),
+    "RunOut": Model("Run", "RunAnswer"),
+    "WaitingOut": Model("Waiting"),
+    "RunDetail": Model("RunDetail", "RunOut"),
+    "MetricOut": Model("Metric"),
+    "Bucket": Model("Point"),
+    "AlarmOut": Model("Alarm"),
+    "CheckpointOut": Model("Checkpoint"),
+    "EvaluationOut": Model("Evaluation"),
+    "LostAt": Model("LostAt"),
+    "TrajectoryOut": Model("Trajectory"),
+    "TrajectoryDetail": Model("TrajectoryDetail"),
+    "ShareOut": Model("Share"),
+    "EnvironmentOut": Model("Environment"),
+    "EnvironmentDetail": Model("EnvironmentDetail", "EnvironmentOut"),
+    "PresetOut": Model("Preset"),
+    "PresetDetail": Model("PresetDetail", "PresetOut"),
+    "GpuOut": Model("Gpu"),
+    "WorkerOut": Model("Worker"),
+}
+"""Components of the document that the client exports, bases first."""
+
+DEFAULTS = {
+    ("RunOut", "queue"): '"training"',
+    ("RunOut", "priority"): '"normal"',
+    ("RunOut", "gpus"): "0",
+    ("RunDetail", "waiting"): "None",
+    ("WorkerOut", "device_class"): '""',
+    ("WorkerOut", "gpus"): "[]",
+}
+"""Values of fields that older sites do not send."""
+
+SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
+
+
+def client_types() -> str:
+    """The text of echoscope/models.py. Raises ValueError for a schema that has no counterpart in the client."""
+    document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
+    components: dict[str, dict[str, Any]] = document["components"]["schemas"]
+    names = ["ENDED", *sorted(["Answer", *(model.name for model in MODELS.values())])]
+    exported = "__all__ = [\n" + "".join(f'    "{name}",\n' for name in names) + "]\n"
+    classes = ["\n".join(_class(component, components)) for component in MODELS]
+    return "\n\n".join([f"{HEADER}\n{exported}", *classes])
+
+
+def _class(component: str, components: dict[str, dict[str, Any]]) -> Iterator[str]:
+    schema, model = components[component], MODELS[component]
+    base = MODELS[model.base].name if model.base in MODELS else model.base
+    inherited = components[model.base]["properties"] if model.base in MODELS else {}
+    if changed := [name for name, field in inherited.items() if schema["properties"].get(name) != field]:
+        raise ValueError(f"{component} is no {model.base}: {', '.join(changed)} differ.")
+    yield f"class {model.name}({base}):"
+    if "description" in schema:
+        yield from _docstring(schema["description"])
+        yield ""
+    for name, field in schema["properties"].items():
+        if name in inherited:
+            continue
+        default = DEFAULTS.get((component, name))
+        yield f"    {name}: {_annotation(field)}" + (f" = {default}" if default else "")
+        if "description" in field:
+            yield from _docstring(field["description"])
+    yield ""
+
+
+def _annotation(schema: dict[str, Any]) -> str:
+    """The Python type of a JSON Schema."""
+    if "$ref" in schema:
+        return MODELS[schema["$ref"].rsplit("/", 1)[-1]].name
+    if "anyOf" in schema:
+        return " | ".join(_annotation(option) for option in schema["anyOf"])
+    match schema.get("type"):
+        case "null":
+            return "None"
+        case "array":
+            return f"list[{_annotation(schema['items'])}]"
+        case "object":
+            values = schema.get("additionalProperties", True)
+            return f"dict[str, {'Any' if values is True else _annotation(values)}]"
+        case "string" if schema.get("format") == "date-time":
+            return "datetime"
+        case kind if kind in SCALARS:
+            return SCALARS[kind]
+    raise ValueError(f"The client has no type for the schema {schema}.")
+
+
+def _docstring(text: str) -> list[str]:
+    one_line = f'    """{text}"""'
+    if len(one_line) <= WIDTH and "\n" not in text:
+        return [one_line]
+    lines = textwrap.wrap(f'"""{text}', WIDTH - 4)
+    return [f"    {line}" for line in [*lines, '"""']]

@@ -1,0 +1,50 @@
+"""Endpoints of the shipped presets: list and read."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from ninja import Router
+
+from trainer.config.files import find_preset, load_preset, ordered_dump, preset_names
+from webapp.api import schemas
+from webapp.api.errors import Problem, refused
+from webapp.runs.summaries import algorithm_words, size_words
+
+router = Router(tags=["catalogue"])
+
+
+@router.get(
+    "/presets",
+    response={200: list[schemas.PresetOut]} | refused(),
+    operation_id="list_presets",
+    summary="List the shipped presets",
+)
+def list_presets(request: HttpRequest) -> list[schemas.PresetOut]:
+    """Complete configurations to launch as they are, or with overrides."""
+    return [_preset(name) for name in preset_names()]
+
+
+@router.get(
+    "/presets/{name}",
+    response={200: schemas.PresetDetail} | refused(),
+    operation_id="get_preset",
+    summary="Read a preset",
+)
+def get_preset(request: HttpRequest, name: schemas.CatalogueName) -> schemas.PresetDetail:
+    """With its configuration."""
+    found = find_preset(name)
+    if found is None:
+        raise Problem(404, f"There is no preset {name}; there are {', '.join(preset_names())}.")
+    config = ordered_dump(load_preset(found).model_dump(mode="json"))
+    return schemas.PresetDetail(**_preset(found).model_dump(), config=config)
+
+
+def _preset(name: str) -> schemas.PresetOut:
+    config = load_preset(name)
+    return schemas.PresetOut(
+        name=name,
+        environment=config.environment.name,
+        title=config.title(),
+        algorithm=algorithm_words(config.model_dump()),
+        size=size_words(config),
+    )

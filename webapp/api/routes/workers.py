@@ -1,0 +1,50 @@
+"""Endpoint of the workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Prefetch
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Router
+
+from webapp.api import schemas
+from webapp.api.auth import caller
+from webapp.api.errors import refused
+from webapp.runs.models import Run, Worker
+from webapp.runs.queue.order import ALIVE
+
+router = Router(tags=["catalogue"])
+
+
+@router.get(
+    "/workers",
+    response={200: list[schemas.WorkerOut]} | refused(),
+    operation_id="list_workers",
+    summary="List workers",
+)
+def list_workers(request: HttpRequest) -> list[schemas.WorkerOut]:
+    """Who takes runs from the queue, on which device, and what of yours it trains."""
+    now = timezone.now()
+    held = Prefetch("runs", caller(request).runs().filter(state__in=Run.HELD), to_attr="held")
+    return [
+        schemas.WorkerOut(
+            name=worker.name,
+            device=worker.device,
+            device_class=worker.device_class,
+            queues=worker.queues,
+            slots=worker.slots,
+            gpus=[_gpu(gpu, worker.held) for gpu in worker.gpus],
+            alive=now - worker.last_seen_at < ALIVE,
+            stopping=worker.stopping,
+            started_at=worker.started_at,
+            last_seen_at=worker.last_seen_at,
+            runs=[run.slug for run in worker.held],
+        )
+        for worker in Worker.objects.order_by("name").prefetch_related(held)
+    ]
+
+
+def _gpu(gpu: dict[str, Any], held: list[Run]) -> schemas.GpuOut:
+    return schemas.GpuOut(**gpu, runs=[run.slug for run in held if gpu["id"] in run.reserved])
