@@ -92,7 +92,7 @@ def test_browser_and_server_say_the_same() -> None:
         states: STATES,
     })"""
     said = evaluate(
-        "words.js", expression, {"numbers": NUMBERS, "seconds": SECONDS, "outcomes": OUTCOMES, "phases": PHASES}
+        "ui/formatting.js", expression, {"numbers": NUMBERS, "seconds": SECONDS, "outcomes": OUTCOMES, "phases": PHASES}
     )
     assert said["signed"] == [formatting.signed(value) for value in NUMBERS]
     assert said["durations"] == [formatting.duration(value) for value in SECONDS]

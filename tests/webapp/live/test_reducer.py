@@ -67,7 +67,7 @@ def reduced_from(
     ]
     later = [event for frame in frames for event in frame["events"]]
     reduced: dict[str, Any] = evaluate(
-        "reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": later}
+        "live/reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": later}
     )
     return reduced
 
@@ -105,7 +105,9 @@ def test_events_told_twice_change_nothing(run: Run, tmp_path: Path, settings: Se
     frames = [json.loads(frame) for frame in run.batches.values_list("frame", flat=True)]
     events = [event for frame in frames for event in frame["events"]]
     state = as_json(snapshot(run))
-    assert evaluate("reducer.js", "reduceAll(data.state, data.events)", {"state": state, "events": events}) == state
+    assert (
+        evaluate("live/reducer.js", "reduceAll(data.state, data.events)", {"state": state, "events": events}) == state
+    )
 
 
 def test_the_reducer_never_changes_what_it_is_given(run: Run, tmp_path: Path, settings: Settings) -> None:
@@ -119,7 +121,7 @@ def test_the_reducer_never_changes_what_it_is_given(run: Run, tmp_path: Path, se
     each = "Object.values(o).forEach(v => v && typeof v === 'object' && f(v));"
     freeze = f"(function f(o) {{ {each} return Object.freeze(o); }})"
     expression = f"reduceAll({freeze}(data.state), {freeze}(data.events)).seq"
-    assert evaluate("reducer.js", expression, {"state": state, "events": events}) == len(events)
+    assert evaluate("live/reducer.js", expression, {"state": state, "events": events}) == len(events)
 
 
 def recorded(config: RunConfig) -> list[journal.Event]:
@@ -183,7 +185,7 @@ def test_from_any_moment_to_any_later_one_the_page_goes_on_as_if_it_were_reloade
     def goes_on(ends: tuple[int, int]) -> None:
         early, late = (pages[at] for at in sorted(ends))
         between = [event for event in told if early["seq"] < event["seq"] <= late["seq"]]
-        reduced = evaluate("reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": between})
+        reduced = evaluate("live/reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": between})
         assert {**reduced, "stage": None} == {**late, "stage": None}
 
     goes_on()
