@@ -139,7 +139,7 @@ def test_pages_are_drawn_with_what_was_done_and_what_would_be_best(page: Page) -
 
 
 def test_the_words_of_a_page_can_be_read_and_nothing_sticks_out(page: Page) -> None:
-    for index in range(page.evaluate("window.player.steps.length")):
+    for index in range(page.evaluate("window.player.positions.length")):
         go(page, index)
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         assert (

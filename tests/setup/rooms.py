@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -103,4 +104,22 @@ def room_graph(package: str) -> dict[str, set[str]]:
     edges: dict[str, set[str]] = defaultdict(set)
     for one in between_rooms(package):
         edges[room_of(one.source)].add(room_of(one.target))
+    return dict(edges)
+
+
+JAVASCRIPT_IMPORT = re.compile(r"""(?:from|import|import\()\s*["'](\.{1,2}/[^"']+\.js)["']""")
+
+
+def javascript_room_graph() -> dict[str, set[str]]:
+    """Which folder of static/js imports which; type imports in JSDoc comments count, a file at the top is its own room."""
+    top = ROOT / "static" / "js"
+    edges: dict[str, set[str]] = defaultdict(set)
+    for path in sorted(top.rglob("*.js")):
+        for match in JAVASCRIPT_IMPORT.finditer(path.read_text(encoding="utf-8")):
+            target = (path.parent / match[1]).resolve()
+            if not target.is_relative_to(top):
+                continue  # static/vendor
+            source_room, target_room = (one.relative_to(top).parts[0] for one in (path, target))
+            if source_room != target_room:
+                edges[source_room].add(target_room)
     return dict(edges)

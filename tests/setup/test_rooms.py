@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.setup.rooms import ROOT, circles, imports, modules, room_graph
+from tests.setup.rooms import ROOT, circles, imports, javascript_room_graph, modules, room_graph
 
 LAYERS = ("envs", "trainer", "webapp")
 MAX_MODULES = 15
@@ -20,6 +20,12 @@ DJANGO_STEMS = {"__init__", "access", "actions", "admin", "apps", "forms", "mode
 def test_rooms_form_no_circle(package: str) -> None:
     """Lazy and type-only imports count: import-linter does not see all of them."""
     assert circles(room_graph(package)) == []
+
+
+def test_javascript_rooms_form_no_circle() -> None:
+    graph = javascript_room_graph()
+    assert "ui" in graph["live"], "the imports are read"
+    assert circles(graph) == []
 
 
 def test_no_view_imports_another_view() -> None:

@@ -1,21 +1,21 @@
 // @ts-check
 /**
- * Draws a board from its data: grids with a theme or a legend (legend.js), a bandit's arms, plain text; pages are drawn
- * in page_board.js. Compares old and new, keeps the nodes and slides them. No rules of any game live here.
+ * Draws a board from its data: grids with a theme or a legend, a bandit's arms, web pages, plain text. Matches old and new
+ * pieces, reuses their nodes and slides them. Boards are data: no game rules here.
  */
 
 import { describeLegend, drawSign, drawTones, readLegend } from "./legend.js";
 import { clearMarks, describePage, drawPage, markAction } from "./web_page_board.js";
 import { html, svg } from "../ui/dom.js";
 
-/** @typedef {import("../live/types.js").Board} Board */
-/** @typedef {import("../live/types.js").GridBoard} GridBoard */
-/** @typedef {import("../live/types.js").ArmsBoard} ArmsBoard */
-/** @typedef {import("../live/types.js").PageBoard} PageBoard */
+/** @typedef {import("../types.js").Board} Board */
+/** @typedef {import("../types.js").GridBoard} GridBoard */
+/** @typedef {import("../types.js").ArmsBoard} ArmsBoard */
+/** @typedef {import("../types.js").PageBoard} PageBoard */
 /** @typedef {{x: number, y: number}} Cell */
 /** @typedef {{cell: Cell, on: boolean}} Piece */
 
-/** What each character of a theme means: ground below, piece above. @type {Record<string, Record<string, [string, string]>>} */
+/** Meaning of each character of a theme: ground below, piece above. @type {Record<string, Record<string, [string, string]>>} */
 const THEMES = {
   sokoban: {
     "#": ["wall", ""], " ": ["floor", ""], ".": ["target", ""], "$": ["floor", "box"], "*": ["target", "box"],
@@ -29,18 +29,18 @@ const THEMES = {
 
 const NAMES = { sokoban: "Sokoban board", frozen_lake: "Frozen lake" };
 
-/** Directions as the arrows over a grid need them. @type {Record<string, Cell>} */
+/** Unit vectors of the directions, for the arrows over a grid. @type {Record<string, Cell>} */
 const DIRECTIONS = { up: { x: 0, y: -1 }, down: { x: 0, y: 1 }, left: { x: -1, y: 0 }, right: { x: 1, y: 0 } };
 
-/** Boards drawn so far on this page: gives each its own marker id. */
+/** Number of boards drawn on this page: gives each its own marker id. */
 let drawn = 0;
 
 /**
- * Split a grid into its ground (a text to compare) and its pieces; those of a legend by their character.
+ * Split a grid into ground (comparable text) and pieces; pieces of a legend by their character.
  * @param {GridBoard} board
  * @returns {{ground: string[][], boxes: Piece[], players: Piece[], signs: Record<string, Piece[]>}}
  */
-export function read(board) {
+export function parseGrid(board) {
   if (hasLegend(board)) return readLegend(board);
   const theme = THEMES[board.theme] ?? {};
   /** @type {Piece[]} */ const boxes = [];
@@ -56,7 +56,7 @@ export function read(board) {
 }
 
 /**
- * Whether the board's own legend decides: it does not for the themes that are known here.
+ * Whether the board is drawn by its own legend; boards of a built-in theme are not.
  * @param {GridBoard} board
  */
 function hasLegend(board) {
@@ -64,12 +64,12 @@ function hasLegend(board) {
 }
 
 /**
- * Which old piece became which new one: those that stayed first, then the nearest.
+ * Match new pieces to old ones: unmoved pieces first, then the nearest.
  * @param {Cell[]} before
  * @param {Cell[]} after
  * @returns {number[]} for each new piece the index of the old one, or −1
  */
-export function match(before, after) {
+export function matchPieces(before, after) {
   const free = new Set(before.keys());
   const result = after.map((cell) => {
     for (const index of free) {
@@ -95,17 +95,17 @@ export function match(before, after) {
 }
 
 /**
- * The board in words, for those who do not see it. Rows and columns are counted from 1, walls included.
+ * Text alternative of a board. Rows and columns are counted from 1, walls included.
  * @param {Board} board
  * @returns {string}
  */
-export function describe(board) {
+export function describeBoard(board) {
   if (board.kind === "text") return "The state as text";
   if (board.kind === "page") return describePage(board);
   if (board.kind === "arms") {
     return "Bandit: " + board.arms.map((arm) => `${arm.name}, ${arm.pulls} pulls, ${arm.total.toFixed(2)} in all`).join("; ");
   }
-  const { ground, boxes, players } = read(board);
+  const { ground, boxes, players } = parseGrid(board);
   const place = (/** @type {Cell} */ cell) => `row ${cell.y + 1}, column ${cell.x + 1}`;
   const title = NAMES[/** @type {keyof typeof NAMES} */ (board.theme)] ?? "Board";
   const parts = [`${title}, ${ground.length} rows by ${ground[0]?.length ?? 0} columns`];
@@ -138,7 +138,7 @@ export class BoardView {
 
   /**
    * @param {Board|null} board
-   * @param {{animate?: boolean}} [options] animate: slide the pieces from where they are
+   * @param {{animate?: boolean}} [options] animate: slide the pieces from their present cells
    */
   show(board, { animate = false } = {}) {
     if (!board) {
@@ -155,12 +155,12 @@ export class BoardView {
     else this.#text(board.kind === "text" ? board.text : board.rows.join("\n"));
     this.host.classList.toggle("page-board", board.kind === "page");
     this.host.classList.toggle("text-board", board.kind === "text");
-    this.host.setAttribute("role", board.kind === "page" ? "group" : "img"); // the words of a page can be read as they are
+    this.host.setAttribute("role", board.kind === "page" ? "group" : "img"); // a page's text is readable as it is
     this.board = board;
-    this.host.setAttribute("aria-label", describe(board));
+    this.host.setAttribute("aria-label", describeBoard(board));
   }
 
-  /** Where the player stands on a grid, if there is one. @returns {Cell|null} */
+  /** Cell of the player on a grid, if any. @returns {Cell|null} */
   player() {
     return this.players[0]?.cell ?? null;
   }
@@ -172,7 +172,7 @@ export class BoardView {
   }
 
   /**
-   * What is best here: an arrow for each direction, a mark at an arm, a mark at the first thing to use on a page.
+   * Show the best actions: an arrow per direction, a mark at an arm, a mark at the first element to use on a page.
    * @param {string[]} actions
    */
   advise(actions) {
@@ -186,7 +186,7 @@ export class BoardView {
   }
 
   /**
-   * The best move: a straight dashed arrow from the player, or on a page a mark at what to use.
+   * Show the best action: a dashed arrow from the player, or a mark at an element of a page.
    * @param {string} direction or the action of a page
    */
   ghost(direction) {
@@ -201,18 +201,18 @@ export class BoardView {
   }
 
   /**
-   * A slip: where the player wanted to go, dashed, and the bend to where it went.
+   * Show a slip: the intended direction dashed, and an arrow to where the player went.
    * @param {Cell} from
-   * @param {string} wanted
+   * @param {string} intendedName
    * @param {string} actual
    */
-  slip(from, wanted, actual) {
-    const intended = DIRECTIONS[wanted.toLowerCase()];
+  slip(from, intendedName, actual) {
+    const intended = DIRECTIONS[intendedName.toLowerCase()];
     const real = DIRECTIONS[actual.toLowerCase()];
     if (!intended || !real || !this.overlay) return;
     const [x, y] = [from.x + 0.5, from.y + 0.5];
     const rows = this.board?.kind === "grid" ? this.board.rows : [];
-    const inside = rows[from.y + real.y]?.[from.x + real.x] !== undefined; // else it slipped against the edge
+    const inside = rows[from.y + real.y]?.[from.x + real.x] !== undefined; // otherwise it slipped against the edge
     const reach = inside ? 0.8 : 0.34;
     const bend = `M${x} ${y}Q${x + intended.x * 0.75} ${y + intended.y * 0.75} ${x + real.x * reach + intended.x * 0.22} ${y + real.y * reach + intended.y * 0.22}`;
     this.overlay.append(arrow(line(from, intended, 0, 0.85), "wanted", this.head), arrow(bend, "slipped", this.head));
@@ -223,7 +223,7 @@ export class BoardView {
    * @param {boolean} animate
    */
   #grid(board, animate) {
-    const { ground, boxes, players, signs } = read(board);
+    const { ground, boxes, players, signs } = parseGrid(board);
     const legend = hasLegend(board) ? board.legend ?? {} : null;
     const key = `${board.theme}\n${ground.map((row) => row.join()).join("\n")}`;
     if (key !== this.key) {
@@ -250,21 +250,21 @@ export class BoardView {
 
   /**
    * @param {Array<{node: SVGElement, cell: Cell}>} old
-   * @param {Piece[]} wanted
+   * @param {Piece[]} targets
    * @param {() => SVGElement} draw
    */
-  #place(old, wanted, draw) {
-    const pairs = match(old.map((piece) => piece.cell), wanted.map((piece) => piece.cell));
-    const kept = new Set(pairs);
-    old.forEach((piece, index) => kept.has(index) || piece.node.remove());
-    return wanted.map(({ cell, on }, at) => {
-      const known = pairs[at] >= 0 ? old[pairs[at]] : null;
-      const node = known ? known.node : draw();
-      if (!known) this.pieces?.append(node);
+  #place(old, targets, draw) {
+    const pairs = matchPieces(old.map((piece) => piece.cell), targets.map((piece) => piece.cell));
+    const reused = new Set(pairs);
+    old.forEach((piece, index) => reused.has(index) || piece.node.remove());
+    return targets.map(({ cell, on }, at) => {
+      const previous = pairs[at] >= 0 ? old[pairs[at]] : null;
+      const node = previous ? previous.node : draw();
+      if (!previous) this.pieces?.append(node);
       node.style.transform = `translate(${cell.x}px, ${cell.y}px)`;
       node.classList.toggle("on", on);
-      if (known && (known.cell.x !== cell.x || known.cell.y !== cell.y)) {
-        node.dataset.faces = cell.x > known.cell.x ? "right" : cell.x < known.cell.x ? "left" : cell.y < known.cell.y ? "up" : "down";
+      if (previous && (previous.cell.x !== cell.x || previous.cell.y !== cell.y)) {
+        node.dataset.faces = cell.x > previous.cell.x ? "right" : cell.x < previous.cell.x ? "left" : cell.y < previous.cell.y ? "up" : "down";
       }
       return { node, cell };
     });
@@ -311,7 +311,7 @@ export class BoardView {
     this.host.replaceChildren(html("pre", {}, [text]));
   }
 
-  /** The pieces of the last picture are of no use for the next. */
+  /** Discard the pieces: the next board has another shape. */
   #forget() {
     this.boxes = [];
     this.players = [];
@@ -351,7 +351,7 @@ function defs(head) {
 }
 
 /**
- * The ground in few nodes: one path a kind, floor laid into the wall with rounded corners.
+ * The ground in few nodes: one path per kind, the floor cut into the wall with rounded corners.
  * @param {string[][]} ground
  */
 function drawGround(ground) {
@@ -382,11 +382,11 @@ function drawGround(ground) {
  * @param {Cell[]} open
  */
 function joins(open) {
-  const known = new Set(open.map(({ x, y }) => `${x},${y}`));
+  const cells = new Set(open.map(({ x, y }) => `${x},${y}`));
   return open.map(({ x, y }) =>
-    (known.has(`${x + 1},${y}`) ? `M${x + 0.5} ${y + 0.06}h1v.88h-1z` : "") +
-    (known.has(`${x},${y + 1}`) ? `M${x + 0.06} ${y + 0.5}h.88v1h-.88z` : "") +
-    (known.has(`${x + 1},${y}`) && known.has(`${x},${y + 1}`) && known.has(`${x + 1},${y + 1}`) ? `M${x + 0.5} ${y + 0.5}h1v1h-1z` : "")).join("");
+    (cells.has(`${x + 1},${y}`) ? `M${x + 0.5} ${y + 0.06}h1v.88h-1z` : "") +
+    (cells.has(`${x},${y + 1}`) ? `M${x + 0.06} ${y + 0.5}h.88v1h-.88z` : "") +
+    (cells.has(`${x + 1},${y}`) && cells.has(`${x},${y + 1}`) && cells.has(`${x + 1},${y + 1}`) ? `M${x + 0.5} ${y + 0.5}h1v1h-1z` : "")).join("");
 }
 
 function drawBox() {

@@ -1,22 +1,22 @@
 // @ts-check
-/** Colours of the style sheet as canvases take them. Which colour stands for what is decided by those who ask. */
+/** Colours of the style sheet in a form that canvases accept. */
 
-/** Colours of the present theme by property. @type {Map<string, string>} */
-const known = new Map();
-document.addEventListener("themechange", () => known.clear());
+/** Colours of the active theme by property name. @type {Map<string, string>} */
+const cache = new Map();
+document.addEventListener("themechange", () => cache.clear());
 
 /**
- * Read from an element, for the property itself may say `light-dark(…)`.
+ * Computed on an element, because the property itself may be `light-dark(…)`.
  * @param {string} name of a custom property
  */
 export function css(name) {
-  const found = known.get(name);
-  if (found) return found;
+  const cached = cache.get(name);
+  if (cached) return cached;
   const probe = document.createElement("i");
   probe.style.color = `var(${name})`;
   document.body.append(probe);
   const { color } = getComputedStyle(probe);
   probe.remove();
-  known.set(name, color);
+  cache.set(name, color);
   return color;
 }

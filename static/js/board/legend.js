@@ -1,18 +1,18 @@
 // @ts-check
 /**
- * Grids that bring their own legend: which character is ground and which a piece, and how their tones are drawn.
- * Known themes, the sliding of pieces and the player itself are board.js's.
+ * Grids with their own legend: which characters are ground and which are pieces, and how their tones are drawn.
  */
 
 import { svg } from "../ui/dom.js";
 
-/** @typedef {import("../live/types.js").GridBoard} GridBoard */
-/** @typedef {import("../live/types.js").Sign} Sign */
+/** @typedef {import("../types.js").GridBoard} GridBoard */
+/** @typedef {import("../types.js").Sign} Sign */
 /** @typedef {{x: number, y: number}} Cell */
 /** @typedef {{cell: Cell, on: boolean}} Piece */
 
 /**
- * Ground: "floor", "wall", or the character itself where it has another tone. Pieces by their character, players apart.
+ * Parse a grid by its legend. Ground is "floor", "wall" or the character itself for other tones; pieces are keyed by
+ * character, players are separate.
  * @param {GridBoard} board
  * @returns {{ground: string[][], boxes: Piece[], players: Piece[], signs: Record<string, Piece[]>}}
  */
@@ -32,7 +32,7 @@ export function readLegend(board) {
 }
 
 /**
- * The cells whose ground is neither plain floor nor wall.
+ * Draw the cells whose ground is neither plain floor nor wall.
  * @param {string[][]} ground
  * @param {Record<string, Sign>} legend
  */
@@ -48,7 +48,7 @@ export function drawTones(ground, legend) {
 }
 
 /**
- * A piece that may move: a disc with its glyph.
+ * A movable piece: a disc with its glyph.
  * @param {Sign} sign
  */
 export function drawSign(sign) {
@@ -58,7 +58,7 @@ export function drawSign(sign) {
 }
 
 /**
- * Where everything is but floor and walls, in words.
+ * Text alternative: positions of everything except floor and walls.
  * @param {GridBoard} board
  * @param {(cell: Cell) => string} place
  * @returns {string[]}

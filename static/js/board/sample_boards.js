@@ -1,5 +1,5 @@
 // @ts-check
-/** Sample boards on the page of environments. */
+/** Sample boards on the environments page. */
 
 import { BoardView } from "./board.js";
 

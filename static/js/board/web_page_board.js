@@ -1,19 +1,19 @@
 // @ts-check
 /**
- * Draws a page of a site from its data: where it lies, how one came to it, its buttons, links, choices and paragraphs.
- * Nothing on it can be clicked: it is a picture of what the policy saw. No rules of any shop live here.
+ * Draws a web page from its data: address, last action, buttons, links, choices and paragraphs. It is a picture of what
+ * the policy saw: nothing on it can be clicked.
  */
 
 import { html } from "../ui/dom.js";
 
-/** @typedef {import("../live/types.js").PageBoard} PageBoard */
-/** @typedef {import("../live/types.js").PageItem} PageItem */
-/** @typedef {import("../live/types.js").PageSection} PageSection */
+/** @typedef {import("../types.js").PageBoard} PageBoard */
+/** @typedef {import("../types.js").PageItem} PageItem */
+/** @typedef {import("../types.js").PageSection} PageSection */
 
 const SEARCH = "search[keywords]";
 
 /**
- * The page in words, for those who do not see it.
+ * Text alternative of a page.
  * @param {PageBoard} board
  */
 export function describePage(board) {
@@ -22,7 +22,7 @@ export function describePage(board) {
 }
 
 /**
- * Actions are compared as the environment reads them: in any case, with any spaces.
+ * Normalise an action as the environment parses it: case and spaces are ignored.
  * @param {string} action
  */
 export function sameAction(action) {
@@ -46,25 +46,25 @@ export function drawPage(board) {
 }
 
 /**
- * Mark what the solver would do next, and bring it into sight.
+ * Mark the solver's next action and scroll it into view.
  * @param {HTMLElement} host
  * @param {string} action
  */
 export function markAction(host, action) {
-  const wanted = sameAction(action);
-  const isSearch = wanted.startsWith("search[");
+  const target = sameAction(action);
+  const isSearch = target.startsWith("search[");
   for (const node of host.querySelectorAll("[data-action]")) {
-    const known = node.getAttribute("data-action") ?? "";
-    if (known !== wanted && !(isSearch && known === SEARCH)) continue;
+    const nodeAction = node.getAttribute("data-action") ?? "";
+    if (nodeAction !== target && !(isSearch && nodeAction === SEARCH)) continue;
     node.classList.add("advised");
-    if (isSearch) node.querySelector(".page-words")?.replaceChildren(wanted.slice(7, -1));
+    if (isSearch) node.querySelector(".page-words")?.replaceChildren(target.slice(7, -1));
     const item = /** @type {HTMLElement} */ (node);
     const hidden = item.offsetTop + item.offsetHeight - host.clientHeight;
     if (hidden > host.scrollTop) host.scrollTop = hidden + 12;
   }
 }
 
-/** Take those marks away. @param {HTMLElement} host */
+/** Remove the marks. @param {HTMLElement} host */
 export function clearMarks(host) {
   for (const node of host.querySelectorAll(".advised")) node.classList.remove("advised");
   for (const node of host.querySelectorAll(".page-words")) node.replaceChildren();

@@ -1,7 +1,6 @@
 // @ts-check
 /**
- * One chart, drawn by uPlot: raw line behind, average in front, synced cursor, a cursor for the keyboard. Data comes from
- * outside; what is drawn over and under the lines is in overlays.js.
+ * One uPlot chart: raw line behind, smoothed line in front, synchronised cursor, keyboard cursor.
  */
 
 import uPlot from "../../vendor/uplot/uPlot.esm.js";
@@ -11,7 +10,7 @@ import { align, smooth } from "./series.js";
 import { setText } from "../ui/dom.js";
 import { axisValue, short } from "../ui/formatting.js";
 
-/** @typedef {import("../live/types.js").Evaluation} Evaluation */
+/** @typedef {import("../types.js").Evaluation} Evaluation */
 /** @typedef {import("./overlays.js").Marks} Marks */
 
 /** Iteration, place on the axis, value. @typedef {[number, number, number]} Point */
@@ -23,7 +22,7 @@ import { axisValue, short } from "../ui/formatting.js";
  * @property {Point[]} points
  * @property {boolean} [dots] separate measurements: joined, marked, never smoothed
  * @property {boolean} [plain] drawn as it is, never smoothed
- * @property {boolean} [quiet] not told in words
+ * @property {boolean} [quiet] not labelled in words
  * @property {number[]} [dash]
  * @property {Array<[number, number, number]>} [intervals] x, low, high
  */
@@ -44,7 +43,7 @@ export class Chart {
    * @param {number} [options.height]
    * @param {boolean} [options.share]
    * @param {(iteration: number, event: MouseEvent|KeyboardEvent) => void} [options.onPick] a point was chosen
-   * @param {(range: Range) => void} [options.onRange] somebody zoomed; without it the chart zooms by itself
+   * @param {(range: Range) => void} [options.onRange] called on zoom; without it the chart zooms on its own
    * @param {(words: string) => void} [options.say] for those who move the cursor by keyboard
    */
   constructor(root, { format = short, height = HEIGHT, share = false, onPick, onRange, say } = {}) {
@@ -202,7 +201,7 @@ export class Chart {
   #iterationAt(index) {
     const x = this.plot.data[0][index];
     for (const line of this.lines) {
-      const point = line.points.find((known) => known[1] === x);
+      const point = line.points.find((point) => point[1] === x);
       if (point) return point[0];
     }
     return 0;
@@ -256,24 +255,24 @@ export class Chart {
     const index = plot.cursor.idx;
     if (index === null || index === undefined || plot.cursor.left < 0) return this.#rest();
     const x = plot.data[0][index];
-    const values = this.#told().map((line) => line.points.findLast(([, at]) => at <= x)?.[2]);
+    const values = this.#labelled().map((line) => line.points.findLast(([, at]) => at <= x)?.[2]);
     const iteration = this.#iterationAt(index);
     const where = this.axis === "iteration" ? `at ${iteration}` : `at ${axisValue(this.axis, x)}, iteration ${iteration}`;
     setText(this.value, `${values.map((value) => (value === undefined ? "–" : this.format(value))).join(" · ")} ${where}`);
   }
 
-  #told() {
+  #labelled() {
     return this.lines.filter((line) => !line.quiet);
   }
 
-  /** The newest values. */
+  /** Newest values, in the header and for screen readers. */
   #rest() {
-    const told = this.#told();
+    const labelled = this.#labelled();
     const newest = (/** @type {Line} */ line) => line.points[line.points.length - 1];
-    setText(this.value, told.map((line) => this.format(newest(line)[2])).join(" · "));
+    setText(this.value, labelled.map((line) => this.format(newest(line)[2])).join(" · "));
     this.host.setAttribute("role", "img");
     const keys = this.say ? " Arrow keys move the cursor, plus and minus zoom" + (this.onPick ? ", Enter opens the iteration's trajectories." : ".") : "";
-    this.host.setAttribute("aria-label", `${told.map((line) => `${line.label} ${this.format(newest(line)[2])} at iteration ${newest(line)[0]}`).join("; ")}.${keys}`);
+    this.host.setAttribute("aria-label", `${labelled.map((line) => `${line.label} ${this.format(newest(line)[2])} at iteration ${newest(line)[0]}`).join("; ")}.${keys}`);
   }
 
   #resize() {
@@ -285,7 +284,7 @@ export class Chart {
 }
 
 /**
- * Points of a curve over iterations, as the snapshot has them.
+ * Snapshot points as chart points over iterations.
  * @param {Array<[number, number]>} points
  * @returns {Point[]}
  */
@@ -294,7 +293,7 @@ export function onIterations(points) {
 }
 
 /**
- * Evaluations of one suite as a line with intervals.
+ * Evaluations of one suite as a line with confidence intervals.
  * @param {Evaluation[]} evaluations
  * @param {string} suite
  * @returns {Line}

@@ -1,13 +1,12 @@
 // @ts-check
 /**
- * A page of charts: fetches buckets of what is in view, keeps zoom, axis and smoothing the same for all, appends what
- * arrives live. Memory is bounded: buckets only, for the whole range and for the part zoomed into. Which runs are shown
- * and how their lines look is decided by the page.
+ * A page of charts with a shared zoom, axis and smoothing: fetches buckets for the charts in view and appends live values.
+ * Memory is bounded: only buckets are stored, for the whole range and for the zoomed range.
  */
 
 import { Chart } from "./chart.js";
-import { download, picture } from "./export.js";
-import { answer } from "../ui/fetch_json.js";
+import { download, renderImage } from "./export.js";
+import { fetchJson } from "../ui/fetch_json.js";
 import { compress } from "./series.js";
 import { need } from "../ui/dom.js";
 import { percent, short } from "../ui/formatting.js";
@@ -19,27 +18,27 @@ import { percent, short } from "../ui/formatting.js";
 /** @typedef {{iteration: number[], x?: number[], value: number[]}} Column */
 /** @typedef {{stride: number, points: Record<string, Record<string, Point[]>>}} Cut run → metric → points */
 /** @typedef {{slug: string, label: string, color: string, dash?: number[], shown: boolean}} Source */
-/** @typedef {{root: HTMLElement, name: string, partners: Record<string, string>, unit: string, chart: Chart, whole: Cut|null, part: Cut|null, wanted: boolean}} Card */
+/** @typedef {{root: HTMLElement, name: string, partners: Record<string, string>, unit: string, chart: Chart, whole: Cut|null, part: Cut|null, visible: boolean}} Card */
 
-const MOST_POINTS = 1200;
-const TOGETHER = 60;
+const MAX_POINTS = 1200;
+const FETCH_DELAY = 60;
 
 /**
- * The explorer's filters for the trajectories that one point of a metric was made of.
+ * Explorer query for the trajectories behind one point of a metric.
  * @param {string} name
  * @param {number} iteration
  */
-export function behind(name, iteration) {
+export function trajectoryFilter(name, iteration) {
   const [family, suite] = name.split("/");
   return `iteration=${iteration}&${family === "eval" ? `split=eval&suite=${encodeURIComponent(suite)}` : "split=train"}`;
 }
 
-export class CurveBoard {
+export class ChartPage {
   /**
-   * @param {HTMLElement} root holds [data-metric] cards; data-curves is where buckets come from
+   * @param {HTMLElement} root contains [data-metric] cards; its data-curves is the address of the buckets
    * @param {Source[]} sources
    * @param {object} options
-   * @param {(card: Card, iteration: number) => string|null} options.address of what a point leads to
+   * @param {(card: Card, iteration: number) => string|null} options.address link target of a point
    * @param {(words: string) => void} options.say
    */
   constructor(root, sources, { address, say }) {
@@ -53,15 +52,15 @@ export class CurveBoard {
     /** @type {import("./overlays.js").Marks} */ this.marks = { bands: [], checkpoints: [] };
     this.timer = 0;
     this.drawing = 0;
-    this.asked = 0;
+    this.generation = 0;
     this.cards = [...root.querySelectorAll("[data-metric]")].map((node) => this.#card(/** @type {HTMLElement} */ (node), address));
     /** @type {Set<Card>} */ this.dirty = new Set();
     const seen = new IntersectionObserver((entries) => {
       for (const entry of entries) {
-        const card = this.cards.find((known) => known.root === entry.target);
+        const card = this.cards.find((card) => card.root === entry.target);
         if (!card) continue;
-        card.wanted = entry.isIntersecting;
-        if (card.wanted) this.#redraw(card);
+        card.visible = entry.isIntersecting;
+        if (card.visible) this.#redraw(card);
       }
       this.#fetchSoon();
     }, { rootMargin: "200px" });
@@ -79,7 +78,7 @@ export class CurveBoard {
     /** @type {Card} */
     const card = {
       root, unit, name: root.dataset.metric ?? "", partners: JSON.parse(root.dataset.partners ?? "{}"),
-      whole: null, part: null, wanted: false,
+      whole: null, part: null, visible: false,
       chart: new Chart(root, {
         share, height: 150, format: share ? percent : short, say: this.say, onRange: (range) => this.zoom(range),
         onPick: (iteration, event) => {
@@ -91,7 +90,7 @@ export class CurveBoard {
       }),
     };
     root.querySelector("[data-png]")?.addEventListener("click", () => {
-      void picture(card.chart.plot, root.querySelector("h3")?.textContent ?? card.name, this.#legend(card))
+      void renderImage(card.chart.plot, root.querySelector("h3")?.textContent ?? card.name, this.#legend(card))
         .then((blob) => blob && download(blob, `${card.name.replaceAll("/", "-")}.png`));
     });
     return card;
@@ -103,7 +102,7 @@ export class CurveBoard {
     return lines.length > 1 ? lines.map((line) => ({ label: line.label, color: line.color, dash: line.dash })) : [];
   }
 
-  /** Axis, smoothing or the logarithm changed. @param {{axis?: Axis, smoothing?: number, log?: boolean}} settings */
+  /** Change axis, smoothing or the logarithmic scale. @param {{axis?: Axis, smoothing?: number, log?: boolean}} settings */
   set({ axis, smoothing, log }) {
     if (smoothing !== undefined) this.smoothing = smoothing;
     if (log !== undefined) this.log = log;
@@ -116,7 +115,7 @@ export class CurveBoard {
     this.redraw();
   }
 
-  /** Look at a part of the axis, in full resolution; null: at everything. @param {Range} range */
+  /** Zoom to a range of the axis in full resolution; null shows everything. @param {Range} range */
   zoom(range) {
     if (range === this.range || (range && this.range && range.low === this.range.low && range.high === this.range.high)) return;
     this.range = range;
@@ -126,26 +125,26 @@ export class CurveBoard {
     this.root.dispatchEvent(new CustomEvent("zoomed", { detail: range }));
   }
 
-  /** Fetch everything again: the run was rewound, or a run was added. */
+  /** Discard and refetch everything, after a rewind or when a run was added. */
   forget() {
-    this.asked += 1;
+    this.generation += 1;
     for (const card of this.cards) card.whole = card.part = null;
     this.redraw();
     this.#fetchSoon();
   }
 
-  /** Fetch the newest of what is in view. */
+  /** Refetch the charts in view. */
   refresh() {
-    for (const card of this.cards) if (card.wanted) card.whole = null;
+    for (const card of this.cards) if (card.visible) card.whole = null;
     this.#fetchSoon(false);
   }
 
   redraw() {
-    for (const card of this.cards) if (card.wanted) this.#redraw(card);
+    for (const card of this.cards) if (card.visible) this.#redraw(card);
   }
 
   /**
-   * Values of an iteration that has just ended.
+   * Append the values of a finished iteration.
    * @param {string} slug
    * @param {{iteration: number, tokens: number, seconds: number, values: Record<string, number>}} event
    */
@@ -160,19 +159,19 @@ export class CurveBoard {
           cut.points[slug][name] = bounded(cut, [...points.filter(([at]) => at !== event.iteration), [event.iteration, x, event.values[name]]]);
         }
       }
-      if (card.name in event.values && card.wanted) this.#redraw(card);
+      if (card.name in event.values && card.visible) this.#redraw(card);
     }
   }
 
   #fetchSoon(again = true) {
     window.clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => void this.#fetch(again), TOGETHER);
+    this.timer = window.setTimeout(() => void this.#fetch(again), FETCH_DELAY);
   }
 
-  /** @param {boolean} again whether to go on with what came into view meanwhile */
+  /** @param {boolean} again also fetch charts that came into view meanwhile */
   async #fetch(again) {
     const part = this.range !== null;
-    const missing = this.cards.filter((card) => card.wanted && (part ? !card.part : !card.whole));
+    const missing = this.cards.filter((card) => card.visible && (part ? !card.part : !card.whole));
     if (!missing.length) return;
     const query = new URLSearchParams({ x: this.axis });
     for (const card of missing) for (const name of [card.name, ...Object.values(card.partners)]) query.append("names", name);
@@ -180,10 +179,10 @@ export class CurveBoard {
       query.set("from", String(this.range.low));
       query.set("to", String(this.range.high));
     }
-    const { asked, axis, range } = this;
+    const { generation, axis, range } = this;
     const address = this.root.dataset.curves ?? "";
-    const data = await answer(`${address}${address.includes("?") ? "&" : "?"}${query}`);
-    if (asked !== this.asked || axis !== this.axis || range !== this.range) return;
+    const data = await fetchJson(`${address}${address.includes("?") ? "&" : "?"}${query}`);
+    if (generation !== this.generation || axis !== this.axis || range !== this.range) return;
     if (!data) {
       this.say("The curves could not be fetched; trying again.");
       window.setTimeout(() => this.#fetchSoon(), 4000);
@@ -259,20 +258,20 @@ function pointsOf(runs, names) {
 
 /** @param {Cut} cut @param {Point[]} points @returns {Point[]} */
 function bounded(cut, points) {
-  let kept = cut.stride > 0 ? compress(points, cut.stride, 1, 2) : points;
-  while (kept.length > MOST_POINTS) {
-    cut.stride = cut.stride > 0 ? cut.stride * 2 : (points[points.length - 1][1] - points[0][1]) / (MOST_POINTS / 4) || 1;
-    kept = compress(points, cut.stride, 1, 2);
+  let buckets = cut.stride > 0 ? compress(points, cut.stride, 1, 2) : points;
+  while (buckets.length > MAX_POINTS) {
+    cut.stride = cut.stride > 0 ? cut.stride * 2 : (points[points.length - 1][1] - points[0][1]) / (MAX_POINTS / 4) || 1;
+    buckets = compress(points, cut.stride, 1, 2);
   }
-  return kept;
+  return buckets;
 }
 
 /**
- * The tools above the charts: smoothing, axis, logarithm, filter, zoom. Their state stands in the address.
- * @param {CurveBoard} board
+ * Connect the toolbar: smoothing, axis, logarithmic scale, filter, zoom. Its state is kept in the address.
+ * @param {ChartPage} board
  * @param {ParentNode} page
  */
-export function tools(board, page) {
+export function bindToolbar(board, page) {
   const smoothing = /** @type {HTMLInputElement} */ (need(page, "[data-smoothing]"));
   const log = /** @type {HTMLInputElement} */ (need(page, "[data-log]"));
   const axis = /** @type {HTMLSelectElement} */ (need(page, "[data-axis]"));
@@ -280,7 +279,7 @@ export function tools(board, page) {
   const whole = need(page, "[data-whole]");
   const address = new URLSearchParams(location.search);
 
-  function keep() {
+  function saveToAddress() {
     const now = new URLSearchParams(location.search);
     const values = { smoothing: smoothing.value === "0.6" ? "" : smoothing.value, x: axis.value === "iteration" ? "" : axis.value, log: log.checked ? "1" : "", metric: filter.value.trim() };
     for (const [name, value] of Object.entries(values)) {
@@ -289,7 +288,7 @@ export function tools(board, page) {
     }
     history.replaceState(null, "", `${location.pathname}${now.size ? "?" + now : ""}${location.hash}`);
   }
-  function sieve() {
+  function applyFilter() {
     const words = filter.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
     let count = 0;
     for (const card of board.cards) {
@@ -303,28 +302,28 @@ export function tools(board, page) {
     need(page, "[data-none]").hidden = count > 0;
     return count;
   }
-  const given = Number(address.get("smoothing") ?? "0.6");
-  if (given >= 0 && given < 1) smoothing.value = String(given);
+  const initial = Number(address.get("smoothing") ?? "0.6");
+  if (initial >= 0 && initial < 1) smoothing.value = String(initial);
   if (["iteration", "tokens", "seconds"].includes(address.get("x") ?? "")) axis.value = /** @type {string} */ (address.get("x"));
   log.checked = address.get("log") === "1";
   filter.value = address.get("metric") ?? "";
-  sieve();
+  applyFilter();
   board.set({ smoothing: Number(smoothing.value), log: log.checked });
   board.set({ axis: /** @type {Axis} */ (axis.value) });
   smoothing.addEventListener("input", () => board.set({ smoothing: Number(smoothing.value) }));
-  smoothing.addEventListener("change", keep);
+  smoothing.addEventListener("change", saveToAddress);
   log.addEventListener("change", () => {
     board.set({ log: log.checked });
-    keep();
+    saveToAddress();
   });
   axis.addEventListener("change", () => {
     board.set({ axis: /** @type {Axis} */ (axis.value) });
-    keep();
+    saveToAddress();
   });
   filter.addEventListener("input", () => {
-    const count = sieve();
+    const count = applyFilter();
     board.say(`${count} ${count === 1 ? "metric" : "metrics"}`);
-    keep();
+    saveToAddress();
   });
   whole.addEventListener("click", () => board.zoom(null));
   board.root.addEventListener("zoomed", (event) => {

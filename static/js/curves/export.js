@@ -1,5 +1,5 @@
 // @ts-check
-/** A chart as a file: the picture as it stands, with its title. Values as CSV come from the server. */
+/** Chart as an image file, with its title and legend. The server exports CSV. */
 
 import { css } from "../board/colours.js";
 
@@ -7,13 +7,13 @@ const MARGIN = 14;
 const HEAD = 26;
 
 /**
- * The chart on paper: background, title, legend, plot, axes.
+ * Render a chart with background, title, legend, plot and axes.
  * @param {any} plot of uPlot
  * @param {string} title
  * @param {Array<{label: string, color: string, dash?: number[]}>} legend
  * @returns {Promise<Blob|null>}
  */
-export function picture(plot, title, legend) {
+export function renderImage(plot, title, legend) {
   if (!plot) return Promise.resolve(null);
   const source = /** @type {HTMLCanvasElement} */ (plot.ctx.canvas);
   const scale = devicePixelRatio;

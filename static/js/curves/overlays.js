@@ -1,5 +1,5 @@
 // @ts-check
-/** What a chart draws under and over its lines: alarm bands, checkpoint marks, intervals. Canvas only; no data is kept. */
+/** Canvas overlays of a chart: alarm bands, checkpoint marks, confidence intervals. */
 
 import { css } from "../board/colours.js";
 
@@ -10,7 +10,7 @@ const COLORS = /** @type {Record<string, string>} */ ({ watch: "--warn", trapped
 const HATCH = 7;
 
 /**
- * Stretches of watch (a wash) and trapped (a wash with stripes), each with a bar on top.
+ * Alarm bands: watch as a wash, trapped as a striped wash, each with a bar on top.
  * @param {any} plot
  * @param {Marks} marks
  * @param {(iteration: number) => number} place
@@ -47,7 +47,7 @@ export function drawBands(plot, marks, place) {
 }
 
 /**
- * A small triangle on the axis for each checkpoint that is kept.
+ * A small triangle on the axis for each stored checkpoint.
  * @param {any} plot
  * @param {Marks} marks
  * @param {(iteration: number) => number} place

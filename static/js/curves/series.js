@@ -1,13 +1,13 @@
 // @ts-check
-/** Curves as numbers: smoothing and lining series up on one axis. Pure functions, nothing is drawn here. */
+/** Smoothing, alignment and bucketing of series. Pure functions. */
 
 /** @typedef {Array<[number, number]>} Points */
 
 /**
- * Exponential average that weighs by the distance in iterations, without the bias of its start.
+ * Bias-corrected exponential moving average, weighted by the distance in iterations.
  * @param {number[]} iterations
  * @param {number[]} values
- * @param {number} smoothing 0 (none) to just below 1: what of the past is left after one iteration
+ * @param {number} smoothing 0 (none) to just below 1: weight of the past after one iteration
  * @returns {number[]}
  */
 export function smooth(iterations, values, smoothing) {
@@ -25,7 +25,7 @@ export function smooth(iterations, values, smoothing) {
 }
 
 /**
- * Series on the union of their x values, as uPlot wants them: [xs, ys, ys, …] with null where a series has no point.
+ * Align series on the union of their x values, in uPlot's format: [xs, ys, ys, …] with null where a series has no point.
  * @param {Points[]} series
  * @returns {Array<Array<number|null>>}
  */
@@ -40,11 +40,12 @@ export function align(series) {
   })];
 }
 
-/** The curves of the live page have at most so many buckets. */
+/** Maximum number of buckets of a live curve. */
 const BUCKETS = 200;
 
 /**
- * The smallest power of two that cuts the iterations 0 to `last` into at most so many buckets; as webapp/runs/curves.py.
+ * Bucket width: the smallest power of two that gives at most that many buckets for iterations 0 to `last`. Same rule as
+ * webapp/runs/curves.py.
  * @param {number} last
  */
 export function strideOf(last) {
@@ -54,11 +55,11 @@ export function strideOf(last) {
 }
 
 /**
- * Of each bucket its lowest, highest and last point: what the server keeps, so that what arrives live can be added to it.
- * Doing it again with the same or twice the width gives what doing it once would have given.
+ * Lowest, highest and last point of each bucket, as the server stores them, so that live points can be appended.
+ * Compressing again with the same or twice the width gives the same result as compressing once.
  * @template {number[]} P
  * @param {P[]} points in order
- * @param {number} stride width of a bucket; 0 keeps all
+ * @param {number} stride bucket width; 0 = keep all points
  * @param {number} [x] index of the value on the axis
  * @param {number} [y] index of the metric's value
  * @returns {P[]}
@@ -66,7 +67,7 @@ export function strideOf(last) {
 export function compress(points, stride, x = 0, y = 1) {
   if (stride <= 0) return points;
   /** @type {P[]} */
-  const kept = [];
+  const buckets = [];
   let begin = 0;
   while (begin < points.length) {
     const bucket = Math.floor(points[begin][x] / stride);
@@ -78,8 +79,8 @@ export function compress(points, stride, x = 0, y = 1) {
       if (points[end][y] > points[high][y]) high = end;
       end += 1;
     }
-    for (const at of [...new Set([low, high, end - 1])].sort((a, b) => a - b)) kept.push(points[at]);
+    for (const at of [...new Set([low, high, end - 1])].sort((a, b) => a - b)) buckets.push(points[at]);
     begin = end;
   }
-  return kept;
+  return buckets;
 }

@@ -1,11 +1,11 @@
 // @ts-check
 /**
- * The explorer of trajectories: marks wrong fields, walks rows with j and k, and while the run is live counts on and offers
- * what is new. The list itself is the server's; htmx puts it in place.
+ * Trajectory explorer: marks invalid fields, moves between rows with j and k, updates the counts of a live run and offers
+ * new results. The server renders the list; htmx swaps it in.
  */
 
 import { countAll } from "./explorer_counts.js";
-import { answer } from "../ui/fetch_json.js";
+import { fetchJson } from "../ui/fetch_json.js";
 import { onKey } from "../ui/shortcuts.js";
 import { need, setText } from "../ui/dom.js";
 import { percent, plural, signed } from "../ui/formatting.js";
@@ -13,28 +13,28 @@ import { percent, plural, signed } from "../ui/formatting.js";
 /** @typedef {import("./explorer_counts.js").Counts} Counts */
 /** @typedef {import("./explorer_counts.js").Facts} Facts */
 
-const ASK_AGAIN = 8_000;
-const SPEAK_AGAIN = 5_000;
-const RECENT = 600;
+const FETCH_INTERVAL = 8_000;
+const ANNOUNCE_INTERVAL = 5_000;
+const MAX_RECENT = 600;
 const form = /** @type {HTMLFormElement} */ (need(document, "[data-filters]"));
 /** @type {Counts|null} */ let counts = null;
-/** What came last: a list on its way may have been made before it. @type {import("../live/types.js").Event[]} */
+/** Most recent events: a list in flight may have been rendered before them. @type {import("../types.js").Event[]} */
 let recent = [];
-let shown = 0;
+let renderedCount = 0;
 let timer = 0;
-let asking = 0;
+let fetching = 0;
 
-/** What the server rendered last. */
-function read() {
+/** Read the counts of the last rendered list. */
+function readRendered() {
   /** @type {Counts|null} */ const rendered = JSON.parse(document.getElementById("explorer-counts")?.textContent ?? "null");
-  shown = rendered?.now.found ?? 0;
+  renderedCount = rendered?.now.found ?? 0;
   start(rendered);
 }
 
 /** @param {Counts|null} rendered */
 function start(rendered) {
   counts = rendered && countAll(rendered, recent);
-  if (counts && !counts.by_itself && counts.seq > (rendered?.seq ?? 0)) askSoon();
+  if (counts && !counts.by_itself && counts.seq > (rendered?.seq ?? 0)) fetchSoon();
   else showSoon();
 }
 
@@ -53,42 +53,42 @@ function show() {
   if (facts) setText(facts, factsWords(counts.now));
   const offer = document.querySelector("[data-new]");
   if (!(offer instanceof HTMLElement)) return;
-  const fresh = counts.now.found - shown;
+  const fresh = counts.now.found - renderedCount;
   offer.hidden = fresh <= 0;
   if (fresh > 0) setText(offer, `${plural(fresh, "new one", "new ones")}: show`);
 }
 
-/** Not faster than somebody can read, or have it read. */
+/** Rate-limited so that the text can be read or spoken. */
 function showSoon() {
-  timer ||= window.setTimeout(show, SPEAK_AGAIN);
+  timer ||= window.setTimeout(show, ANNOUNCE_INTERVAL);
 }
 
-/** Counts that only the server can make: some time after something happened, once. */
-function askSoon() {
-  asking ||= window.setTimeout(async () => {
+/** Fetch counts that only the server can compute, at most once per interval. */
+function fetchSoon() {
+  fetching ||= window.setTimeout(async () => {
     const before = counts;
-    const now = await answer(`${form.dataset.counts}${location.search}`);
-    asking = 0;
-    if (!now || before !== counts) return; // the list was replaced meanwhile, with counts of its own
+    const now = await fetchJson(`${form.dataset.counts}${location.search}`);
+    fetching = 0;
+    if (!now || before !== counts) return; // the list was replaced meanwhile and brought its own counts
     start(now);
     show();
-  }, ASK_AGAIN * (0.75 + Math.random() / 2));
+  }, FETCH_INTERVAL * (0.75 + Math.random() / 2));
 }
 
 document.addEventListener("runevents", (event) => {
   if (!counts) return;
   const { detail } = /** @type {CustomEvent} */ (event);
-  recent = [...recent, ...detail].slice(-RECENT);
+  recent = [...recent, ...detail].slice(-MAX_RECENT);
   counts = countAll(counts, detail);
   if (counts.by_itself) showSoon();
-  else askSoon();
+  else fetchSoon();
 });
 document.addEventListener("runreloaded", () => {
   recent = [];
-  if (counts) askSoon();
+  if (counts) fetchSoon();
 });
 
-/** Assistive technology is told which fields are wrong. */
+/** Mark invalid fields for assistive technology. */
 function mark() {
   for (const slot of form.querySelectorAll(".field-error")) {
     const field = document.getElementById(slot.id.replace(/-error$/, ""));
@@ -97,14 +97,14 @@ function mark() {
   }
 }
 
-/** After "back": the fields say what the address says, and nothing is wrong with it. */
+/** After history navigation: reset the fields to the query of the address. */
 function refill() {
-  const asked = new URLSearchParams(location.search);
+  const query = new URLSearchParams(location.search);
   for (const slot of form.querySelectorAll(".field-error")) slot.textContent = "";
   for (const field of form.elements) {
     if ((field instanceof HTMLInputElement || field instanceof HTMLSelectElement) && field.name && field.type !== "hidden") {
-      const one = /^iteration_m/.test(field.name) ? asked.get("iteration") : null;
-      field.value = asked.get(field.name) ?? one ?? "";
+      const exact = /^iteration_m/.test(field.name) ? query.get("iteration") : null;
+      field.value = query.get(field.name) ?? exact ?? "";
     }
   }
   mark();
@@ -112,11 +112,11 @@ function refill() {
 
 document.addEventListener("htmx:afterSettle", () => {
   mark();
-  read();
+  readRendered();
 });
 document.addEventListener("htmx:historyRestore", () => {
   refill();
-  read();
+  readRendered();
 });
 
 /** @param {1|-1} way */
@@ -136,5 +136,5 @@ onKey((key) => {
   text?.focus();
   return text !== null;
 });
-read();
+readRendered();
 document.documentElement.classList.add("explorer-ready");

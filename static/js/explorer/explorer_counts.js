@@ -1,14 +1,13 @@
 // @ts-check
 /**
- * The explorer's counts from what the server rendered and the journal's events: `counts at n + events = counts at m`.
- * Pure: never changes what it is given, draws nothing, knows no socket. webapp/explorer/counts.py says what
- * the shape means; what a browser cannot decide from events, it asks the server (`by_itself` false).
+ * Reducer of the explorer's counts: `counts at n + events = counts at m`. Pure functions. webapp/explorer/counts.py
+ * documents the shape; counts that cannot be derived from events are fetched from the server (`by_itself` false).
  */
 
 /** @typedef {{found: number, ended: number, success: number, reward: number, more?: boolean}} Facts */
 /**
- * A trajectory that may still change or come into the filters.
- * @typedef {object} Open
+ * A trajectory that may still change or match the filters.
+ * @typedef {object} OpenTrajectory
  * @property {string} id
  * @property {number} iteration
  * @property {string} split
@@ -36,63 +35,63 @@
  * @property {Record<string, any>} [filters]
  * @property {number} [newest]
  * @property {Facts} [base]
- * @property {Open[]} [open]
+ * @property {OpenTrajectory[]} [open]
  * @property {Windows} [windows]
  */
-/** @typedef {Required<Counts>} Own counts with everything to go on by itself */
-/** @typedef {import("../live/types.js").Event} Event */
+/** @typedef {Required<Counts>} LiveCounts counts that can be continued from events */
+/** @typedef {import("../types.js").Event} Event */
 
-const MOST_OPEN = 3000;
+const MAX_OPEN = 3000;
 
-/** @param {Counts} counts @returns {counts is Own} */
-function own(counts) {
+/** @param {Counts} counts @returns {counts is LiveCounts} */
+function isLive(counts) {
   return counts.by_itself;
 }
 
 /**
  * @param {Counts} counts
- * @param {Event[]} events in order; those that the counts already know are skipped
+ * @param {Event[]} events in order; events up to counts.seq are skipped
  * @returns {Counts}
  */
 export function countAll(counts, events) {
   const fresh = events.filter((event) => event.seq > counts.seq);
   if (fresh.length === 0) return counts;
   const seq = fresh[fresh.length - 1].seq;
-  if (!own(counts)) return { ...counts, seq };
-  if (fresh[0].seq !== counts.seq + 1) return { ...counts, seq, by_itself: false }; // something was missed
-  /** @type {Own} */
+  if (!isLive(counts)) return { ...counts, seq };
+  if (fresh[0].seq !== counts.seq + 1) return { ...counts, seq, by_itself: false }; // events are missing
+  /** @type {LiveCounts} */
   const next = { ...counts, seq, base: { ...counts.base } };
-  const open = new Map(counts.open.map((one) => [one.id, one]));
+  const open = new Map(counts.open.map((trajectory) => [trajectory.id, trajectory]));
   for (const event of fresh) {
-    if (!take(next, open, event)) return { ...counts, seq, by_itself: false };
+    if (!apply(next, open, event)) return { ...counts, seq, by_itself: false };
   }
   next.open = [...open.values()];
   next.now = total(next);
-  return next.open.length > MOST_OPEN ? { ...counts, seq, by_itself: false } : next;
+  return next.open.length > MAX_OPEN ? { ...counts, seq, by_itself: false } : next;
 }
 
 /**
- * @param {Own} counts a copy that may be changed
- * @param {Map<string, Open>} open a copy that may be changed
+ * @param {LiveCounts} counts a mutable copy
+ * @param {Map<string, OpenTrajectory>} open a mutable copy
  * @param {Event} event
- * @returns {boolean} false: only the server can tell what this means
+ * @returns {boolean} false if only the server can apply this event
  */
-function take(counts, open, event) {
-  const one = open.get(event.trajectory);
+function apply(counts, open, event) {
+  const trajectory = open.get(event.trajectory);
   switch (event.type) {
     case "run_started":
       counts.attempt = event.attempt;
-      return event.attempt === 1; // a later attempt replaces trajectories that are not here any more
+      return event.attempt === 1; // a later attempt replaces trajectories that were already dropped
     case "group_started":
-      if (event.iteration > counts.newest) settle(counts, open, event.iteration);
-      for (const id of event.members) open.set(id, fresh(event, id));
+      if (event.iteration > counts.newest) closeFinished(counts, open, event.iteration);
+      for (const id of event.members) open.set(id, waiting(event, id));
       return true;
     case "turn":
-      if (one) open.set(one.id, played(one, event));
-      return one !== undefined;
+      if (trajectory) open.set(trajectory.id, withTurn(trajectory, event));
+      return trajectory !== undefined;
     case "trajectory_finished":
-      if (one) open.set(one.id, ended(one, event));
-      return one !== undefined;
+      if (trajectory) open.set(trajectory.id, withEnd(trajectory, event));
+      return trajectory !== undefined;
     case "groups_scored": {
       const kept = new Map(event.groups.map((/** @type {any} */ score) => [score.group, score.kept]));
       for (const each of open.values()) {
@@ -103,28 +102,28 @@ function take(counts, open, event) {
       return true;
     }
     case "alarm":
-      counts.windows = alarmed(counts.windows, event.iteration, event.state !== "healthy");
+      counts.windows = withAlarm(counts.windows, event.iteration, event.state !== "healthy");
       return !("alarm" in counts.filters) || event.iteration >= counts.newest;
     case "rewound":
-      return false; // takes back alarms and, with the next attempt, trajectories
+      return false; // undoes alarms and, with the next attempt, trajectories
     default:
       return true;
   }
 }
 
-/** A new iteration: what can no longer change is counted for good. @param {Own} counts @param {Map<string, Open>} open @param {number} iteration */
-function settle(counts, open, iteration) {
+/** Start an iteration: add trajectories that can no longer change to the base. @param {LiveCounts} counts @param {Map<string, OpenTrajectory>} open @param {number} iteration */
+function closeFinished(counts, open, iteration) {
   counts.newest = iteration;
-  for (const one of open.values()) {
-    const over = one.status === "success" || one.status === "failed";
-    if (!over || (one.split === "train" && one.kept === null)) continue;
-    open.delete(one.id);
-    if (matches(counts.filters, counts.windows, one)) add(counts.base, one);
+  for (const trajectory of open.values()) {
+    const over = trajectory.status === "success" || trajectory.status === "failed";
+    if (!over || (trajectory.split === "train" && trajectory.kept === null)) continue;
+    open.delete(trajectory.id);
+    if (matches(counts.filters, counts.windows, trajectory)) addTo(counts.base, trajectory);
   }
 }
 
-/** @param {Event} event @param {string} id @returns {Open} */
-function fresh(event, id) {
+/** @param {Event} event @param {string} id @returns {OpenTrajectory} */
+function waiting(event, id) {
   return {
     id, iteration: event.iteration, split: event.split, suite: event.suite ?? "", environment: event.environment,
     group: event.group, kept: null, status: "waiting", turns: 0, actions: 0, tokens: 0, reward: 0, broken: false, end: "",
@@ -132,25 +131,25 @@ function fresh(event, id) {
   };
 }
 
-/** @param {Open} one @param {Event} event @returns {Open} */
-function played(one, event) {
+/** @param {OpenTrajectory} trajectory @param {Event} event @returns {OpenTrajectory} */
+function withTurn(trajectory, event) {
   const executed = event.actions.filter((/** @type {any} */ action) => action.status === "executed").length;
   return {
-    ...one, status: "playing", turns: one.turns + 1, actions: one.actions + executed, tokens: one.tokens + event.tokens,
-    reward: one.reward + event.reward, broken: one.broken || !event.format_valid,
+    ...trajectory, status: "playing", turns: trajectory.turns + 1, actions: trajectory.actions + executed, tokens: trajectory.tokens + event.tokens,
+    reward: trajectory.reward + event.reward, broken: trajectory.broken || !event.format_valid,
   };
 }
 
-/** @param {Open} one @param {Event} event @returns {Open} */
-function ended(one, event) {
+/** @param {OpenTrajectory} trajectory @param {Event} event @returns {OpenTrajectory} */
+function withEnd(trajectory, event) {
   return {
-    ...one, status: event.success ? "success" : "failed", end: event.end, reward: event.total_reward, turns: event.turns,
+    ...trajectory, status: event.success ? "success" : "failed", end: event.end, reward: event.total_reward, turns: event.turns,
     actions: event.actions, tokens: event.tokens, error: event.error ?? "", lost: event.lost_at ?? null,
   };
 }
 
 /** @param {Windows} windows @param {number} iteration @param {boolean} alarm @returns {Windows} */
-function alarmed(windows, iteration, alarm) {
+function withAlarm(windows, iteration, alarm) {
   const last = windows[windows.length - 1];
   const inside = last !== undefined && last[1] === null;
   if (alarm) return inside ? windows : [...windows, [iteration, null]];
@@ -159,55 +158,55 @@ function alarmed(windows, iteration, alarm) {
   return iteration > last[0] ? [...closed, [last[0], iteration]] : closed;
 }
 
-/** @param {Own} counts @returns {Facts} */
+/** @param {LiveCounts} counts @returns {Facts} */
 function total(counts) {
   const sum = { ...counts.base };
-  for (const one of counts.open) if (matches(counts.filters, counts.windows, one)) add(sum, one);
+  for (const trajectory of counts.open) if (matches(counts.filters, counts.windows, trajectory)) addTo(sum, trajectory);
   return { ...sum, more: false };
 }
 
-/** @param {Facts} facts @param {Open} one */
-function add(facts, one) {
+/** @param {Facts} facts @param {OpenTrajectory} trajectory */
+function addTo(facts, trajectory) {
   facts.found += 1;
-  if (one.status !== "success" && one.status !== "failed") return;
+  if (trajectory.status !== "success" && trajectory.status !== "failed") return;
   facts.ended += 1;
-  facts.success += one.status === "success" ? 1 : 0;
-  facts.reward += one.reward;
+  facts.success += trajectory.status === "success" ? 1 : 0;
+  facts.reward += trajectory.reward;
 }
 
-/** @type {Record<string, (one: Open) => boolean>} */
+/** @type {Record<string, (trajectory: OpenTrajectory) => boolean>} */
 const OUTCOMES = {
-  success: (one) => one.status === "success",
-  failed: (one) => one.status === "failed",
-  lost: (one) => one.status === "failed" && one.lost !== null,
-  truncated: (one) => one.status === "failed" && one.end === "truncated",
-  error: (one) => one.error !== "",
-  playing: (one) => one.status === "playing",
-  waiting: (one) => one.status === "waiting",
+  success: (trajectory) => trajectory.status === "success",
+  failed: (trajectory) => trajectory.status === "failed",
+  lost: (trajectory) => trajectory.status === "failed" && trajectory.lost !== null,
+  truncated: (trajectory) => trajectory.status === "failed" && trajectory.end === "truncated",
+  error: (trajectory) => trajectory.error !== "",
+  playing: (trajectory) => trajectory.status === "playing",
+  waiting: (trajectory) => trajectory.status === "waiting",
 };
 
 /**
- * Whether the server would find it.
+ * Whether the trajectory matches, by the rules of the server's query.
  * @param {Record<string, any>} filters
  * @param {Windows} windows
- * @param {Open} one
+ * @param {OpenTrajectory} trajectory
  */
-export function matches(filters, windows, one) {
+export function matches(filters, windows, trajectory) {
   return Object.entries(filters).every(([name, value]) => {
     const [column, end] = name.split("_");
-    if (end === "min") return figure(one, column) >= value;
-    if (end === "max") return figure(one, column) <= value;
+    if (end === "min") return columnValue(trajectory, column) >= value;
+    if (end === "max") return columnValue(trajectory, column) <= value;
     switch (name) {
-      case "outcome": return OUTCOMES[value](one);
-      case "success": return one.status === (value ? "success" : "failed");
-      case "format": return one.broken === (value === "broken");
-      case "alarm": return value === windows.some(([from, to]) => one.iteration >= from && (to === null || one.iteration < to));
-      default: return /** @type {Record<string, any>} */ (one)[name] === value;
+      case "outcome": return OUTCOMES[value](trajectory);
+      case "success": return trajectory.status === (value ? "success" : "failed");
+      case "format": return trajectory.broken === (value === "broken");
+      case "alarm": return value === windows.some(([from, to]) => trajectory.iteration >= from && (to === null || trajectory.iteration < to));
+      default: return /** @type {Record<string, any>} */ (trajectory)[name] === value;
     }
   });
 }
 
-/** @param {Open} one @param {string} column @returns {number} */
-function figure(one, column) {
-  return /** @type {Record<string, any>} */ (one)[column];
+/** @param {OpenTrajectory} trajectory @param {string} column @returns {number} */
+function columnValue(trajectory, column) {
+  return /** @type {Record<string, any>} */ (trajectory)[column];
 }

@@ -1,12 +1,12 @@
 // @ts-check
 /**
- * The Echo Trap watch beside the stage: state, the numbers it compares as small curves with their limits, what was done,
- * and its past. webapp/runs/echo_trap.py says the same before any script runs.
+ * Echo Trap panel beside the stage: state, signals as sparklines with their limits, rewinds and past alarms. Renders the
+ * same text as webapp/runs/echo_trap.py.
  */
 
 import { html, need, setText, svg } from "../ui/dom.js";
 
-/** @typedef {import("./types.js").Snapshot} Snapshot */
+/** @typedef {import("../types.js").Snapshot} Snapshot */
 
 const WIDTH = 120;
 const HEIGHT = 26;
@@ -14,9 +14,9 @@ const QUIET = "The reward's spread inside groups, the entropy and the gradient n
 
 /**
  * @param {Snapshot} state
- * @param {Partial<Snapshot>} drawn what the panel shows already
+ * @param {Partial<Snapshot>} drawn state that the panel shows
  */
-export function showTrap(state, drawn) {
+export function showEchoTrap(state, drawn) {
   const panel = need(document, "[data-trap]");
   if (state.evidence !== drawn.evidence) for (const row of panel.querySelectorAll("[data-sign]")) showSign(/** @type {HTMLElement} */ (row), state);
   if (drawn.seq === undefined || (state.alarms === drawn.alarms && state.rewinds === drawn.rewinds)) return;
@@ -32,11 +32,11 @@ export function showTrap(state, drawn) {
 }
 
 /**
- * Stretches of watch and trapped, for charts; as webapp/runs/echo_trap.py.
+ * Intervals of watch and trapped for charts, computed as in webapp/runs/echo_trap.py.
  * @param {Snapshot["alarms"]} alarms
  * @returns {import("../curves/overlays.js").Band[]}
  */
-export function bandsOf(alarms) {
+export function alarmBands(alarms) {
   const standing = alarms.filter((alarm) => !alarm.undone);
   return standing.flatMap(({ state, iteration }, index) => {
     const next = standing[index + 1];
@@ -44,13 +44,13 @@ export function bandsOf(alarms) {
   });
 }
 
-/** @param {import("./types.js").Rewind} rewind */
+/** @param {import("../types.js").Rewind} rewind */
 function rewindWords({ number, from_iteration, to_iteration, changes }) {
-  const said = Object.entries(changes).map(([name, value]) => `${name} = ${value}`).join(", ");
-  return `Went back from iteration ${from_iteration} to ${to_iteration} (rewind ${number})${said ? `, on with ${said}` : ""}.`;
+  const changed = Object.entries(changes).map(([name, value]) => `${name} = ${value}`).join(", ");
+  return `Went back from iteration ${from_iteration} to ${to_iteration} (rewind ${number})${changed ? `, on with ${changed}` : ""}.`;
 }
 
-/** @param {import("./types.js").PastAlarm} alarm @param {string} trajectories */
+/** @param {import("../types.js").PastAlarm} alarm @param {string} trajectories */
 function past({ state, iteration, message, undone }, trajectories) {
   const head = html("b", {}, [`Iteration ${iteration}: ${state}`]);
   const parts = undone ? [head, " ", html("span", { class: "tag" }, ["undone by a rewind"])] : [html("a", { href: `${trajectories}?iteration=${iteration}` }, [head])];
@@ -82,7 +82,7 @@ export function inWords(unit, value) {
 }
 
 /**
- * The line, and its limit dashed on the side that is bad.
+ * Sparkline of a signal with its dashed limit.
  * @param {Array<[number, number, number]>} points
  * @param {string} bad
  */

@@ -1,25 +1,24 @@
 // @ts-check
 /**
- * The page's state from its snapshot and the journal's events: `snapshot + events = the snapshot reloaded`. Pure: never
- * changes what it is given, draws nothing, knows no socket. All lists are bounded.
+ * Reducer of the live page: `snapshot + events = the snapshot reloaded`. Pure functions; all lists are bounded.
  */
 
 import { compress, strideOf } from "../curves/series.js";
 
-/** @typedef {import("./types.js").Snapshot} Snapshot */
-/** @typedef {import("./types.js").Event} Event */
-/** @typedef {import("./types.js").Wall} Wall */
-/** @typedef {import("./types.js").Member} Member */
+/** @typedef {import("../types.js").Snapshot} Snapshot */
+/** @typedef {import("../types.js").Event} Event */
+/** @typedef {import("../types.js").Wall} Wall */
+/** @typedef {import("../types.js").Member} Member */
 
-const FINISHED = 8;
-const NOTICES = 20;
-const ALARMS = 12;
-const REWINDS = 6;
+const MAX_FINISHED = 8;
+const MAX_NOTICES = 20;
+const MAX_ALARMS = 12;
+const MAX_REWINDS = 6;
 const EVIDENCE_ITERATIONS = 120;
 
 /**
  * @param {Snapshot} state
- * @param {Event[]} events in order; those the state already knows are skipped
+ * @param {Event[]} events in order; events up to state.seq are skipped
  * @returns {Snapshot}
  */
 export function reduceAll(state, events) {
@@ -36,7 +35,7 @@ export function reduce(state, event) {
 }
 
 /**
- * What an event changes.
+ * Parts of the state that an event changes.
  * @param {Snapshot} state
  * @param {Event} event
  * @returns {Partial<Snapshot>}
@@ -53,7 +52,7 @@ function change(state, event) {
     case "evaluation": return evaluation(state, event);
     case "alarm": return withAlarms([...state.alarms, { state: event.state, message: event.message, iteration: event.iteration, undone: false }]);
     case "rewound": return rewound(state, event);
-    case "notice": return { notices: [...state.notices, { level: event.level, message: event.message }].slice(-NOTICES) };
+    case "notice": return { notices: [...state.notices, { level: event.level, message: event.message }].slice(-MAX_NOTICES) };
     default: return {};
   }
 }
@@ -89,7 +88,7 @@ function groupStarted(wall, event) {
 }
 
 /**
- * The wall with one member changed; the same wall when it does not hold that trajectory.
+ * The wall with one member changed; the same object if it does not contain the trajectory.
  * @param {Wall|null} wall
  * @param {string} id
  * @param {(member: Member) => Member} edit
@@ -119,7 +118,7 @@ function turn(state, event) {
     ...member, turns: event.turn + 1, status: "playing", format_error: member.format_error || !event.format_valid,
   }));
   const stage = state.stage;
-  if (stage === null || stage.id !== event.trajectory || stage.turns.some((known) => known.turn === event.turn)) return { wall };
+  if (stage === null || stage.id !== event.trajectory || stage.turns.some((turn) => turn.turn === event.turn)) return { wall };
   const { type: _type, seq: _seq, time: _time, trajectory: _trajectory, ...record } = event;
   return { wall, stage: { ...stage, turns: [...stage.turns, /** @type {any} */ (record)] } };
 }
@@ -137,7 +136,7 @@ function finished(state, event) {
     id: event.trajectory, slug: state.wall.groups[at.row].members[at.member].slug, group: at.group, member: at.member,
     ...result, turns: event.turns, actions: event.actions,
   };
-  return { wall, stage, finished: [entry, ...state.finished].slice(0, FINISHED) };
+  return { wall, stage, finished: [entry, ...state.finished].slice(0, MAX_FINISHED) };
 }
 
 /** @param {Wall|null} wall @param {Event} event */
@@ -161,7 +160,7 @@ function scored(wall, event) {
 function withPoints(curves, iteration, values) {
   const stride = strideOf(iteration);
   const next = { ...curves };
-  for (const name of Object.keys(curves)) { // the live page shows a few; the tab of curves fetches them all
+  for (const name of Object.keys(curves)) { // the live page shows a few; the curves tab fetches all
     const points = name in values
       ? [...curves[name].filter(([at]) => at !== iteration), /** @type {[number, number]} */ ([iteration, values[name]])]
       : curves[name];
@@ -178,16 +177,16 @@ function weighed(evidence, event) {
   for (const [sign, points] of Object.entries(evidence)) {
     const value = event.values[`echo_trap/${sign}`];
     const limit = event.values[`echo_trap/${sign}_limit`];
-    const known = value !== undefined && limit !== undefined;
-    const kept = points.filter(([at]) => at > from && (at !== event.iteration || !known));
-    next[sign] = known ? [...kept, [event.iteration, value, limit]] : kept;
+    const hasValue = value !== undefined && limit !== undefined;
+    const earlier = points.filter(([at]) => at > from && (at !== event.iteration || !hasValue));
+    next[sign] = hasValue ? [...earlier, [event.iteration, value, limit]] : earlier;
   }
   return next;
 }
 
 /** @param {Snapshot["alarms"]} all @returns {Partial<Snapshot>} */
 function withAlarms(all) {
-  const alarms = all.slice(-ALARMS);
+  const alarms = all.slice(-MAX_ALARMS);
   const standing = alarms.findLast((alarm) => !alarm.undone);
   return { alarms, alarm: standing ? { state: standing.state, message: standing.message, iteration: standing.iteration } : null };
 }
@@ -197,13 +196,13 @@ function rewound(state, event) {
   const { number, from_iteration, to_iteration, changes } = event;
   return {
     ...withAlarms(state.alarms.map((alarm) => (alarm.iteration > to_iteration ? { ...alarm, undone: true } : alarm))),
-    rewinds: [...state.rewinds, { number, from_iteration, to_iteration, changes: changes ?? {} }].slice(-REWINDS),
+    rewinds: [...state.rewinds, { number, from_iteration, to_iteration, changes: changes ?? {} }].slice(-MAX_REWINDS),
   };
 }
 
 /** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */
 function evaluation(state, event) {
   const { iteration, suite, success, success_low, success_high, prompts } = event;
-  const others = state.evaluations.filter((known) => known.iteration !== iteration || known.suite !== suite);
+  const others = state.evaluations.filter((other) => other.iteration !== iteration || other.suite !== suite);
   return { evaluations: [...others, { iteration, suite, success, success_low, success_high, prompts, final: event.final ?? false }] };
 }

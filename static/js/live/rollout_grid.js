@@ -1,23 +1,22 @@
 // @ts-check
 /**
- * The wall: every trajectory of the rollout as a small cell in one SVG. Knows how cells look and how one moves among them;
- * what a chosen cell leads to is the page's business.
+ * The wall: a grid of the rollout's trajectories, one cell each, in one SVG with keyboard navigation.
  */
 
 import { svg } from "../ui/dom.js";
 import { memberWords, number } from "../ui/formatting.js";
 
-/** @typedef {import("./types.js").Wall} Wall */
-/** @typedef {import("./types.js").Member} Member */
-/** @typedef {import("./types.js").WallGroup} WallGroup */
+/** @typedef {import("../types.js").Wall} Wall */
+/** @typedef {import("../types.js").Member} Member */
+/** @typedef {import("../types.js").WallGroup} WallGroup */
 
-/** Units of the drawing; one unit is about one pixel in the page's left column. */
+/** Width in drawing units; one unit is about one pixel in the page's left column. */
 export const WIDTH = 280;
 const LABEL = 22;
 const BAR = 46;
 
 /**
- * Where cells lie. Groups are rows; groups of one are laid out like text, row after row.
+ * Cell layout. Groups are rows; groups of one are laid out like text, row after row.
  * @param {number} groups
  * @param {number} size members per group
  * @returns {{cell: number, pitch: number, columns: number, flow: boolean, height: number, left: number}}
@@ -39,9 +38,9 @@ function gap(pitch) {
 }
 
 /**
- * The outline of a cell: a shape for every status, so that colour is not needed to read it.
+ * Outline of a cell: one shape per status, readable without colour.
  * @param {Member} member
- * @param {number} turns the most turns a trajectory may take
+ * @param {number} turns maximum number of turns of a trajectory
  * @param {number} s size
  */
 export function cellPath(member, turns, s) {
@@ -59,7 +58,7 @@ export function cellPath(member, turns, s) {
   return frame + dot;
 }
 
-export class WallView {
+export class RolloutGrid {
   /**
    * @param {HTMLElement} host
    * @param {{onPick: (member: Member) => void, onHover: (member: Member|null, cell: Element|null) => void, say: (words: string) => void}} options
@@ -82,7 +81,7 @@ export class WallView {
 
   /**
    * @param {Wall|null} wall
-   * @param {{groups: number, size: number, turns: number, picked: string|null}} options groups and size as they will be
+   * @param {{groups: number, size: number, turns: number, picked: string|null}} options groups and size of the complete rollout
    */
   show(wall, { groups, size, turns, picked }) {
     this.turns = turns;
@@ -91,7 +90,7 @@ export class WallView {
     this.wall = wall;
     const widest = Math.max(1e-9, ...(wall?.groups ?? []).map((group) => group.std ?? 0));
     for (let row = 0; row < this.cells.length; row++) {
-      const group = wall?.groups.find((known) => known.group === row) ?? null;
+      const group = wall?.groups.find((candidate) => candidate.group === row) ?? null;
       this.cells[row].forEach((cell, column) => this.#paint(cell, group?.members[column] ?? null));
       if (this.bars[row]) this.#bar(this.bars[row], group, widest);
     }
@@ -160,10 +159,10 @@ export class WallView {
     const key = member ? `${member.id} ${member.status} ${member.turns} ${member.format_error}` : "-";
     if (key === cell.key) return;
     cell.key = key;
-    const known = member ?? { id: "", slug: "", turns: 0, status: /** @type {const} */ ("waiting"), format_error: false };
-    cell.node.querySelector(".shape")?.setAttribute("d", cellPath(known, this.turns, this.plan?.cell ?? 8));
-    for (const status of ["waiting", "playing", "success", "failed"]) cell.node.classList.toggle(status, status === known.status);
-    cell.node.setAttribute("aria-label", `Group ${cell.node.dataset.row}, trajectory ${cell.node.dataset.column}: ${memberWords(known)}`);
+    const cellMember = member ?? { id: "", slug: "", turns: 0, status: /** @type {const} */ ("waiting"), format_error: false };
+    cell.node.querySelector(".shape")?.setAttribute("d", cellPath(cellMember, this.turns, this.plan?.cell ?? 8));
+    for (const status of ["waiting", "playing", "success", "failed"]) cell.node.classList.toggle(status, status === cellMember.status);
+    cell.node.setAttribute("aria-label", `Group ${cell.node.dataset.row}, trajectory ${cell.node.dataset.column}: ${memberWords(cellMember)}`);
   }
 
   /** @param {{node: SVGElement, key: string}} bar @param {WallGroup|null} group @param {number} widest */

@@ -1,25 +1,24 @@
 // @ts-check
 /**
- * Which trajectory is on the live page's stage: the newest, or the one a person pinned. Fetches what the page does not
- * know yet. How a trajectory is shown is the player's business.
+ * Selects the trajectory on the live page's stage: the newest, or the one a person pinned. Fetches it where necessary.
  */
 
-import { answer } from "../ui/fetch_json.js";
+import { fetchJson } from "../ui/fetch_json.js";
 import { locate, reduceAll } from "./reducer.js";
 
-/** @typedef {import("./types.js").Snapshot} Snapshot */
-/** @typedef {import("./types.js").Trajectory} Trajectory */
-/** @typedef {import("./types.js").Event} Event */
-/** @typedef {import("./types.js").Board} Board */
-/** @typedef {import("./types.js").Hint} Hint */
+/** @typedef {import("../types.js").Snapshot} Snapshot */
+/** @typedef {import("../types.js").Trajectory} Trajectory */
+/** @typedef {import("../types.js").Event} Event */
+/** @typedef {import("../types.js").Board} Board */
+/** @typedef {import("../types.js").Hint} Hint */
 
-/** How long a finished trajectory stays before the next one is followed. */
-const LINGER = 2600;
+/** Milliseconds a finished trajectory stays before the next one is followed. */
+const LINGER_MS = 2600;
 
 /**
- * A trajectory worth following: still waiting or playing, as early in its play as possible; which group, the turn decides.
+ * The next trajectory to follow: unfinished and with the fewest turns; groups take turns.
  * @param {Snapshot} state
- * @param {number} turn rises with every choice, so that groups take turns
+ * @param {number} turn number of choices made so far
  */
 export function nextToFollow(state, turn) {
   const open = (state.wall?.groups ?? []).flatMap((group) => {
@@ -34,7 +33,7 @@ export function nextToFollow(state, turn) {
   return best[turn % best.length][0];
 }
 
-export class Stage {
+export class Selection {
   /**
    * @param {{get: () => Snapshot, set: (state: Snapshot) => void, watch: (id: string) => void, settled: () => boolean}} page
    */
@@ -48,7 +47,7 @@ export class Stage {
     /** @type {{slug: string, events: Event[]}|null} */ this.pending = null;
   }
 
-  /** See every event before it is forgotten. @param {Event} event */
+  /** Record start boards, and events of a trajectory that is being fetched. @param {Event} event */
   note(event) {
     if (event.type === "group_started") {
       const key = `${event.iteration} ${event.split}`;
@@ -59,19 +58,19 @@ export class Stage {
     if (this.pending && (event.type === "turn" || event.type === "trajectory_finished")) this.pending.events.push(event);
   }
 
-  /** Follow the newest from now on. */
+  /** Follow the newest trajectory. */
   follow() {
     this.mode = "follow";
     this.restedSince = 0;
   }
 
-  /** Keep this one. @param {string} slug @param {string} id */
+  /** Pin a trajectory. @param {string} slug @param {string} id */
   async pin(slug, id) {
     this.mode = "pinned";
     await this.#fetch(slug, id);
   }
 
-  /** In follow mode, go to the next one when the present one has been seen to its end. Called on every frame. */
+  /** In follow mode, advance once the current trajectory was shown to its end. Called on every frame. */
   tick() {
     if (this.mode !== "follow" || this.pending) return;
     const state = this.page.get();
@@ -85,7 +84,7 @@ export class Stage {
       if (this.page.settled()) this.restedSince = Date.now();
       return;
     }
-    if (stage && Date.now() - this.restedSince < LINGER) return;
+    if (stage && Date.now() - this.restedSince < LINGER_MS) return;
     const next = nextToFollow(state, this.choices);
     if (!next) return;
     this.choices += 1;
@@ -106,21 +105,21 @@ export class Stage {
   async #fetch(slug, id) {
     const pending = { slug, events: /** @type {Event[]} */ ([]) };
     this.pending = pending;
-    const trajectory = await answer(`/t/${slug}.json`);
+    const trajectory = await fetchJson(`/t/${slug}.json`);
     if (this.pending !== pending) return;
     this.pending = null;
     if (!trajectory) return;
     this.#put({ ...trajectory, id });
     const state = this.page.get();
-    this.page.set({ ...reduceAll({ ...state, seq: -1 }, pending.events), ...keepAllBut(state) });
+    this.page.set({ ...reduceAll({ ...state, seq: -1 }, pending.events), ...withoutStage(state) });
   }
 }
 
 /**
- * Everything but the stage: events that were already counted must not count twice.
+ * Everything except the stage: events already reduced must not count twice.
  * @param {Snapshot} state
  */
-function keepAllBut(state) {
+function withoutStage(state) {
   const { stage: _stage, ...rest } = state;
   return rest;
 }

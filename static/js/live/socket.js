@@ -1,13 +1,12 @@
 // @ts-check
 /**
- * The live connection of a run's page: a cursor that never loses an event, reconnecting with jittered back-off, heartbeat.
- * What frames mean for the page is decided by whoever listens.
+ * WebSocket of a run's page: resumes from a cursor without losing events, reconnects with jittered back-off, sends pings.
  */
 
 /** @typedef {{type: string} & Record<string, any>} Frame */
 
-const PING = 20_000;
-const SILENCE = 50_000;
+const PING_INTERVAL = 20_000;
+const SILENCE_TIMEOUT = 50_000;
 
 export class LiveSocket {
   /**
@@ -20,14 +19,14 @@ export class LiveSocket {
     this.onFrame = onFrame;
     this.onStatus = onStatus;
     this.failures = 0;
-    this.heard = 0;
+    this.lastMessageAt = 0;
     /** @type {WebSocket|null} */ this.socket = null;
     /** @type {string|null} */ this.watched = null;
     this.retry = 0;
     this.closed = false;
-    window.setInterval(() => this.#heartbeat(), PING);
-    window.addEventListener("online", () => this.#hurry());
-    document.addEventListener("visibilitychange", () => document.hidden || this.#hurry());
+    window.setInterval(() => this.#heartbeat(), PING_INTERVAL);
+    window.addEventListener("online", () => this.#reconnectNow());
+    document.addEventListener("visibilitychange", () => document.hidden || this.#reconnectNow());
     this.connect();
   }
 
@@ -38,16 +37,16 @@ export class LiveSocket {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${location.host}${this.path}?after=${this.cursor()}`);
     this.socket = socket;
-    this.heard = Date.now();
+    this.lastMessageAt = Date.now();
     socket.addEventListener("open", () => {
       this.onStatus("live");
       if (this.watched) this.#send({ type: "watch", trajectory: this.watched });
     });
     socket.addEventListener("message", (message) => {
-      this.heard = Date.now();
+      this.lastMessageAt = Date.now();
       this.failures = 0;
       /** @type {Frame} */ const frame = JSON.parse(message.data);
-      if (frame.type === "ping") this.#send({ type: "pong" }); // a hidden page's own timers are too slow to be heard
+      if (frame.type === "ping") this.#send({ type: "pong" }); // timers of a hidden page are too slow for its own pings
       else this.onFrame(frame);
     });
     socket.addEventListener("close", (event) => {
@@ -64,7 +63,7 @@ export class LiveSocket {
     });
   }
 
-  /** Drop this connection and come back with the present cursor. */
+  /** Reconnect with the current cursor. */
   restart() {
     const old = this.socket;
     this.socket = null;
@@ -72,7 +71,7 @@ export class LiveSocket {
     this.connect();
   }
 
-  /** Put this trajectory's thoughts on the wire. @param {string} id */
+  /** Subscribe to the token stream of a trajectory. @param {string} id */
   watch(id) {
     if (id === this.watched) return;
     this.watched = id;
@@ -86,11 +85,11 @@ export class LiveSocket {
 
   #heartbeat() {
     if (this.closed || !this.socket) return;
-    if (this.socket.readyState === WebSocket.OPEN && Date.now() - this.heard > SILENCE) this.restart();
+    if (this.socket.readyState === WebSocket.OPEN && Date.now() - this.lastMessageAt > SILENCE_TIMEOUT) this.restart();
     else this.#send({ type: "ping" });
   }
 
-  #hurry() {
+  #reconnectNow() {
     if (this.retry && !this.closed) this.connect();
   }
 }

@@ -1,5 +1,5 @@
 // @ts-check
-/** The form of an alert rule: shows only the questions that the chosen events, runs and channel raise. */
+/** Form of an alert rule: shows only the fields that apply to the chosen events, runs and channel. */
 
 const form = document.querySelector("[data-rule]");
 
@@ -8,9 +8,9 @@ function fold() {
   const data = new FormData(form);
   const chosen = new Set([...data.getAll("events"), data.get("scope"), data.get("channel")].map(String));
   for (const part of form.querySelectorAll("[data-for]")) {
-    const wanted = (part.getAttribute("data-for") ?? "").split(" ").some((word) => chosen.has(word));
+    const requested = (part.getAttribute("data-for") ?? "").split(" ").some((word) => chosen.has(word));
     const wrong = part.querySelector(".bad") !== null;
-    /** @type {HTMLElement} */ (part).hidden = !wanted && !wrong;
+    /** @type {HTMLElement} */ (part).hidden = !requested && !wrong;
   }
 }
 

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Annotations on a trajectory's page: puts each turn's comments beside the turn, and fetches the panel again when others
- * changed something. Forms are the server's and work without this; a text being written is never touched.
+ * Annotations of a trajectory: places comment threads beside their turns and reloads the panel after changes by others.
+ * The forms work without JavaScript; unsaved text is never touched.
  */
 
 import { LiveSocket } from "../live/socket.js";
@@ -19,7 +19,7 @@ const state = () => need(document, "#annotation-state");
 const version = () => Number(state().dataset.version);
 const editing = () => document.querySelector("[data-editing]") !== null;
 
-/** Every turn gets a button that starts a comment on it, and its thread below. */
+/** Add a comment button and the thread to every turn. */
 function place() {
   if (!list) return;
   for (const item of list.querySelectorAll(":scope > [data-turn]")) {
@@ -51,21 +51,21 @@ function bubble() {
   return svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, [svg("path", { d: "M2 3h12v8H7l-3 3v-3H2z" })]);
 }
 
-/** Threads that stand beside turns belong to the state that is about to go. */
+/** Remove the threads beside turns before the panel is replaced. */
 function clear() {
   for (const thread of list?.querySelectorAll(".thread") ?? []) thread.remove();
 }
 
 async function refresh() {
   if (editing()) {
-    stale = true; // an open edit would be lost; it is looked at again when that ends
+    stale = true; // an open edit would be lost; reloaded when it ends
     return;
   }
   stale = false;
   try {
     await htmx.ajax("GET", panel.dataset.annotations ?? "", { target: "#annotation-state", swap: "outerHTML" });
   } catch {
-    stale = true; // the server is away: what happened meanwhile is fetched with the next thing that happens
+    stale = true; // the server is unavailable: reloaded with the next event
   }
 }
 
@@ -98,8 +98,8 @@ document.addEventListener("htmx:beforeSwap", (event) => {
 });
 document.addEventListener("htmx:afterSettle", () => {
   place();
-  const found = focus && document.getElementById(focus);
-  if (found && document.activeElement === document.body) found.focus();
+  const focused = focus && document.getElementById(focus);
+  if (focused && document.activeElement === document.body) focused.focus();
   focus = "";
   if (stale) void refresh();
 });

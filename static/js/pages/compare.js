@@ -1,7 +1,7 @@
 // @ts-check
-/** The curves of several runs over each other: whose are shown, and where a point leads to. */
+/** Overlaid curves of several runs: visible runs and links of points. */
 
-import { behind, CurveBoard, tools } from "../curves/chart_page.js";
+import { trajectoryFilter, ChartPage, bindToolbar } from "../curves/chart_page.js";
 import { need, setText } from "../ui/dom.js";
 
 const REFRESH = 15_000;
@@ -12,14 +12,14 @@ function start(root) {
   /** @type {import("../curves/chart_page.js").Source[]} */
   const sources = JSON.parse(document.getElementById("sources")?.textContent ?? "[]");
   const status = need(document, "[data-curve-words]");
-  const board = new CurveBoard(root, sources, {
+  const board = new ChartPage(root, sources, {
     say: (words) => setText(status, words),
     address: ({ name }, iteration) => {
       const shown = sources.filter((source) => source.shown);
-      return shown.length === 1 ? `/runs/${shown[0].slug}/trajectories?${behind(name, iteration)}` : null; // whose would it be?
+      return shown.length === 1 ? `/runs/${shown[0].slug}/trajectories?${trajectoryFilter(name, iteration)}` : null; // ambiguous with several runs
     },
   });
-  tools(board, document);
+  bindToolbar(board, document);
   for (const box of document.querySelectorAll("input[data-source]")) {
     box.addEventListener("change", () => {
       for (const source of sources) {

@@ -1,13 +1,13 @@
 // @ts-check
-/** The same prompt played by each run: small boards that one scrubber moves together, action by action. */
+/** The same prompt played by several runs: boards driven by one scrubber, action by action. */
 
 import { BoardView } from "../board/board.js";
-import { steps } from "../player/positions.js";
+import { positionsOf } from "../player/positions.js";
 import { need, setText } from "../ui/dom.js";
 import { plural } from "../ui/formatting.js";
 
-/** @typedef {import("../live/types.js").Trajectory} Trajectory */
-/** @typedef {{trajectory: Trajectory, positions: import("../player/positions.js").Step[], board: BoardView, thought: HTMLElement}} Play */
+/** @typedef {import("../types.js").Trajectory} Trajectory */
+/** @typedef {{trajectory: Trajectory, positions: import("../player/positions.js").Position[], board: BoardView, thought: HTMLElement}} Play */
 
 /** @type {Trajectory[]} */
 const data = JSON.parse(document.getElementById("plays")?.textContent ?? "[]");
@@ -15,11 +15,11 @@ const scrub = /** @type {HTMLInputElement} */ (need(document, "[data-scrub]"));
 const where = need(document, "[data-where]");
 
 const plays = [...document.querySelectorAll("[data-slug]")].flatMap((node) => {
-  const trajectory = data.find((known) => known.slug === node.getAttribute("data-slug"));
+  const trajectory = data.find((candidate) => candidate.slug === node.getAttribute("data-slug"));
   if (!trajectory) return [];
   const board = new BoardView(need(node, "[data-board]"));
-  // one position for each action, and one for the beginning: turns begin where the last action ended
-  const positions = steps(trajectory).filter((step, index) => index === 0 || step.action >= 0);
+  // one position per action plus the start: a turn begins where the last action ended
+  const positions = positionsOf(trajectory).filter((position, index) => index === 0 || position.action >= 0);
   return [/** @type {Play} */ ({ trajectory, positions, board, thought: need(node, "[data-thought]") })];
 });
 const last = Math.max(0, ...plays.map((play) => play.positions.length - 1));
@@ -27,9 +27,9 @@ const last = Math.max(0, ...plays.map((play) => play.positions.length - 1));
 /** @param {number} index @param {boolean} animate */
 function show(index, animate) {
   for (const { trajectory, positions, board, thought } of plays) {
-    const step = positions[Math.min(index, positions.length - 1)];
-    board.show(step.board, { animate });
-    const turn = trajectory.turns.find((known) => known.turn === step.turn);
+    const position = positions[Math.min(index, positions.length - 1)];
+    board.show(position.board, { animate });
+    const turn = trajectory.turns.find((candidate) => candidate.turn === position.turn);
     setText(thought, turn ? turn.thought || turn.response : "");
   }
   scrub.value = String(index);
@@ -39,12 +39,12 @@ function show(index, animate) {
 }
 
 /** @param {number} way */
-function step(way) {
+function position(way) {
   show(Math.max(0, Math.min(last, Number(scrub.value) + way)), true);
 }
 
 scrub.max = String(last);
 scrub.addEventListener("input", () => show(Number(scrub.value), false));
-need(document, "[data-back]").addEventListener("click", () => step(-1));
-need(document, "[data-forward]").addEventListener("click", () => step(1));
+need(document, "[data-back]").addEventListener("click", () => position(-1));
+need(document, "[data-forward]").addEventListener("click", () => position(1));
 show(0, false);

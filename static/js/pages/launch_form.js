@@ -1,10 +1,9 @@
 // @ts-check
 /**
- * The launch form's small comforts: marks what differs from the preset, tells assistive technology which field is wrong,
- * copies the texts beside it.
+ * Launch form: highlights values that differ from the preset, marks invalid fields for assistive technology, copies texts.
  */
 
-import { copy } from "../ui/shortcuts.js";
+import { copy } from "../ui/clipboard.js";
 
 const form = document.querySelector("[data-launch]");
 

@@ -1,18 +1,19 @@
 // @ts-check
 /**
- * Playing an environment with the keyboard: keys press the page's own buttons, boards are drawn and slide.
- * The rules, the budgets and all words come from the server with every action; nothing of a game is known here.
+ * Play page of an environment: keys press the page's buttons, boards are drawn and animated. Rules, budgets and texts come
+ * from the server with every action.
  */
 
 import { BoardView } from "../board/board.js";
-import { copy, onKey } from "../ui/shortcuts.js";
+import { copy } from "../ui/clipboard.js";
+import { onKey } from "../ui/shortcuts.js";
 import { setText } from "../ui/dom.js";
 
-/** @typedef {{board: import("../live/types.js").Board, taken: number, last: {name: string, actual: string|null}|null, advice: string|null, status: string, over: boolean}} Game */
+/** @typedef {{board: import("../types.js").Board, taken: number, last: {name: string, actual: string|null}|null, advice: string|null, status: string, over: boolean}} Game */
 
 const MOST_WAITING = 8;
 
-/** Keys pressed while an action is on its way, so that fast fingers lose none. @type {string[]} */
+/** Keys pressed while an action is in flight; processed in order. @type {string[]} */
 let waiting = [];
 let busy = false;
 let taken = 0;
@@ -24,7 +25,7 @@ function read() {
   return node?.textContent ? JSON.parse(node.textContent) : null;
 }
 
-/** @param {boolean} speak whether the words are news */
+/** @param {boolean} speak whether to announce the text */
 function show(speak) {
   const game = read();
   const host = document.getElementById("play-board");
@@ -45,12 +46,12 @@ function show(speak) {
 /**
  * Press the button of that key.
  * @param {string} key
- * @returns {boolean} whether there is one
+ * @returns {boolean} whether there is such a button
  */
 function press(key) {
-  const wanted = key.length === 1 ? key.toLowerCase() : key;
+  const requested = key.length === 1 ? key.toLowerCase() : key;
   for (const node of document.querySelectorAll("#game [data-keys]")) {
-    if (!(node.getAttribute("data-keys") ?? "").split(" ").includes(wanted)) continue;
+    if (!(node.getAttribute("data-keys") ?? "").split(" ").includes(requested)) continue;
     if (node instanceof HTMLButtonElement && node.disabled) return true;
     if (busy) {
       if (waiting.length < MOST_WAITING) waiting.push(key);

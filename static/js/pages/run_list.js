@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The list of runs: choosing runs to compare by mouse and keys, kept while rows are exchanged under it; no asking for news
- * while nobody looks. What rows say is decided by the server.
+ * Run list: selection of runs to compare by mouse and keyboard, preserved across row updates; no polling while the page is
+ * hidden.
  */
 
 import { onKey } from "../ui/shortcuts.js";
@@ -18,7 +18,7 @@ function boxes() {
   return [.../** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll("input[name=compare]"))];
 }
 
-/** The boxes as they were before the rows were exchanged, and what the button says. */
+/** Restore the checkboxes after a row update, and the label of the button. */
 function show() {
   for (const box of boxes()) box.checked = chosen.has(box.value);
   if (words) setText(words, chosen.size === 0 ? "" : chosen.size === 1 ? "1 run selected; select another" : `${chosen.size} runs selected`);
@@ -36,7 +36,7 @@ function note(box) {
   show();
 }
 
-/** Focus moves to the title of another row. @param {number} step */
+/** Move the focus to the title of another row. @param {number} step */
 function move(step) {
   const rows = [...document.querySelectorAll("[data-run-row]")];
   if (!rows.length) return;

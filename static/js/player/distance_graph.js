@@ -1,36 +1,36 @@
 // @ts-check
 /**
- * The small graph under the scrubber: the best play's distance at every position, or its chance where play is random,
- * turn borders, where it was lost.
+ * Graph under the scrubber: optimal distance at every position (or success probability under random dynamics), turn
+ * borders, and the position where the puzzle became unsolvable.
  */
 
 import { chances, distances } from "./positions.js";
 import { svg } from "../ui/dom.js";
 import { plural } from "../ui/formatting.js";
 
-/** @typedef {import("./positions.js").Step} Step */
+/** @typedef {import("./positions.js").Position} Position */
 
 const HEIGHT = 34;
 
 /**
  * @param {Element} host
- * @param {Step[]} steps
- * @param {number} lost index of the position from which nothing can be won, or −1
+ * @param {Position[]} positions
+ * @param {number} lost index of the first unsolvable position, or −1
  * @param {boolean|null} success
- * @returns {string} what it shows, in words; "" where there is no solver
+ * @returns {string} text alternative; "" without a solver
  */
-export function drawGraph(host, steps, lost, success) {
-  const last = Math.max(1, steps.length - 1);
-  const found = distances(steps);
-  const counts = found.some((point) => point);
-  const points = counts ? found : chances(steps);
-  const most = counts ? Math.max(1, ...found.map((point) => point?.distance ?? 0)) : 1;
+export function drawGraph(host, positions, lost, success) {
+  const last = Math.max(1, positions.length - 1);
+  const known = distances(positions);
+  const counts = known.some((point) => point);
+  const points = counts ? known : chances(positions);
+  const most = counts ? Math.max(1, ...known.map((point) => point?.distance ?? 0)) : 1;
   const x = (/** @type {number} */ index) => (index / last) * 100;
   const y = (/** @type {number} */ distance) => HEIGHT - 5 - (distance / most) * (HEIGHT - 12);
   const picture = svg("svg", { viewBox: `0 0 100 ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" });
   picture.append(svg("path", { class: "base", d: `M0 ${HEIGHT - 5}H100` }));
-  steps.forEach((step, index) => {
-    if (step.action < 0 && index > 0) picture.append(svg("path", { class: "border", d: `M${x(index)} 0V${HEIGHT}` }));
+  positions.forEach((position, index) => {
+    if (position.action < 0 && index > 0) picture.append(svg("path", { class: "border", d: `M${x(index)} 0V${HEIGHT}` }));
   });
   let path = "";
   let gap = true;

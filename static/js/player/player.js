@@ -1,32 +1,32 @@
 // @ts-check
 /**
- * The player: a trajectory's board, turns and scrubber, by hand, by playback, or following turns as they arrive. The stage
- * of a live run and the page of a trajectory are this one component; where its data comes from is theirs.
+ * Trajectory player: board, turns and scrubber, moved by hand, by playback, or following live turns. Used by the stage of a
+ * live run, the page of a trajectory and embeds.
  */
 
 import { advice } from "./solver_advice.js";
 import { BoardView } from "../board/board.js";
 import { drawGraph } from "./distance_graph.js";
-import { actionsTaken, indexOf, lostIndex, rewardSoFar, steps, turnStep } from "./positions.js";
+import { actionsTaken, indexOf, lostIndex, positionsOf, rewardSoFar, turnStart } from "./positions.js";
 import { html, need, setText } from "../ui/dom.js";
 import { TokenView } from "./token_view.js";
-import { renderTurn, renderTyping, type } from "./turn_item.js";
+import { renderTurn, renderTyping, showTyping } from "./turn_item.js";
 import { plural, signed } from "../ui/formatting.js";
 
-/** @typedef {import("../live/types.js").Trajectory} Trajectory */
-/** @typedef {import("../live/types.js").Turn} Turn */
-/** @typedef {import("../live/types.js").LostAt} LostAt */
-/** @typedef {import("./positions.js").Step} Step */
+/** @typedef {import("../types.js").Trajectory} Trajectory */
+/** @typedef {import("../types.js").Turn} Turn */
+/** @typedef {import("../types.js").LostAt} LostAt */
+/** @typedef {import("./positions.js").Position} Position */
 
-/** Milliseconds a position stays during playback at 1×. */
+/** Milliseconds per position during playback at 1×. */
 const PACE = { turn: 1100, action: 480 };
-/** The same while following a live trajectory. */
+/** Milliseconds per position while following a live trajectory. */
 const LIVE_PACE = { turn: 200, action: 230 };
 
 export class Player {
   /**
    * @param {HTMLElement} root an element with the markup of templates/trajectories/_player.html
-   * @param {{onMove?: (step: Step) => void, link?: (step: Step) => string}} [options]
+   * @param {{onMove?: (position: Position) => void, link?: (position: Position) => string}} [options]
    */
   constructor(root, { onMove = () => {} } = {}) {
     this.root = root;
@@ -39,7 +39,7 @@ export class Player {
     this.solver = /** @type {HTMLInputElement} */ (need(root, "[data-solver]"));
     this.tokens = new TokenView(root, this.list);
     /** @type {Trajectory|null} */ this.trajectory = null;
-    /** @type {Step[]} */ this.steps = [];
+    /** @type {Position[]} */ this.positions = [];
     this.index = 0;
     this.following = false;
     this.playing = false;
@@ -49,31 +49,31 @@ export class Player {
 
   /**
    * @param {Trajectory} trajectory
-   * @param {{at?: (steps: Step[]) => number, follow?: boolean}} [options] follow: go on with turns as they are appended
+   * @param {{at?: (positions: Position[]) => number, follow?: boolean}} [options] follow: advance as turns are appended
    */
   load(trajectory, { at = () => 0, follow = false } = {}) {
     this.pause();
     this.trajectory = trajectory;
     this.following = follow;
-    this.steps = steps(trajectory);
+    this.positions = positionsOf(trajectory);
     this.list.replaceChildren(...trajectory.turns.map((turn) => renderTurn(turn, { lost: this.#lostIn(turn) })));
     this.tokens.show(trajectory.turns);
     this.#outline();
-    this.go(follow ? this.steps.length - 1 : at(this.steps), { animate: false });
+    this.go(follow ? this.positions.length - 1 : at(this.positions), { animate: false });
   }
 
-  /** Nothing to show. */
+  /** Clear the player. */
   clear() {
     this.pause();
     this.trajectory = null;
-    this.steps = [];
+    this.positions = [];
     this.list.replaceChildren();
     this.tabs.replaceChildren();
     this.board.show(null);
   }
 
   /**
-   * The trajectory grew: draw what is new and, when following, walk to it action by action.
+   * Update a growing trajectory: draw new turns and, when following, step to them action by action.
    * @param {Trajectory} trajectory the same one, longer or finished
    */
   update(trajectory) {
@@ -83,7 +83,7 @@ export class Player {
     const grown = trajectory.turns.length !== before.turns.length;
     if (!grown && before.lost_at === trajectory.lost_at && before.success === trajectory.success) return;
     const empty = !before.turns.length;
-    this.steps = steps(trajectory);
+    this.positions = positionsOf(trajectory);
     this.list.querySelector(".typing")?.remove();
     for (const turn of trajectory.turns.slice(before.turns.length)) this.list.append(renderTurn(turn, { lost: this.#lostIn(turn) }));
     if (trajectory.lost_at && !before.lost_at) this.#redraw(trajectory.lost_at.turn);
@@ -94,9 +94,9 @@ export class Player {
   }
 
   /**
-   * A thought on its way.
+   * Show an unfinished response.
    * @param {number} turn
-   * @param {string} text all of it so far
+   * @param {string} text the whole response so far
    */
   typing(turn, text) {
     if (!this.trajectory || turn < this.trajectory.turns.length) return;
@@ -111,7 +111,7 @@ export class Player {
       this.#outline();
       this.#mark();
     }
-    type(/** @type {HTMLElement} */ (item), text);
+    showTyping(/** @type {HTMLElement} */ (item), text);
   }
 
   /**
@@ -119,15 +119,15 @@ export class Player {
    * @param {{animate?: boolean}} [options]
    */
   go(index, { animate = true } = {}) {
-    const to = Math.max(0, Math.min(index, this.steps.length - 1));
+    const to = Math.max(0, Math.min(index, this.positions.length - 1));
     const near = Math.abs(to - this.index) <= 1;
     this.index = to;
     this.#show({ animate: animate && near });
-    if (this.steps[to]) this.onMove(this.steps[to]);
+    if (this.positions[to]) this.onMove(this.positions[to]);
   }
 
   play() {
-    if (this.index >= this.steps.length - 1) this.go(0, { animate: false });
+    if (this.index >= this.positions.length - 1) this.go(0, { animate: false });
     this.playing = true;
     this.#button();
     this.#schedule();
@@ -140,27 +140,27 @@ export class Player {
     this.#button();
   }
 
-  /** At a person's hand: leave the live edge unless it is where they went. @param {number} index */
+  /** Move on user input; stops following unless the target is the live edge. @param {number} index */
   take(index) {
     this.pause();
     const live = this.root.dataset.live !== undefined;
-    this.following = live && index >= this.steps.length - 1;
+    this.following = live && index >= this.positions.length - 1;
     this.go(index);
   }
 
   /**
-   * Keys of the player. The caller decides when the page's keys are the player's.
+   * Handle a key of the player.
    * @param {string} key
-   * @returns {boolean} whether it was one of them
+   * @returns {boolean} whether the key was handled
    */
   key(key) {
     switch (key) {
       case "ArrowLeft": this.take(this.index - 1); return true;
       case "ArrowRight": this.take(this.index + 1); return true;
-      case "ArrowUp": this.take(turnStep(this.steps, this.index, -1)); return true;
-      case "ArrowDown": this.take(turnStep(this.steps, this.index, 1)); return true;
+      case "ArrowUp": this.take(turnStart(this.positions, this.index, -1)); return true;
+      case "ArrowDown": this.take(turnStart(this.positions, this.index, 1)); return true;
       case "Home": this.take(0); return true;
-      case "End": this.take(this.steps.length - 1); return true;
+      case "End": this.take(this.positions.length - 1); return true;
       case " ":
         if (this.playing) this.pause();
         else this.play();
@@ -184,19 +184,19 @@ export class Player {
       if (command === "forward") this.take(this.index + 1);
       if (command === "play") this.key(" ");
       const tab = target.closest("[data-tab]");
-      if (tab) this.take(indexOf(this.steps, Number(tab.getAttribute("data-tab")), -1));
+      if (tab) this.take(indexOf(this.positions, Number(tab.getAttribute("data-tab")), -1));
       const link = target.closest("[data-step]");
       const turn = link?.closest("[data-turn]")?.getAttribute("data-turn");
       if (link && turn && !(event instanceof MouseEvent && (event.metaKey || event.ctrlKey || event.shiftKey))) {
         event.preventDefault();
-        this.take(indexOf(this.steps, Number(turn), Number(link.getAttribute("data-step"))));
+        this.take(indexOf(this.positions, Number(turn), Number(link.getAttribute("data-step"))));
       }
     });
   }
 
   #schedule() {
     if (this.timer || (!this.playing && !this.following)) return;
-    const next = this.steps[this.index + 1];
+    const next = this.positions[this.index + 1];
     if (!next) {
       if (this.playing) this.pause();
       return;
@@ -218,41 +218,41 @@ export class Player {
 
   /** @param {number} index of a turn whose marks changed */
   #redraw(index) {
-    const turn = this.trajectory?.turns.find((known) => known.turn === index);
+    const turn = this.trajectory?.turns.find((candidate) => candidate.turn === index);
     if (turn) this.list.querySelector(`[data-turn="${index}"]`)?.replaceWith(renderTurn(turn, { lost: this.#lostIn(turn) }));
   }
 
-  /** Tabs and graph: what depends on how long the trajectory is, not on where one stands. */
+  /** Redraw tabs and graph, which depend on the length of the trajectory only. */
   #outline() {
     const turns = [...this.list.querySelectorAll("[data-turn]")].map((item) => Number(item.getAttribute("data-turn")));
     this.tabs.replaceChildren(...turns.map((turn) => html("button", { class: "tab", type: "button", "data-tab": turn, "aria-label": `Turn ${turn + 1}` }, [String(turn + 1)])));
-    this.scrub.max = String(Math.max(0, this.steps.length - 1));
-    const lost = this.trajectory ? lostIndex(this.trajectory, this.steps) : -1;
-    const words = drawGraph(need(this.root, "[data-graph]"), this.steps, lost, this.trajectory?.success ?? null);
+    this.scrub.max = String(Math.max(0, this.positions.length - 1));
+    const lost = this.trajectory ? lostIndex(this.trajectory, this.positions) : -1;
+    const words = drawGraph(need(this.root, "[data-graph]"), this.positions, lost, this.trajectory?.success ?? null);
     const caption = this.root.querySelector("[data-graph-words]");
     if (caption) setText(caption, words);
   }
 
   /** @param {{animate: boolean}} options */
   #show({ animate }) {
-    const step = this.steps[this.index];
-    if (!step || !this.trajectory) return;
-    this.board.show(step.board, { animate });
-    const record = step.record;
+    const position = this.positions[this.index];
+    if (!position || !this.trajectory) return;
+    this.board.show(position.board, { animate });
+    const record = position.record;
     const from = this.#before();
     if (record?.actual && record.name && from) this.board.slip(from, record.name, record.actual);
-    if (this.solver.checked && !record?.actual) this.board.advise(step.hint?.actions ?? []);
+    if (this.solver.checked && !record?.actual) this.board.advise(position.hint?.actions ?? []);
     this.scrub.value = String(this.index);
-    this.scrub.setAttribute("aria-valuetext", this.#position(step));
-    setText(need(this.root, "[data-position]"), this.#position(step));
-    setText(need(this.root, "[data-advice]"), this.solver.checked ? advice(this.trajectory, this.steps, this.index) : "");
+    this.scrub.setAttribute("aria-valuetext", this.#position(position));
+    setText(need(this.root, "[data-position]"), this.#position(position));
+    setText(need(this.root, "[data-advice]"), this.solver.checked ? advice(this.trajectory, this.positions, this.index) : "");
     this.root.classList.toggle("no-solver", !this.solver.checked);
     this.#mark();
   }
 
-  /** Where the player stood before the action of this position. */
+  /** Cell of the player before the action of the current position. */
   #before() {
-    const previous = this.steps[this.index - 1]?.board;
+    const previous = this.positions[this.index - 1]?.board;
     if (previous?.kind !== "grid") return null;
     for (const [y, row] of previous.rows.entries()) {
       const x = row.search(/[@+X]/);
@@ -261,32 +261,32 @@ export class Player {
     return null;
   }
 
-  /** @param {Step} step */
-  #position(step) {
-    const turn = this.trajectory?.turns.find((known) => known.turn === step.turn);
+  /** @param {Position} position */
+  #position(position) {
+    const turn = this.trajectory?.turns.find((candidate) => candidate.turn === position.turn);
     if (!turn || !this.trajectory) return "Initial state";
-    const where = step.action < 0 ? "before its actions" : `action ${step.action + 1} of ${turn.actions.length}`;
-    const taken = actionsTaken(this.steps, this.index);
-    return `Turn ${step.turn + 1} of ${this.trajectory.turns.length}, ${where} · ${plural(taken, "action")} taken, reward ${signed(rewardSoFar(this.trajectory, step))} so far`;
+    const where = position.action < 0 ? "before its actions" : `action ${position.action + 1} of ${turn.actions.length}`;
+    const taken = actionsTaken(this.positions, this.index);
+    return `Turn ${position.turn + 1} of ${this.trajectory.turns.length}, ${where} · ${plural(taken, "action")} taken, reward ${signed(rewardSoFar(this.trajectory, position))} so far`;
   }
 
   /** Highlight the current turn and action. */
   #mark() {
-    const step = this.steps[this.index];
-    if (!step) return;
+    const position = this.positions[this.index];
+    if (!position) return;
     const writing = this.list.querySelector(".typing");
-    const edge = this.index === this.steps.length - 1;
-    const turn = writing && this.following && edge ? writing.getAttribute("data-turn") : String(step.turn);
+    const edge = this.index === this.positions.length - 1;
+    const turn = writing && this.following && edge ? writing.getAttribute("data-turn") : String(position.turn);
     for (const item of this.list.children) {
       const current = item.getAttribute("data-turn") === turn;
       item.classList.toggle("current", current);
       for (const link of item.querySelectorAll("[data-step]")) {
         const at = Number(link.getAttribute("data-step"));
-        const here = item.getAttribute("data-turn") === String(step.turn) && at === step.action;
+        const here = item.getAttribute("data-turn") === String(position.turn) && at === position.action;
         link.classList.toggle("here", here);
         if (here) link.setAttribute("aria-current", "step");
         else link.removeAttribute("aria-current");
-        link.classList.toggle("ahead", current && at > step.action && !item.matches(".typing"));
+        link.classList.toggle("ahead", current && at > position.action && !item.matches(".typing"));
       }
     }
     for (const tab of this.tabs.children) {
@@ -296,7 +296,7 @@ export class Player {
     }
     this.tokens.settle();
     const item = this.list.querySelector(".turn.current");
-    if (item && this.root.dataset.view === "all" && this.steps.length > 1) this.#reveal(/** @type {HTMLElement} */ (item));
+    if (item && this.root.dataset.view === "all" && this.positions.length > 1) this.#reveal(/** @type {HTMLElement} */ (item));
   }
 
   /** Scroll the turn list, never the page. @param {HTMLElement} item */

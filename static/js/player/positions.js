@@ -1,33 +1,33 @@
 // @ts-check
 /**
- * A trajectory as a line of positions one can step along: each turn's start, then each of its actions. Pure functions;
- * inside, turns and actions count from 0; in addresses and words from 1, where action 0 is the turn's start.
+ * Positions of a trajectory: the start of each turn, then each of its actions. Pure functions. Turns and actions count from
+ * 0 here, and from 1 in addresses and texts, where action 0 is the start of the turn.
  */
 
-/** @typedef {import("../live/types.js").Trajectory} Trajectory */
-/** @typedef {import("../live/types.js").Turn} Turn */
-/** @typedef {import("../live/types.js").Board} Board */
-/** @typedef {import("../live/types.js").Hint} Hint */
-/** @typedef {import("../live/types.js").ActionRecord} ActionRecord */
+/** @typedef {import("../types.js").Trajectory} Trajectory */
+/** @typedef {import("../types.js").Turn} Turn */
+/** @typedef {import("../types.js").Board} Board */
+/** @typedef {import("../types.js").Hint} Hint */
+/** @typedef {import("../types.js").ActionRecord} ActionRecord */
 
 /**
- * @typedef {object} Step
+ * @typedef {object} Position
  * @property {number} turn index of the turn
- * @property {number} action −1 at the turn's start, else index of the action just taken
+ * @property {number} action −1 at the start of the turn, otherwise index of the last action
  * @property {ActionRecord|null} record that action
  * @property {Board} board after it
  * @property {Hint|null} hint the solver's advice in this position
  */
 
 /**
- * All positions of what is known so far. A trajectory without turns has one: its initial state.
+ * All positions so far. A trajectory without turns has one: its initial state.
  * @param {Trajectory} trajectory
- * @returns {Step[]}
+ * @returns {Position[]}
  */
-export function steps(trajectory) {
+export function positionsOf(trajectory) {
   let board = trajectory.board;
   let hint = trajectory.hint ?? null;
-  /** @type {Step[]} */
+  /** @type {Position[]} */
   const list = [];
   for (const turn of trajectory.turns) {
     list.push({ turn: turn.turn, action: -1, record: null, board, hint });
@@ -42,22 +42,22 @@ export function steps(trajectory) {
 }
 
 /**
- * The index of a position; the nearest one before it when it does not exist.
- * @param {Step[]} list
+ * Index of a position, or of the nearest one before it.
+ * @param {Position[]} list
  * @param {number} turn from 0
  * @param {number} action from 0; −1 is the turn's start
  */
 export function indexOf(list, turn, action) {
-  let found = 0;
-  list.forEach((step, index) => {
-    if (step.turn < turn || (step.turn === turn && step.action <= action)) found = index;
+  let nearest = 0;
+  list.forEach((position, index) => {
+    if (position.turn < turn || (position.turn === turn && position.action <= action)) nearest = index;
   });
-  return found;
+  return nearest;
 }
 
 /**
- * The position an address names. `?turn=2&action=3` is the third action of the second turn; nothing is the beginning.
- * @param {Step[]} list
+ * Index of the position in an address. `?turn=2&action=3` is the third action of the second turn; the default is the start.
+ * @param {Position[]} list
  * @param {URLSearchParams} query
  */
 export function fromAddress(list, query) {
@@ -67,75 +67,75 @@ export function fromAddress(list, query) {
 }
 
 /**
- * The query of a position's permalink.
- * @param {Step} step
+ * Query of a position's permalink.
+ * @param {Position} position
  */
-export function toAddress(step) {
-  return step.action < 0 ? `?turn=${step.turn + 1}` : `?turn=${step.turn + 1}&action=${step.action + 1}`;
+export function toAddress(position) {
+  return position.action < 0 ? `?turn=${position.turn + 1}` : `?turn=${position.turn + 1}&action=${position.action + 1}`;
 }
 
 /**
- * The start of the turn before or after a position; from inside a turn, "before" is its own start.
- * @param {Step[]} list
+ * Start of the previous or next turn; from inside a turn, the previous one is its own start.
+ * @param {Position[]} list
  * @param {number} index
  * @param {1|-1} way
  */
-export function turnStep(list, index, way) {
+export function turnStart(list, index, way) {
   for (let at = index + way; at >= 0 && at < list.length; at += way) if (list[at].action < 0) return at;
   return way > 0 ? list.length - 1 : 0;
 }
 
 /**
- * The distances of the solver as points of a small graph; positions it cannot judge are gaps.
- * @param {Step[]} list
+ * Solver distances as points of a graph; null where the solver has no result.
+ * @param {Position[]} list
  * @returns {Array<{index: number, distance: number}|null>}
  */
 export function distances(list) {
-  return list.map((step, index) =>
-    step.hint && step.hint.distance !== null && step.hint.distance !== undefined && step.hint.solvable !== "no"
-      ? { index, distance: step.hint.distance } : null);
+  return list.map((position, index) =>
+    position.hint && position.hint.distance !== null && position.hint.distance !== undefined && position.hint.solvable !== "no"
+      ? { index, distance: position.hint.distance } : null);
 }
 
 /**
- * The best play's chance of success, 0 to 1, where the dynamics are random and no distance can be told.
- * @param {Step[]} list
+ * Optimal success probability, 0 to 1, for random dynamics, where distances are undefined.
+ * @param {Position[]} list
  * @returns {Array<{index: number, distance: number}|null>}
  */
 export function chances(list) {
-  return list.map((step, index) =>
-    step.board.kind !== "arms" && step.hint?.value !== null && step.hint?.value !== undefined ? { index, distance: step.hint.value } : null);
+  return list.map((position, index) =>
+    position.board.kind !== "arms" && position.hint?.value !== null && position.hint?.value !== undefined ? { index, distance: position.hint.value } : null);
 }
 
 /**
- * The first position from which nothing can be won, by the record or by the hints; −1 when there is none.
+ * First unsolvable position, by the record or by the hints; −1 if there is none.
  * @param {Trajectory} trajectory
- * @param {Step[]} list
+ * @param {Position[]} list
  */
 export function lostIndex(trajectory, list) {
   if (trajectory.lost_at) {
     const { turn, action } = trajectory.lost_at;
-    return list.findIndex((step) => step.turn === turn && step.action === action);
+    return list.findIndex((position) => position.turn === turn && position.action === action);
   }
-  return list.findIndex((step) => step.hint?.solvable === "no");
+  return list.findIndex((position) => position.hint?.solvable === "no");
 }
 
 /**
- * Rewards up to and including a position: of its turn's actions so far, and of the whole trajectory.
+ * Total reward up to and including a position.
  * @param {Trajectory} trajectory
- * @param {Step} step
+ * @param {Position} position
  */
-export function rewardSoFar(trajectory, step) {
+export function rewardSoFar(trajectory, position) {
   let total = 0;
   for (const turn of trajectory.turns) {
-    if (turn.turn < step.turn) total += turn.reward;
-    if (turn.turn !== step.turn) continue;
-    if (step.action >= turn.actions.length - 1 && (step.action >= 0 || !turn.actions.length)) total += turn.reward;
-    else turn.actions.slice(0, step.action + 1).forEach((record) => (total += record.reward ?? 0));
+    if (turn.turn < position.turn) total += turn.reward;
+    if (turn.turn !== position.turn) continue;
+    if (position.action >= turn.actions.length - 1 && (position.action >= 0 || !turn.actions.length)) total += turn.reward;
+    else turn.actions.slice(0, position.action + 1).forEach((record) => (total += record.reward ?? 0));
   }
   return total;
 }
 
-/** Executed actions up to a position. @param {Step[]} list @param {number} index */
+/** Executed actions up to a position. @param {Position[]} list @param {number} index */
 export function actionsTaken(list, index) {
-  return list.slice(0, index + 1).filter((step) => step.record?.status === "executed").length;
+  return list.slice(0, index + 1).filter((position) => position.record?.status === "executed").length;
 }

@@ -1,14 +1,14 @@
 // @ts-check
 /**
- * Sharing beside a player: the form for a link to the position shown, and the dialog with the HTML that embeds it. Where
- * the player stands is read from the address, which the player keeps up to date.
+ * Share panel of a player: the form for a link to the current position, and the dialog with the embed HTML. The position is
+ * read from the address, which the player keeps up to date.
  */
 
-import { copy } from "../ui/shortcuts.js";
+import { copy } from "../ui/clipboard.js";
 
 const START = document.querySelector("[data-start]")?.getAttribute("data-start") ?? "";
 
-/** The position shown, counted from 1 as in addresses. @returns {URLSearchParams} */
+/** Current position, counted from 1 as in addresses. @returns {URLSearchParams} */
 function position() {
   const here = new URLSearchParams(location.search);
   return here.has("turn") ? here : new URLSearchParams(START);
@@ -37,7 +37,7 @@ if (form instanceof HTMLFormElement) {
   form.addEventListener("submit", () => fillForm(form));
 }
 
-/** Open the share panel and go there. */
+/** Open the share panel and scroll to it. */
 function openShare() {
   const panel = document.getElementById("share");
   if (!(panel instanceof HTMLDetailsElement)) return;

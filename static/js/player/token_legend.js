@@ -1,34 +1,34 @@
 // @ts-check
-/** What a token's numbers are called, how strongly they are shaded, and what the legend says. Pure functions, no DOM. */
+/** Names, shades and legend of token statistics. Pure functions, no DOM. */
 
 import { percent, short, signed } from "../ui/formatting.js";
 
-/** @typedef {import("../live/types.js").Token} Token */
-/** @typedef {import("../live/types.js").TokenTurn} TokenTurn */
+/** @typedef {import("../types.js").Token} Token */
+/** @typedef {import("../types.js").TokenTurn} TokenTurn */
 /** @typedef {"p"|"entropy"|"advantage"} Measure */
 /** @typedef {{level: number, sign: ""|"+"|"−"}} Shade level 0 (none) to 4 (strongest) */
 
-/** Bounds between one shade and the next, from no shade to the strongest. */
+/** Thresholds between shades, weakest first. */
 const BOUNDS = { p: [0.9, 0.5, 0.2, 0.05], entropy: [0.1, 0.5, 1, 2] };
-/** The same for advantages, as shares of the largest in the trajectory. */
+/** Thresholds for advantages, as shares of the largest one in the trajectory. */
 const SHARES = [0.05, 0.25, 0.5, 0.75];
 
-/** What stands for a response's end, which is a token but no text. */
+/** Symbol of the end-of-response token, which has no text. */
 export const END = "∎";
 
 /**
- * A token's text as it is shown: a line's end can be seen, and the text of several tokens is that of the response.
+ * Displayed text of a token: line ends are visible, and concatenated tokens give the response.
  * @param {string} text
  */
-export function visible(text) {
+export function visibleText(text) {
   return text.replaceAll("\n", "↵\n");
 }
 
 /**
- * The largest advantage by size; 0 where there is none.
+ * Largest absolute advantage; 0 if there is none.
  * @param {TokenTurn[]} turns
  */
-export function largest(turns) {
+export function maxAdvantage(turns) {
   let most = 0;
   for (const turn of turns) for (const token of turn.tokens) most = Math.max(most, Math.abs(token.advantage ?? 0));
   return most;
@@ -49,12 +49,12 @@ export function shade(token, measure, most) {
 }
 
 /**
- * The legend's entries, in the order in which they are shown.
+ * Legend entries in display order.
  * @param {Measure} measure
  * @param {number} most the trajectory's largest advantage
  * @returns {Array<Shade & {words: string}>}
  */
-export function legend(measure, most) {
+export function legendEntries(measure, most) {
   if (measure === "p") {
     const words = ["≥ 90 %", "50 to 90 %", "20 to 50 %", "5 to 20 %", "< 5 %"];
     return words.map((text, level) => ({ level, sign: "", words: text }));
@@ -70,7 +70,7 @@ export function legend(measure, most) {
   return [...down.reverse(), { level: 0, sign: "", words: "about 0" }, ...up];
 }
 
-/** What the legend measures, with its unit. */
+/** Legend titles with units. */
 export const TITLES = {
   p: "Probability with which the token was drawn; the stronger the shade, the less likely",
   entropy: "Entropy of the choice, nats; the stronger the shade, the less decided",
@@ -78,13 +78,13 @@ export const TITLES = {
 };
 
 /**
- * All of a token's numbers in words.
+ * Full description of a token.
  * @param {Token} token
  * @param {{index: number, count: number, turn: number}} place counted from 0
  */
 export function describeToken(token, { index, count, turn }) {
   const last = index === count - 1;
-  const name = token.text ? `“${visible(token.text).trimEnd() || "␣".repeat(token.text.length)}”` : last ? "End of the response" : "Part of a character";
+  const name = token.text ? `“${visibleText(token.text).trimEnd() || "␣".repeat(token.text.length)}”` : last ? "End of the response" : "Part of a character";
   const parts = [
     name,
     `probability ${token.p < 0.001 ? `${short(token.p * 100)} %` : percent(token.p)}`,

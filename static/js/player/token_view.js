@@ -1,15 +1,15 @@
 // @ts-check
 /**
- * The token view of a player: every turn's response in its tokens, shaded by a number of theirs, read out by hover and by
- * keyboard. Loaded when it is first switched on. What the numbers are called is in token_words.js.
+ * Token view of a player: each response as tokens, shaded by a token statistic, with details by hover and keyboard. Token
+ * data is fetched when the view is first switched on.
  */
 
 import { html, setText } from "../ui/dom.js";
-import { END, TITLES, describeToken, largest, legend, shade, visible } from "./token_legend.js";
+import { END, TITLES, describeToken, maxAdvantage, legendEntries, shade, visibleText } from "./token_legend.js";
 
-/** @typedef {import("../live/types.js").Turn} Turn */
-/** @typedef {import("../live/types.js").Token} Token */
-/** @typedef {import("../live/types.js").TokenTurn} TokenTurn */
+/** @typedef {import("../types.js").Turn} Turn */
+/** @typedef {import("../types.js").Token} Token */
+/** @typedef {import("../types.js").TokenTurn} TokenTurn */
 /** @typedef {import("./token_legend.js").Measure} Measure */
 
 const HELP = "Point at a token, or go to it with Tab and the arrow keys, to read its numbers.";
@@ -23,30 +23,30 @@ export class TokenView {
     this.root = root;
     this.list = list;
     this.toggle = root.querySelector("[data-token-view]");
-    this.tools = root.querySelector("[data-token-tools]");
+    this.toolbar = root.querySelector("[data-token-tools]");
     /** @type {Turn[]} */ this.turns = [];
     /** @type {Map<number, Token[]>} */ this.tokens = new Map();
     /** @type {"no"|"loading"|"yes"|"none"} */ this.loaded = "no";
     this.most = 0;
-    if (this.toggle instanceof HTMLInputElement && this.tools) this.#listen(this.toggle);
+    if (this.toggle instanceof HTMLInputElement && this.toolbar) this.#listen(this.toggle);
   }
 
-  /** Whether this player has a token view at all. */
+  /** Whether the player has a token view. */
   get offered() {
-    return this.toggle instanceof HTMLInputElement && this.tools instanceof HTMLElement;
+    return this.toggle instanceof HTMLInputElement && this.toolbar instanceof HTMLElement;
   }
 
   get on() {
     return this.toggle instanceof HTMLInputElement && this.toggle.checked;
   }
 
-  /** Another trajectory, or a longer one. @param {Turn[]} turns */
+  /** Load another or a longer trajectory. @param {Turn[]} turns */
   show(turns) {
     this.turns = turns;
     if (this.on) this.#draw();
   }
 
-  /** Switch it on or off, as its key does. @returns {boolean} whether there is one */
+  /** Toggle the view. @returns {boolean} whether the player has a token view */
   flip() {
     if (!(this.toggle instanceof HTMLInputElement) || !this.offered) return false;
     this.toggle.checked = !this.toggle.checked;
@@ -54,7 +54,7 @@ export class TokenView {
     return true;
   }
 
-  /** Another turn is shown: the way by Tab leads to a token that can be seen. */
+  /** After a turn change: move the tab stop to a visible token. */
   settle() {
     if (this.loaded !== "yes" || !this.on) return;
     const present = this.list.querySelector(".token[tabindex='0']");
@@ -80,7 +80,7 @@ export class TokenView {
   }
 
   #select() {
-    return /** @type {HTMLSelectElement} */ (this.tools?.querySelector("[data-token-measure]"));
+    return /** @type {HTMLSelectElement} */ (this.toolbar?.querySelector("[data-token-measure]"));
   }
 
   /** @param {EventTarget|null} target */
@@ -90,7 +90,7 @@ export class TokenView {
   }
 
   #switched() {
-    /** @type {HTMLElement} */ (this.tools).hidden = !this.on;
+    /** @type {HTMLElement} */ (this.toolbar).hidden = !this.on;
     this.#draw();
     if (this.on && (this.loaded === "no" || this.loaded === "none")) void this.#load();
   }
@@ -106,7 +106,7 @@ export class TokenView {
       /** @type {{turns: TokenTurn[], note: string}} */ const data = await response.json();
       note = data.note;
       this.tokens = new Map(data.turns.map((turn) => [turn.turn, turn.tokens]));
-      this.most = largest(data.turns);
+      this.most = maxAdvantage(data.turns);
       this.loaded = data.turns.length ? "yes" : "none";
       for (const measure of /** @type {const} */ (["entropy", "advantage"])) {
         const known = data.turns.some((turn) => turn.tokens.some((token) => token[measure] !== null));
@@ -123,18 +123,18 @@ export class TokenView {
 
   /** @param {string} words */
   #say(words) {
-    const readout = this.tools?.querySelector("[data-token-readout]");
+    const readout = this.toolbar?.querySelector("[data-token-readout]");
     if (readout) setText(readout, words);
   }
 
-  /** The responses take the thoughts' place at once, so that nothing moves when the tokens arrive. */
+  /** Show plain responses in place of the thoughts at once, so that nothing moves when the tokens arrive. */
   #draw() {
     const shown = this.on && this.loaded !== "none";
     this.root.classList.toggle("tokens-on", shown);
     this.#select().disabled = this.loaded === "none";
     for (const item of this.list.querySelectorAll(".token-text")) item.remove();
     if (!shown) {
-      this.#legend();
+      this.#showLegend();
       return;
     }
     for (const turn of this.turns) {
@@ -148,14 +148,14 @@ export class TokenView {
   /** @param {Turn} turn */
   #text(turn) {
     const tokens = this.tokens.get(turn.turn);
-    if (!tokens) return html("p", { class: "token-text" }, [visible(turn.response) + (turn.truncated ? "" : END)]);
+    if (!tokens) return html("p", { class: "token-text" }, [visibleText(turn.response) + (turn.truncated ? "" : END)]);
     return html("p", { class: "token-text", role: "listbox", "aria-label": `Tokens of turn ${turn.turn + 1}`, "aria-orientation": "horizontal" },
       tokens.map((token, index) => {
         const last = index === tokens.length - 1;
         return html("span", {
           class: token.text ? "token" : "token silent", role: "option", tabindex: "-1", "data-index": index, "aria-selected": "false",
           "aria-label": token.text.trim() ? null : token.text ? "white space" : last ? "end of the response" : "part of a character",
-        }, [token.text ? visible(token.text) : last ? END : "▫"]);
+        }, [token.text ? visibleText(token.text) : last ? END : "▫"]);
       }));
   }
 
@@ -170,16 +170,16 @@ export class TokenView {
       else node.removeAttribute("data-sign");
     }
     this.root.dataset.shaded = measure;
-    this.#legend();
+    this.#showLegend();
   }
 
-  #legend() {
-    const host = this.tools?.querySelector("[data-token-legend]");
+  #showLegend() {
+    const host = this.toolbar?.querySelector("[data-token-legend]");
     const measure = /** @type {Measure} */ (this.#select().value);
-    const entries = this.loaded === "none" ? [] : legend(measure, this.most);
+    const entries = this.loaded === "none" ? [] : legendEntries(measure, this.most);
     host?.replaceChildren(...entries.map(({ level, sign, words }) =>
       html("span", { class: "token", "data-level": level, "data-sign": sign || null }, [words])));
-    const title = this.tools?.querySelector("[data-token-title]");
+    const title = this.toolbar?.querySelector("[data-token-title]");
     if (title) setText(title, this.loaded === "none" ? "" : TITLES[measure]);
   }
 
@@ -209,12 +209,12 @@ export class TokenView {
     this.#tell(node);
   }
 
-  /** Tokens that can be seen: on a stage only one turn is. @returns {HTMLElement[]} */
+  /** Visible tokens; a stage shows one turn only. @returns {HTMLElement[]} */
   #seen() {
     return [.../** @type {NodeListOf<HTMLElement>} */ (this.list.querySelectorAll(".token"))].filter((node) => node.offsetParent);
   }
 
-  /** @param {HTMLElement} from @param {string} key @returns {boolean} whether the key is one of the token view's */
+  /** @param {HTMLElement} from @param {string} key @returns {boolean} whether the key was handled */
   #move(from, key) {
     const all = this.#seen();
     const at = all.indexOf(from);

@@ -1,7 +1,8 @@
 // @ts-check
-/** The page of one trajectory, by permalink or shared: the player at the position the address names, and its keys. */
+/** Page of one trajectory: player at the position of the address, with its keyboard shortcuts. */
 
-import { copy, onKey, openHelp } from "../ui/shortcuts.js";
+import { copy } from "../ui/clipboard.js";
+import { onKey, openHelp } from "../ui/shortcuts.js";
 import { Player } from "./player.js";
 import { fromAddress, toAddress } from "./positions.js";
 import { need } from "../ui/dom.js";
@@ -9,17 +10,17 @@ import { need } from "../ui/dom.js";
 const data = JSON.parse(document.getElementById("trajectory")?.textContent ?? "null");
 let moved = false;
 const player = new Player(need(document, "[data-player]"), {
-  onMove: (step) => {
-    if (moved) history.replaceState(null, "", location.pathname + toAddress(step));
+  onMove: (position) => {
+    if (moved) history.replaceState(null, "", location.pathname + toAddress(position));
   },
 });
 const asked = new URLSearchParams(location.search);
 const start = asked.has("turn") ? asked : new URLSearchParams(document.querySelector("[data-start]")?.getAttribute("data-start") ?? "");
-player.load(data, { at: (steps) => fromAddress(steps, start) });
+player.load(data, { at: (positions) => fromAddress(positions, start) });
 moved = true;
 
 function permalink() {
-  return location.origin + location.pathname + toAddress(player.steps[player.index]);
+  return location.origin + location.pathname + toAddress(player.positions[player.index]);
 }
 
 /** @param {string} selector */

@@ -1,21 +1,20 @@
 // @ts-check
 /**
- * One dialogue turn as a list item, with the same markup as templates/trajectories/_turn.html, which serves readers
- * without JavaScript. Which turn is current is the player's business.
+ * One dialogue turn as a list item, with the markup of templates/trajectories/_turn.html.
  */
 
 import { html } from "../ui/dom.js";
 import { number, plural, signed } from "../ui/formatting.js";
 
-/** @typedef {import("../live/types.js").Turn} Turn */
-/** @typedef {import("../live/types.js").ActionRecord} ActionRecord */
+/** @typedef {import("../types.js").Turn} Turn */
+/** @typedef {import("../types.js").ActionRecord} ActionRecord */
 
 const STATUS = { executed: "executed", ignored: "ignored: beyond a budget or after the end", illegal: "illegal: no such action" };
 
 /**
- * The thought and the answer in a response that is still being written.
+ * Thought and answer of an unfinished response.
  * @param {string} text
- * @returns {{thought: string, answer: string|null}} answer is null before it begins
+ * @returns {{thought: string, answer: string|null}} answer is null until its tag opens
  */
 export function splitResponse(text) {
   const body = text.replace(/^\s*<think>/, "");
@@ -29,7 +28,7 @@ export function splitResponse(text) {
 
 /**
  * @param {Turn} turn
- * @param {{lost: number}} options lost: index of the action that lost the puzzle, or −1
+ * @param {{lost: number}} options lost: index of the action after which the puzzle is unsolvable, or −1
  * @returns {HTMLElement}
  */
 export function renderTurn(turn, { lost }) {
@@ -80,7 +79,7 @@ function facts(turn) {
 }
 
 /**
- * A turn that is still being written.
+ * List item of an unfinished turn.
  * @param {number} index
  * @returns {HTMLElement}
  */
@@ -94,9 +93,9 @@ export function renderTyping(index) {
 
 /**
  * @param {HTMLElement} item from renderTyping
- * @param {string} text all that was written so far
+ * @param {string} text the whole response so far
  */
-export function type(item, text) {
+export function showTyping(item, text) {
   const { thought, answer } = splitResponse(text);
   const typed = item.querySelector("[data-typed]");
   const field = item.querySelector("[data-answer]");

@@ -1,7 +1,7 @@
 // @ts-check
-/** Buttons that copy what a field shows: `<button data-copy-from="id of the field" data-copied="words">`. */
+/** Buttons that copy the value of a field: `<button data-copy-from="id of the field" data-copied="words">`. */
 
-import { copy } from "./shortcuts.js";
+import { copy } from "./clipboard.js";
 
 document.addEventListener("click", (event) => {
   const button = event.target instanceof Element ? event.target.closest("[data-copy-from]") : null;

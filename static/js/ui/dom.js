@@ -1,5 +1,5 @@
 // @ts-check
-/** Making SVG and HTML nodes without markup strings. Nothing here knows what is drawn. */
+/** SVG and HTML nodes without markup strings, and access to elements of a template. */
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -18,7 +18,7 @@ export function svg(name, attributes = {}, children = []) {
 
 /**
  * @param {string} name
- * @param {Record<string, string|number|boolean|null|undefined>} [attributes] false, null and undefined leave it out
+ * @param {Record<string, string|number|boolean|null|undefined>} [attributes] false, null and undefined omit the attribute
  * @param {Array<Node|string>} [children]
  * @returns {HTMLElement}
  */
@@ -33,7 +33,7 @@ export function html(name, attributes = {}, children = []) {
 }
 
 /**
- * The element of that selector, which the page's template promises.
+ * The element of a selector. Throws if the template does not contain it.
  * @param {ParentNode} root
  * @param {string} selector
  * @returns {HTMLElement}
@@ -45,7 +45,7 @@ export function need(root, selector) {
 }
 
 /**
- * Write text only where it changed, so that selections and screen readers are left in peace.
+ * Set text only if it changed, so that selections and screen readers are not disturbed.
  * @param {Element} node
  * @param {string} text
  */

@@ -1,13 +1,11 @@
-/**
- * What this site answers as JSON. A server that is away for a moment is no fault of the page: whoever asks gets null and
- * decides when to ask again.
- */
+// @ts-check
+/** JSON from this site. A server that is temporarily unavailable gives null; callers decide when to retry. */
 
 /**
  * @param {string} address
- * @returns {Promise<any>} null if nothing came, or anything but a whole answer
+ * @returns {Promise<any>} null on a network error, an error status or invalid JSON
  */
-export async function answer(address) {
+export async function fetchJson(address) {
   try {
     const response = await fetch(address);
     return response.ok ? await response.json() : null;

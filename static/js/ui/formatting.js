@@ -1,9 +1,9 @@
 // @ts-check
-/** Numbers and states in plain words, the same everywhere on the site. Pure functions, no DOM. */
+/** Formatting of numbers and states, as in webapp/core/formatting.py. Pure functions, no DOM. */
 
-/** @typedef {import("../live/types.js").Phase} Phase */
-/** @typedef {import("../live/types.js").Finished} Finished */
-/** @typedef {import("../live/types.js").Member} Member */
+/** @typedef {import("../types.js").Phase} Phase */
+/** @typedef {import("../types.js").Finished} Finished */
+/** @typedef {import("../types.js").Member} Member */
 
 export const STATES = /** @type {Record<string, string>} */ ({
   queued: "Queued", starting: "Starting", running: "Running", pausing: "Pausing", paused: "Paused",
@@ -24,14 +24,14 @@ export function number(value, digits = 2) {
   return value.toFixed(digits).replace("-", "−");
 }
 
-/** With its sign, as rewards are told. @param {number} value */
+/** A reward with its sign. @param {number} value */
 export function signed(value) {
   const text = Math.abs(value) >= 100 ? Math.abs(value).toFixed(0) : String(Number(Math.abs(value).toFixed(2)));
   if (Number(text) === 0) return "0";
   return (value < 0 ? "−" : "+") + text;
 }
 
-/** Three significant digits, for axes and heads of curves. @param {number} value */
+/** Three significant digits, for axes and chart headers. @param {number} value */
 export function short(value) {
   const size = Math.abs(value);
   if (size >= 100_000) return value.toExponential(1).replace("-", "−");
@@ -73,13 +73,13 @@ export function phaseWords(phase, iterations) {
   const what = PHASES[phase.phase] ?? phase.phase;
   const progress = phase.total > 0
     ? ` ${phase.done.toLocaleString("en")} of ${phase.total.toLocaleString("en")}${phase.unit ? " " + phase.unit : ""}` : "";
-  if (iterations === 0) return `${what[0].toUpperCase()}${what.slice(1)}${progress}`; // a run that only evaluates
+  if (iterations === 0) return `${what[0].toUpperCase()}${what.slice(1)}${progress}`; // an evaluation-only run
   const head = phase.iteration > 0 ? `Iteration ${phase.iteration} of ${iterations}` : "Before the first iteration";
   return `${head} · ${what}${progress}`;
 }
 
 /**
- * How much of the run is done, 0 to 1, counting the running iteration's rollout.
+ * Completed share of a run, 0 to 1, including the rollout of the current iteration.
  * @param {Phase|null} phase
  * @param {number} iterations
  * @param {string} state
@@ -107,7 +107,7 @@ export function paceWords(phase, device, state) {
 }
 
 /**
- * What became of a trajectory, in one sentence without a full stop.
+ * Outcome of a trajectory as a phrase without a full stop.
  * @param {{success?: boolean|null, end?: string|null, turns: number, actions: number, lost_at?: {turn: number, action: number, reason: string}|null}} result
  */
 export function outcome(result) {
@@ -138,13 +138,13 @@ export function memberWords(member) {
   }
 }
 
-/** "g3 · 11": group and trajectory counted from 0, as the journal does. @param {number} group @param {number} member */
+/** "g3 · 11": group and trajectory, counted from 0 as in the journal. @param {number} group @param {number} member */
 export function place(group, member) {
   return `g${group} · ${String(member).padStart(2, "0")}`;
 }
 
 /**
- * A place on the axis of a curve: iterations whole, tokens in thousands and millions, seconds in minutes and hours.
+ * Label of an axis value: iterations whole, tokens in thousands and millions, seconds in minutes and hours.
  * @param {"iteration"|"tokens"|"seconds"} axis
  * @param {number|null} value
  */

@@ -1,9 +1,9 @@
 // @ts-check
-/** Menus (`details.menu`) close by Escape, by a click elsewhere, and when the focus leaves them. */
+/** Closes menus (`details.menu`) on Escape, on a click elsewhere and when they lose the focus. */
 
-/** @param {Element | null} but stays open */
-function closeAll(but) {
-  for (const menu of document.querySelectorAll("details.menu[open]")) if (menu !== but) menu.removeAttribute("open");
+/** @param {Element | null} except stays open */
+function closeAll(except) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (menu !== except) menu.removeAttribute("open");
 }
 
 /** @param {EventTarget | null} target */

@@ -1,32 +1,9 @@
 // @ts-check
-/** Small things every page with a player shares: the keys, the toast, copying. No trajectory and no run is known here. */
-
-import { html } from "./dom.js";
-
-let timer = 0;
-
-/** Say something short to everybody: shown for a moment and read aloud. @param {string} words */
-export function toast(words) {
-  const old = document.querySelector(".toast");
-  old?.remove();
-  window.clearTimeout(timer);
-  document.body.append(html("div", { class: "toast", role: "status" }, [words]));
-  timer = window.setTimeout(() => document.querySelector(".toast")?.remove(), 2600);
-}
-
-/** @param {string} address @param {string} words said when it worked */
-export async function copy(address, words) {
-  try {
-    await navigator.clipboard.writeText(address);
-    toast(words);
-  } catch {
-    window.prompt("Copy this link:", address); // browsers hand the clipboard only to secure pages
-  }
-}
+/** Keyboard shortcuts of a page and the dialog that lists them. */
 
 /**
- * Call `handler` for keys that are nobody else's: not typed into a field, no modifier, no open dialog.
- * @param {(key: string) => boolean} handler whether the key was its own
+ * Call `handler` for shortcut keys: not typed into a field, without a modifier, no dialog open.
+ * @param {(key: string) => boolean} handler returns whether it handled the key
  */
 export function onKey(handler) {
   document.addEventListener("keydown", (event) => {
@@ -40,7 +17,7 @@ export function onKey(handler) {
   });
 }
 
-/** The help dialog of the page. */
+/** Open the dialog of keyboard shortcuts. */
 export function openHelp() {
   const dialog = document.querySelector("dialog[data-help]");
   if (dialog instanceof HTMLDialogElement) dialog.showModal();

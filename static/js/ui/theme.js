@@ -1,4 +1,4 @@
-// Light or dark, before the first paint: loaded in the head, not as a module. Everything else about colours is CSS.
+// Applies the light or dark theme before the first paint: loaded in the head, not as a module.
 (function () {
   const root = document.documentElement;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -6,29 +6,29 @@
   try {
     stored = localStorage.getItem("theme");
   } catch {
-    stored = null; // storage is switched off: the system's choice holds
+    stored = null; // storage is disabled: the system's preference applies
   }
   if (stored === "light" || stored === "dark") root.dataset.theme = stored;
   root.classList.add("js");
 
-  function shown() {
+  function activeTheme() {
     return root.dataset.theme || (dark.matches ? "dark" : "light");
   }
-  function told() {
+  function announce() {
     const button = document.querySelector("[data-theme-toggle]");
-    if (button) button.textContent = shown() === "dark" ? "Light" : "Dark";
+    if (button) button.textContent = activeTheme() === "dark" ? "Light" : "Dark";
     document.dispatchEvent(new CustomEvent("themechange"));
   }
   document.addEventListener("click", (event) => {
     if (!(event.target instanceof Element) || !event.target.closest("[data-theme-toggle]")) return;
-    root.dataset.theme = shown() === "dark" ? "light" : "dark";
+    root.dataset.theme = activeTheme() === "dark" ? "light" : "dark";
     try {
       localStorage.setItem("theme", root.dataset.theme);
     } catch {
-      // not kept beyond this page
+      // the choice lasts for this page only
     }
-    told();
+    announce();
   });
-  dark.addEventListener("change", told);
-  document.addEventListener("DOMContentLoaded", told);
+  dark.addEventListener("change", announce);
+  document.addEventListener("DOMContentLoaded", announce);
 })();

@@ -119,7 +119,7 @@ def counted(early: list[dict[str, Any]], events: list[dict[str, Any]], cuts: lis
         });
     })()"""
     result: list[dict[str, Any]] = evaluate(
-        "explorer_counts.js", code, {"early": early, "events": events, "cuts": sorted(cuts)}
+        "explorer/explorer_counts.js", code, {"early": early, "events": events, "cuts": sorted(cuts)}
     )
     return result
 

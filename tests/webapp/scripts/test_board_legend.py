@@ -22,7 +22,7 @@ def board(theme: str = "meadow", legend: bool = True) -> dict[str, Any]:
 
 
 def test_tones_decide_what_is_ground_and_what_moves() -> None:
-    found = evaluate("board.js", "read(data)", board())
+    found = evaluate("board/board.js", "parseGrid(data)", board())
     assert found["ground"] == [["wall", "w", "wall"], ["floor", "floor", "floor"], ["floor", "f", "floor"]]
     assert [piece["cell"] for piece in found["signs"]["s"]] == [{"x": 0, "y": 1}, {"x": 2, "y": 1}]
     assert [piece["cell"] for piece in found["players"]] == [{"x": 1, "y": 1}]
@@ -30,13 +30,13 @@ def test_tones_decide_what_is_ground_and_what_moves() -> None:
 
 
 def test_it_is_told_in_words_with_the_names_of_the_legend() -> None:
-    assert evaluate("board.js", "describe(data)", board()) == (
+    assert evaluate("board/board.js", "describeBoard(data)", board()) == (
         "Board, 3 rows by 3 columns. wolf at row 1, column 2. sheep at row 2, column 1. sheep at row 2, column 3. "
         "shepherd at row 2, column 2."
     )
 
 
 def test_a_known_theme_needs_no_legend_and_heeds_none() -> None:
-    found = evaluate("board.js", "read(data)", board("sokoban"))
+    found = evaluate("board/board.js", "parseGrid(data)", board("sokoban"))
     assert found["signs"] == {}
     assert found["players"] == []

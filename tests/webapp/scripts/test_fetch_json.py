@@ -35,9 +35,9 @@ def site() -> Iterator[str]:
 
 @pytest.mark.parametrize(("path", "found"), [("/whole", {"turns": 3}), ("/gone", None), ("/cut", None)])
 def test_only_a_whole_answer_counts(site: str, path: str, found: object) -> None:
-    assert evaluate("fetching.js", "answer(data)", site + path) == found
+    assert evaluate("ui/fetch_json.js", "fetchJson(data)", site + path) == found
 
 
 def test_a_server_that_is_away_is_no_error(site: str) -> None:
     away = site.rsplit(":", 1)[0] + ":9"
-    assert evaluate("fetching.js", "answer(data)", away) is None
+    assert evaluate("ui/fetch_json.js", "fetchJson(data)", away) is None

@@ -42,7 +42,11 @@ TRAJECTORY = {
 
 
 def test_positions_are_each_turns_start_and_each_action() -> None:
-    found = evaluate("steps.js", "steps(data).map((step) => [step.turn, step.action, step.board.rows[0]])", TRAJECTORY)
+    found = evaluate(
+        "player/positions.js",
+        "positionsOf(data).map((step) => [step.turn, step.action, step.board.rows[0]])",
+        TRAJECTORY,
+    )
     assert found == [
         [0, -1, "#@$.#"],
         [0, 0, "#@$.#"],
@@ -68,32 +72,32 @@ def test_positions_are_each_turns_start_and_each_action() -> None:
     ],
 )
 def test_an_address_names_a_position_and_nonsense_the_nearest(query: str, index: int) -> None:
-    expression = "fromAddress(steps(data.trajectory), new URLSearchParams(data.query))"
-    assert evaluate("steps.js", expression, {"trajectory": TRAJECTORY, "query": query}) == index
+    expression = "fromAddress(positionsOf(data.trajectory), new URLSearchParams(data.query))"
+    assert evaluate("player/positions.js", expression, {"trajectory": TRAJECTORY, "query": query}) == index
 
 
 def test_every_position_comes_back_from_its_own_address() -> None:
     expression = (
-        "steps(data).map((step, index, all) => fromAddress(all, new URLSearchParams(toAddress(step))) === index)"
+        "positionsOf(data).map((step, index, all) => fromAddress(all, new URLSearchParams(toAddress(step))) === index)"
     )
-    assert evaluate("steps.js", expression, TRAJECTORY) == [True] * 6
+    assert evaluate("player/positions.js", expression, TRAJECTORY) == [True] * 6
 
 
 def test_rewards_add_up_to_the_position() -> None:
-    expression = "steps(data).map((step) => rewardSoFar(data, step))"
-    assert evaluate("steps.js", expression, TRAJECTORY) == pytest.approx([0, -0.1, -0.2, -0.2, -0.3, 10.7])
+    expression = "positionsOf(data).map((step) => rewardSoFar(data, step))"
+    assert evaluate("player/positions.js", expression, TRAJECTORY) == pytest.approx([0, -0.1, -0.2, -0.2, -0.3, 10.7])
 
 
 def test_the_penalty_of_a_turn_without_actions_counts() -> None:
     silent = {"board": grid("#@$.#"), "turns": [{"turn": 0, "reward": -0.1, "actions": []}]}
-    assert evaluate("steps.js", "rewardSoFar(data, steps(data)[0])", silent) == pytest.approx(-0.1)
+    assert evaluate("player/positions.js", "rewardSoFar(data, positionsOf(data)[0])", silent) == pytest.approx(-0.1)
 
 
 def test_up_and_down_go_from_turn_to_turn() -> None:
     expression = (
-        "[[0, 1], [2, 1], [4, 1], [5, -1], [3, -1], [0, -1]].map(([at, way]) => turnStep(steps(data), at, way))"
+        "[[0, 1], [2, 1], [4, 1], [5, -1], [3, -1], [0, -1]].map(([at, way]) => turnStart(positionsOf(data), at, way))"
     )
-    assert evaluate("steps.js", expression, TRAJECTORY) == [3, 3, 5, 3, 0, 0]
+    assert evaluate("player/positions.js", expression, TRAJECTORY) == [3, 3, 5, 3, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -108,12 +112,12 @@ def test_up_and_down_go_from_turn_to_turn() -> None:
 def test_pieces_keep_their_identity_when_the_board_changes(
     before: list[Any], after: list[Any], pairs: list[int]
 ) -> None:
-    expression = "match(data.before.map(([x, y]) => ({x, y})), data.after.map(([x, y]) => ({x, y})))"
-    assert evaluate("board.js", expression, {"before": before, "after": after}) == pairs
+    expression = "matchPieces(data.before.map(([x, y]) => ({x, y})), data.after.map(([x, y]) => ({x, y})))"
+    assert evaluate("board/board.js", expression, {"before": before, "after": after}) == pairs
 
 
 def test_a_board_is_described_in_words() -> None:
-    words = evaluate("board.js", "describe(data)", grid("####", "#@*#", "#$.#", "####"))
+    words = evaluate("board/board.js", "describeBoard(data)", grid("####", "#@*#", "#$.#", "####"))
     assert words == (
         "Sokoban board, 4 rows by 4 columns. player at row 2, column 2. box at row 2, column 3 on a target. "
         "box at row 3, column 2. target at row 2, column 3. target at row 3, column 3."
@@ -122,7 +126,9 @@ def test_a_board_is_described_in_words() -> None:
 
 @pytest.mark.parametrize(("groups", "size"), [(8, 16), (1, 1), (256, 1), (128, 16), (2, 200)])
 def test_every_cell_of_the_wall_has_a_place_inside_it(groups: int, size: int) -> None:
-    plan = evaluate("wall.js", "({...layout(data.groups, data.size), width: WIDTH})", {"groups": groups, "size": size})
+    plan = evaluate(
+        "live/rollout_grid.js", "({...layout(data.groups, data.size), width: WIDTH})", {"groups": groups, "size": size}
+    )
     assert plan["cell"] > 0
     if plan["flow"]:
         assert plan["columns"] * plan["pitch"] <= plan["width"] + 1e-6
@@ -141,9 +147,9 @@ def test_every_cell_of_the_wall_has_a_place_inside_it(groups: int, size: int) ->
     ],
 )
 def test_a_response_being_written_is_split_into_thought_and_answer(text: str, thought: str, answer: str | None) -> None:
-    assert evaluate("turns.js", "splitResponse(data)", text) == {"thought": thought, "answer": answer}
+    assert evaluate("player/turn_item.js", "splitResponse(data)", text) == {"thought": thought, "answer": answer}
 
 
 def test_series_are_lined_up_on_one_axis() -> None:
     expression = "align([[[1, 10], [3, 30]], [[2, 5]]])"
-    assert evaluate("series.js", expression, None) == [[1, 2, 3], [10, None, 30], [None, 5, None]]
+    assert evaluate("curves/series.js", expression, None) == [[1, 2, 3], [10, None, 30], [None, 5, None]]

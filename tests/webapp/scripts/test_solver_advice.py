@@ -22,9 +22,11 @@ def trajectory(actions: list[dict[str, Any]], hint: dict[str, Any] | None, **mor
 
 
 def said(data: dict[str, Any], index: int) -> str:
-    module = "steps.js"
-    steps = evaluate(module, "steps(data)", data)
-    return str(evaluate("advice.js", "advice(data.t, data.s, data.i)", {"t": data, "s": steps, "i": index}))
+    module = "player/positions.js"
+    steps = evaluate(module, "positionsOf(data)", data)
+    return str(
+        evaluate("player/solver_advice.js", "advice(data.t, data.s, data.i)", {"t": data, "s": steps, "i": index})
+    )
 
 
 def far(distance: int, *best: str) -> dict[str, Any]:

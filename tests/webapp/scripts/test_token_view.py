@@ -34,23 +34,29 @@ def token(text: str = " push", **numbers: Any) -> dict[str, Any]:
     ],
 )
 def test_shades_follow_the_number_and_its_sign(measure: str, numbers: dict[str, Any], level: int, sign: str) -> None:
-    found = evaluate("token_words.js", f"shade(data, {measure!r}, 2)", token(**numbers))
+    found = evaluate("player/token_legend.js", f"shade(data, {measure!r}, 2)", token(**numbers))
     assert found == {"level": level, "sign": sign}
 
 
 def test_the_largest_advantage_of_the_trajectory_sets_the_scale() -> None:
     turns = [{"turn": 0, "tokens": [token(advantage=0.5), token(advantage=-3.0)]}, {"turn": 1, "tokens": [token()]}]
-    assert evaluate("token_words.js", "largest(data)", turns) == 3
-    assert evaluate("token_words.js", "largest(data)", []) == 0
+    assert evaluate("player/token_legend.js", "maxAdvantage(data)", turns) == 3
+    assert evaluate("player/token_legend.js", "maxAdvantage(data)", []) == 0
 
 
 @pytest.mark.parametrize("measure", ["p", "entropy"])
 def test_the_legend_has_an_entry_for_every_shade(measure: str) -> None:
-    assert [entry["level"] for entry in evaluate("token_words.js", "legend(data, 1)", measure)] == [0, 1, 2, 3, 4]
+    assert [entry["level"] for entry in evaluate("player/token_legend.js", "legendEntries(data, 1)", measure)] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
 
 
 def test_the_legend_of_advantages_goes_from_the_worst_to_the_best_in_numbers() -> None:
-    found = evaluate("token_words.js", "legend('advantage', data)", 2)
+    found = evaluate("player/token_legend.js", "legendEntries('advantage', data)", 2)
     assert [entry["words"] for entry in found] == [
         "≤ −1.5",
         "≤ −1",
@@ -63,7 +69,9 @@ def test_the_legend_of_advantages_goes_from_the_worst_to_the_best_in_numbers() -
         "≥ +1.5",
     ]
     assert [entry["sign"] for entry in found] == ["−"] * 4 + [""] + ["+"] * 4
-    assert [entry["words"] for entry in evaluate("token_words.js", "legend('advantage', data)", 0)] == ["0"]
+    assert [entry["words"] for entry in evaluate("player/token_legend.js", "legendEntries('advantage', data)", 0)] == [
+        "0"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -109,8 +117,8 @@ def test_the_legend_of_advantages_goes_from_the_worst_to_the_best_in_numbers() -
 def test_a_tokens_numbers_are_told_with_their_units(given: dict[str, Any], index: int, words: str) -> None:
     place = {"index": index, "count": 45, "turn": 2}
     expression = "describeToken(data.token, data.place)"
-    assert evaluate("token_words.js", expression, {"token": given, "place": place}) == words
+    assert evaluate("player/token_legend.js", expression, {"token": given, "place": place}) == words
 
 
 def test_the_end_of_a_line_can_be_seen() -> None:
-    assert evaluate("token_words.js", "visible(data)", "a\nb") == "a↵\nb"
+    assert evaluate("player/token_legend.js", "visibleText(data)", "a\nb") == "a↵\nb"

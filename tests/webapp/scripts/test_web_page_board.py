@@ -27,14 +27,14 @@ def test_a_page_is_described_by_its_title_and_what_is_chosen() -> None:
             }
         ],
     }
-    assert evaluate("board.js", "describe(data)", board) == "Page: Blue shirt. Chosen: size small."
+    assert evaluate("board/board.js", "describeBoard(data)", board) == "Page: Blue shirt. Chosen: size small."
     env = envs.make("WebShop")
     env.reset(seed=1)
-    assert evaluate("board.js", "describe(data)", env.board().model_dump()) == "Page: Search the shop."
+    assert evaluate("board/board.js", "describeBoard(data)", env.board().model_dump()) == "Page: Search the shop."
 
 
 @pytest.mark.parametrize("action", ["click[buy now]", " CLICK[ Buy   Now ] ", "search[Red  Socks]", "click[< Prev]"])
 def test_actions_are_the_same_where_the_shop_reads_the_same(action: str) -> None:
     read = read_action(action)
     assert read is not None
-    assert evaluate("page_board.js", "sameAction(data)", action) == f"{read[0]}[{read[1]}]"
+    assert evaluate("board/web_page_board.js", "sameAction(data)", action) == f"{read[0]}[{read[1]}]"

@@ -1,7 +1,6 @@
 // @ts-check
 /**
- * The shapes that travel: the snapshot of a run's page, the events of its journal, a trajectory for the player.
- * Only types live here; nothing of it is loaded by a browser.
+ * Types of the wire formats: snapshot of a run's page, journal events, trajectories. Type-only: browsers never load it.
  */
 
 /** @typedef {{name: string, tone?: "floor"|"wall"|"goal"|"danger"|"good"|"bad"|"piece"|"player", glyph?: string|null}} Sign */

@@ -1,0 +1,61 @@
+// @ts-check
+/** Popover with the board of the wall's cell under the pointer. */
+
+import { BoardView } from "../board/board.js";
+import { positionsOf } from "../player/positions.js";
+import { need, setText } from "../ui/dom.js";
+import { fetchJson } from "../ui/fetch_json.js";
+import { memberWords, place } from "../ui/formatting.js";
+
+/** @typedef {import("../types.js").Trajectory} Trajectory */
+/** @typedef {import("../types.js").Member} Member */
+
+const DELAY_MS = 140;
+const CACHE_SIZE = 16; // people look around one group at a time
+
+export class Thumbnail {
+  /** @param {HTMLElement} popover contains a `.board` and a paragraph */
+  constructor(popover) {
+    this.popover = popover;
+    this.board = new BoardView(need(popover, ".board"));
+    /** @type {Map<string, {key: string, data: Trajectory}>} */ this.cache = new Map();
+    this.timer = 0;
+  }
+
+  /**
+   * Show a trajectory beside its cell after a short delay; null hides the popover.
+   * @param {Member|null} member
+   * @param {Element|null} cell
+   * @param {{group: number, member: number}|null} at
+   */
+  show(member, cell, at) {
+    window.clearTimeout(this.timer);
+    if (!member?.slug || !cell) {
+      this.popover.hidden = true;
+      return;
+    }
+    this.timer = window.setTimeout(async () => {
+      const trajectory = await this.#trajectory(member);
+      if (!trajectory) return;
+      const positions = positionsOf(trajectory);
+      this.board.show(positions[positions.length - 1].board);
+      setText(need(this.popover, "p"), `${at ? place(at.group, at.member) + ": " : ""}${memberWords(member)}`);
+      const box = cell.getBoundingClientRect();
+      this.popover.style.left = `${Math.min(box.right + 10, window.innerWidth - 190)}px`;
+      this.popover.style.top = `${Math.max(8, Math.min(box.top - 40, window.innerHeight - 220))}px`;
+      this.popover.hidden = false;
+    }, DELAY_MS);
+  }
+
+  /** @param {Member} member @returns {Promise<Trajectory|null>} */
+  async #trajectory(member) {
+    const key = `${member.turns} ${member.status}`;
+    const cached = this.cache.get(member.id);
+    if (cached?.key === key) return cached.data;
+    const data = await fetchJson(`/t/${member.slug}.json`);
+    if (!data) return null;
+    this.cache.set(member.id, { key, data });
+    if (this.cache.size > CACHE_SIZE) this.cache.delete(/** @type {string} */ (this.cache.keys().next().value));
+    return data;
+  }
+}

@@ -1,0 +1,14 @@
+// @ts-check
+/** Copying to the clipboard. */
+
+import { toast } from "./toast.js";
+
+/** Copy text and confirm with a toast. @param {string} text @param {string} message toast on success */
+export async function copy(text, message) {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast(message);
+  } catch {
+    window.prompt("Copy this link:", text); // browsers expose the clipboard to secure pages only
+  }
+}
