@@ -27,6 +27,7 @@ from urllib.parse import parse_qs
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
+from trainer.journal.protocol import ANY_TRAJECTORY
 from webapp.core.broadcast import REDIS_GONE
 from webapp.live.frame_reader import DATABASE_GONE, Frame, FrameReader, frames_after, hub, run_status
 from webapp.runs import token_subscriptions
@@ -124,7 +125,7 @@ class RunConsumer(AsyncWebsocketConsumer):
 
     def offer(self, tokens: dict[str, Any]) -> None:
         name = tokens["trajectory"]
-        if self.watched not in (name, token_subscriptions.ANY):
+        if self.watched not in (name, ANY_TRAJECTORY):
             return
         if name in self.thoughts or len(self.thoughts) < TOKENS_PENDING:  # the newest text replaces an unsent one
             self.thoughts[name] = {

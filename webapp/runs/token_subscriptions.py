@@ -12,11 +12,11 @@ import redis.asyncio
 import redis.exceptions
 from django.conf import settings
 
+from trainer.journal.protocol import WATCH_FILE
+
 LIFE = 15.0
 REFRESH = 5.0
 MOST = 64
-ANY = "*"
-FILE_NAME = "watch.json"
 
 
 def _key(slug: str) -> str:
@@ -24,7 +24,7 @@ def _key(slug: str) -> str:
 
 
 async def keep(client: redis.asyncio.Redis, slug: str, trajectory: str) -> None:
-    """Watch a trajectory (its id in the journal, or ANY for one of the trainer's choice) for LIFE seconds."""
+    """Watch a trajectory (its id in the journal, or ANY_TRAJECTORY) for LIFE seconds."""
     now = time.time()
     async with client.pipeline(transaction=False) as pipe:
         pipe.zadd(_key(slug), {trajectory: now + LIFE})
@@ -50,6 +50,6 @@ def watched(slug: str) -> list[str]:
 
 def write(folder: Path, trajectories: list[str]) -> None:
     """Tell the trainer, in one piece: it never reads half a file."""
-    fresh = folder / f"{FILE_NAME}.new"
+    fresh = folder / f"{WATCH_FILE}.new"
     fresh.write_text(json.dumps({"trajectories": trajectories}), encoding="utf-8")
-    fresh.replace(folder / FILE_NAME)
+    fresh.replace(folder / WATCH_FILE)

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+INTERRUPTED = 75  # as in trainer.journal.protocol, which a script of the standard library alone cannot import
 MARK = "ECHOSCOPE_TRAINER"
 """Variable that a trainer and all that it starts have in common, in whatever session: torchrun gives each its own."""
 
@@ -133,7 +134,7 @@ def main(parent: int, pid_file: Path, command: list[str]) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != parent:  # it died in between
-        sys.exit(75)
+        sys.exit(INTERRUPTED)
     fresh = pid_file.with_suffix(".new")
     facts = {"pid": os.getpid(), "born": start_time(os.getpid()), "host": socket.gethostname()}
     fresh.write_text(json.dumps(facts | {"mark": os.environ.get(MARK, "")}), encoding="utf-8")

@@ -19,7 +19,7 @@ import yaml
 from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 from django.utils import timezone
 
-from trainer.journal.events import FILE_NAME
+from trainer.journal.protocol import BAD_CONFIGURATION, INTERRUPTED, JOURNAL_FILE
 from webapp.core import ids
 from webapp.core.publisher import publisher
 from webapp.ingest.tailer import JournalTailer
@@ -29,7 +29,7 @@ from webapp.runs.models import Run, Worker
 from webapp.runs.run_files import RunFiles
 from webapp.worker import claims, hardware, heartbeat, parent_guard
 from webapp.worker.checkpoint_sync import CheckpointSync, SyncResult
-from webapp.worker.trainer_process import BAD_CONFIGURATION, INTERRUPTED, TrainerProcess, trainer_command
+from webapp.worker.trainer_process import TrainerProcess, trainer_command
 
 logger = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ class Supervisor:
     def _taken_in(self, size: int) -> int:
         """Where the database's knowledge of the fetched journal ends: behind as many lines as it has events."""
         lines = end = 0
-        with (self.files.folder / FILE_NAME).open("rb") as file:
+        with (self.files.folder / JOURNAL_FILE).open("rb") as file:
             for line in file:
                 if lines == self.claimed.seq:
                     return end

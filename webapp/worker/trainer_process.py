@@ -16,10 +16,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from trainer.journal.protocol import LIVE_FD
 from webapp.runs.run_files import RunFiles
 from webapp.worker import parent_guard
 
-LIVE_FD = "ECHOSCOPE_LIVE_FD"
 LAUNCHER_FAILED = 1
 _EXIT_CODE = re.compile(r"exitcode\s*:\s*(-?\d+)")
 """What torchrun tells of each process that ended badly; of the one that did so first it tells last."""
@@ -27,9 +27,6 @@ MAX_THOUGHT_BYTES = 64 * 1024
 TOKENS_EVERY = 0.03
 TAIL_LINES = 40
 TAIL_BYTES = 16 * 1024
-
-INTERRUPTED = 75
-BAD_CONFIGURATION = 2
 
 
 def trainer_command(files: RunFiles, processes: int = 1) -> list[str]:
