@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.lib.rollout_peer import OURS as VLLM_FOLDER
-from trainer.journal.events import FILE_NAME, Evaluation, Metrics, read
+from trainer.journal.events import Evaluation, Metrics
+from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.reader import read
 from trainer.studies import machine
 
 ENGINES = ("transformers", "vllm")
@@ -47,7 +49,7 @@ SHOWN = {
 def train(python: Path, options: argparse.Namespace, engine: str, seed: int) -> Path:
     """One run, if it is not there yet. Returns its folder."""
     folder: Path = options.keep / f"{engine}-{seed}"
-    if not (folder / FILE_NAME).is_file():
+    if not (folder / JOURNAL_FILE).is_file():
         print(f"training {folder.name}", file=sys.stderr, flush=True)
         asked = {"iterations": options.iterations, "seed": seed, "engine.name": engine, "algorithm.tis_cap": 2}
         sets = [word for name, value in asked.items() for word in ("--set", f"{name}={value}")]
@@ -59,7 +61,7 @@ def train(python: Path, options: argparse.Namespace, engine: str, seed: int) -> 
 def means(folder: Path) -> dict[str, float]:
     """Every metric of a run, the mean over its iterations; the last evaluation's success apart."""
     values: dict[str, list[float]] = {}
-    for event in read(folder / FILE_NAME):
+    for event in read(folder / JOURNAL_FILE):
         if isinstance(event, Metrics):
             for name, value in event.values.items():
                 values.setdefault(name, []).append(value)

@@ -17,7 +17,8 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from trainer.journal import events
+from trainer.journal import events, reader
+from trainer.journal.protocol import JOURNAL_FILE
 from trainer.studies import drawing
 from trainer.studies.drawing import Panel, PlotSeries
 
@@ -40,7 +41,7 @@ class Learned:
 def read(seed: int, folder: Path) -> Learned:
     """The curves of a finished run."""
     learned = Learned(seed)
-    for event in events.read(folder / events.FILE_NAME):
+    for event in reader.read(folder / JOURNAL_FILE):
         if isinstance(event, events.Evaluation):
             learned.points.append((event.iteration, event.success, event.success_low, event.success_high))
         elif isinstance(event, events.Metrics):

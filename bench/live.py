@@ -280,7 +280,8 @@ def page(port: int, slug: str, cookie: str, wanted: bool) -> Iterator[Any]:
 
 def finished_ages(run: Run, shown: list[tuple[float, str]]) -> list[float]:
     """How old each trajectory's end was when the page first showed it."""
-    from trainer.journal.events import TrajectoryFinished, read
+    from trainer.journal.events import TrajectoryFinished
+    from trainer.journal.reader import read
     from webapp.trajectories.models import Trajectory
 
     ended = {

@@ -21,7 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.lib.machine import describe
-from trainer.journal import events
+from trainer.journal import events, reader
+from trainer.journal.protocol import JOURNAL_FILE
 
 PHASES = ("rollout", "update", "checkpoint", "rest")
 MEBIBYTE = 1024
@@ -53,7 +54,7 @@ def read(preset: str, folder: Path, whole: float, peak_mib: float) -> Split:
     tokens: list[int] = []
     evaluations: list[float] = []
     begun = first = None
-    for event in events.read(folder / events.FILE_NAME):
+    for event in reader.read(folder / JOURNAL_FILE):
         if begun is None:
             begun = event.time
         if first is None and isinstance(event, events.GroupStarted):

@@ -166,7 +166,7 @@ def _renamed(key: str, iteration: int) -> str:
 def fill(title: str, iterations: int) -> tuple[Run, float]:
     """A running run with that many finished iterations in the database, and how long the ingest took."""
     from trainer.config.run import RunConfig
-    from trainer.journal.events import FILE_NAME
+    from trainer.journal.protocol import JOURNAL_FILE
     from webapp.ingest.tailer import JournalTailer
     from webapp.runs.models import Run
     from webapp.teams.models import Team
@@ -181,7 +181,7 @@ def fill(title: str, iterations: int) -> tuple[Run, float]:
         state=Run.State.STARTING,
     )
     run.folder.mkdir(parents=True)
-    with (run.folder / FILE_NAME).open("w", encoding="utf-8") as file:
+    with (run.folder / JOURNAL_FILE).open("w", encoding="utf-8") as file:
         file.writelines(played_lines(iterations))
     started = time.perf_counter()
     JournalTailer(run).drain()

@@ -14,7 +14,8 @@ import psycopg
 from playwright.sync_api import Page
 
 from tests.running_product import LiveStack
-from trainer.journal import events
+from trainer.journal import events, reader
+from trainer.journal.protocol import JOURNAL_FILE
 from webapp.services.addresses import remembered
 
 Row = tuple[Any, ...]
@@ -43,7 +44,7 @@ class Watched:
 
     def told(self) -> int:
         """Lines of the journal."""
-        with (self.folder / events.FILE_NAME).open("rb") as file:
+        with (self.folder / JOURNAL_FILE).open("rb") as file:
             return sum(1 for _ in file)
 
     def query(self, statement: str, *values: object) -> list[Row]:
@@ -88,7 +89,7 @@ def turns_that_stand(path: Path) -> list[int]:
     """Sequence numbers of the turns that no later attempt superseded, by the rules of webapp/ingest/writer.py."""
     groups: dict[str, events.GroupStarted] = {}
     standing: dict[int, events.GroupStarted] = {}
-    for event in events.read(path):
+    for event in reader.read(path):
         match event:
             case events.RunStarted(attempt=attempt, from_iteration=trained, evaluated_iteration=examined):
                 groups = {}

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser.conftest import sign_in
 from tests.running_product import LiveStack, wait_for
 from tests.system.run_observer import Watched, turns_that_stand
-from trainer.journal import events
+from trainer.journal.protocol import JOURNAL_FILE
 
 ENDLESS = 100_000  # the run is stopped once everything has been killed, and then asked for two iterations more
 SETTINGS = {
@@ -100,7 +100,7 @@ def kill_and_recover(watched: Watched, what: str, kill: Callable[[], int], pid: 
 
 
 def assert_tables_equal_the_journal(watched: Watched) -> None:
-    path = watched.folder / events.FILE_NAME
+    path = watched.folder / JOURNAL_FILE
     stored = watched.query(
         "SELECT turn.seq FROM trajectories_turn AS turn JOIN trajectories_trajectory AS t ON t.id = turn.trajectory_id "
         "JOIN runs_run AS run ON run.id = t.run_id WHERE run.slug = %s ORDER BY turn.seq",

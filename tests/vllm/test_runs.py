@@ -8,8 +8,9 @@ import pytest
 
 from trainer.config.files import load_preset
 from trainer.config.run import RunConfig
-from trainer.journal import events as journal
-from trainer.journal.events import FILE_NAME, Metrics, Turn
+from trainer.journal import reader
+from trainer.journal.events import Metrics, Turn
+from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops.train import TrainRun
 
 
@@ -31,7 +32,7 @@ def runs(tmp_path_factory):
     for engine in ("transformers", "vllm"):
         folder = tmp_path_factory.mktemp(engine)
         assert TrainRun(settings(engine), folder, folder / "cache").train().reason == "completed"
-        found[engine] = list(journal.read(folder / FILE_NAME))
+        found[engine] = list(reader.read(folder / JOURNAL_FILE))
     return found
 
 

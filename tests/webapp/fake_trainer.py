@@ -14,6 +14,8 @@ from pathlib import Path
 
 from tests.webapp import journal_builder
 from trainer.journal import events
+from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.writer import Journal
 
 ITERATIONS = 4
 
@@ -24,9 +26,9 @@ class Actor:
         self.asked = False
         signal.signal(signal.SIGTERM, self._ask)
         self.done = self._finished()
-        earlier = folder / events.FILE_NAME
+        earlier = folder / JOURNAL_FILE
         attempts = earlier.read_bytes().count(b'"type":"run_started"') if earlier.exists() else 0
-        self.journal = events.Journal(folder)
+        self.journal = Journal(folder)
         self.journal.write(journal_builder.started(attempts + 1, from_iteration=self.done))
 
     def _ask(self, number: int, frame: object) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from envs.base import GridBoard, Hint
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
+from trainer.journal.writer import Journal
 
 BOARD = GridBoard(theme="sokoban", rows=["#####", "#@$.#", "#####"])
 
@@ -140,7 +141,7 @@ def whole_run(iterations: int = 2) -> Iterator[journal.Event]:
 
 def write(folder: Path, *events: journal.Event) -> Path:
     """Append the events to the folder's journal. Returns its path."""
-    writer = journal.Journal(folder)
+    writer = Journal(folder)
     if events:
         writer.write(*events)
     writer.close()

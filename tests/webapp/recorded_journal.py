@@ -15,7 +15,7 @@ import envs
 from envs.base import Hint, TextEnv
 from trainer.config.run import RunConfig
 from trainer.journal import events, token_arrays
-from trainer.journal.events import Journal
+from trainer.journal.writer import Journal
 
 _TOKEN = re.compile(r"</?\w+>|\s*\w+|\s*[^\w\s]|\s+")
 PROMPT = "You solve puzzles by acting in them."

@@ -20,8 +20,8 @@ from trainer.cli.parser import parser
 from trainer.config.files import load_preset, load_yaml, preset_names, validation_errors, with_overrides
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig, WarmupConfig
 from trainer.engines.vllm import serve
-from trainer.journal.attempts import count_attempts
-from trainer.journal.events import FILE_NAME
+from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, CONFIG_FILE, FAILED, INTERRUPTED, JOURNAL_FILE
+from trainer.journal.reader import count_attempts
 from trainer.paths import default_cache
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _BASELINE = ("kind=sft", "lora.rank=64", "lora.alpha=32")
 """What makes any settings those of the paper's SFT baseline (appendix C); the rest stands in the section `sft`."""
-COMPLETED, FAILED, BAD_CONFIGURATION, INTERRUPTED = 0, 1, 2, 75
 
 
 class Stop:
@@ -121,7 +120,7 @@ def _begin(config: RunConfig, arguments: argparse.Namespace, stop: Stop | None =
     if os.environ.get("RANK", "0") != "0":  # another process of the run that this command begins has claimed it
         return partial(_train, config, folder, stop)
     _claim(arguments)
-    (folder / "config.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+    (folder / CONFIG_FILE).write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
     return partial(_train, config, folder, stop)
 
 
@@ -321,7 +320,7 @@ def _backtest(given: Sequence[Path]) -> int:
 
     verdicts = {}
     for place in given:
-        journal = place / FILE_NAME if place.is_dir() else place
+        journal = place / JOURNAL_FILE if place.is_dir() else place
         try:
             verdicts[str(journal.parent)] = backtest.backtest(*backtest.read_metrics(journal))
         except (OSError, ValueError) as error:

@@ -15,7 +15,8 @@ from statistics import fmean, median
 from trainer.config.files import current_settings
 from trainer.config.run import EchoTrapConfig
 from trainer.diagnostics.echo_trap import REWARD, SUCCESS, EchoTrap
-from trainer.journal.events import Alarm, Metrics, RunStarted, parse_line
+from trainer.journal.events import Alarm, Metrics, RunStarted
+from trainer.journal.reader import parse_line
 
 SPAN = 10  # iterations of the average in which a collapse is looked for
 HORIZON = 50  # iterations before a collapse in which an alarm speaks of it: the paper's signs come 30 to 50 ahead

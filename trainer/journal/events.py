@@ -1,26 +1,15 @@
-"""The journal: every event of a run, one JSON line each, line number = seq. Types, the append-only writer, the reader.
-
-It is the only way the trainer speaks to the outside (docs/journal.md). What the events mean for a database or a page is
-decided elsewhere.
-"""
+"""Events of the journal: one JSON line each, line number = seq (docs/journal.md)."""
 
 from __future__ import annotations
 
-import json
-import os
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from envs.base import Board, Hint
 from trainer.journal import token_arrays
 from trainer.journal.token_arrays import Unlearned
 from trainer.metrics import registry
-
-FILE_NAME = "journal.jsonl"
 
 
 class Event(BaseModel):
@@ -328,77 +317,3 @@ AnyEvent = Annotated[
     | RunFinished,
     Field(discriminator="type"),
 ]
-_ADAPTER: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)
-
-
-class JournalError(ValueError):
-    """A line that is not an event. The message names the line and what is wrong with it."""
-
-
-def parse_line(line: str | bytes, number: int) -> AnyEvent:
-    """The event in one line. Raises JournalError naming the line for anything else, or for a seq out of step."""
-    try:
-        event = _ADAPTER.validate_json(line)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise JournalError(f"line {number} is not an event: {where + ': ' if where else ''}{first['msg']}") from None
-    if event.seq != number:
-        raise JournalError(f"line {number} says it is event {event.seq}: lines are missing or out of order")
-    return event
-
-
-def read(path: Path) -> Iterator[AnyEvent]:
-    """All complete lines of a journal, in order. A last line without its newline is still being written: left out."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                return
-            yield parse_line(line, number)
-
-
-class Journal:
-    """Append-only writer. Opening an existing journal cuts off a half-written last line and continues its numbers."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / FILE_NAME
-        self.listeners: list[Callable[[Event], None]] = []
-        """Told of every event once it is written."""
-        self.seq = self._recover()
-        self._file = self.path.open("ab", buffering=0)
-
-    def _recover(self) -> int:
-        if not self.path.exists():
-            return 0
-        count = end = 0
-        with self.path.open("rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    count, end = count + 1, end + len(line)
-        if end != self.path.stat().st_size:
-            os.truncate(self.path, end)
-        return count
-
-    def write(self, *events: Event) -> None:
-        """Number, stamp and append the events in one write: a reader sees whole batches or nothing of them."""
-        if not events:
-            return
-        lines = []
-        for event in events:
-            self.seq += 1
-            event.seq, event.time = self.seq, time.time()
-            lines.append(
-                json.dumps(
-                    event.model_dump(exclude_none=True), ensure_ascii=False, separators=(",", ":"), allow_nan=False
-                )
-            )
-        left = memoryview(("\n".join(lines) + "\n").encode())
-        while left:  # a nearly full disk takes a part, and says so only at the next write
-            left = left[self._file.write(left) :]
-        for listener in self.listeners:
-            for event in events:
-                listener(event)
-
-    def close(self) -> None:
-        self._file.close()

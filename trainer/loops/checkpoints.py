@@ -18,13 +18,14 @@ import torch
 
 from trainer.config.run import PolicyConfig
 from trainer.diagnostics.echo_trap import is_safe_to_resume
+from trainer.journal.protocol import CHECKPOINT_STATE, CHECKPOINTS_FOLDER, checkpoint_path
 from trainer.learner.learner import Learner
 from trainer.policy import lora_adapters
 from trainer.policy.load import Policy, load
 
-FOLDER, ADAPTER = "checkpoints", "adapter"
-_STATE, _LEARNER = "state.json", "learner.pt"
-STATE_FILES = (_STATE, _LEARNER, ADAPTER)
+ADAPTER = "adapter"
+_LEARNER = "learner.pt"
+STATE_FILES = (CHECKPOINT_STATE, _LEARNER, ADAPTER)
 """What lies in a checkpoint's folder besides an ordinary model."""
 
 
@@ -47,12 +48,14 @@ class Progress:
 
 def path_of(run: Path, iteration: int) -> Path:
     """Folder of an iteration's checkpoint."""
-    return run / FOLDER / f"{iteration:06d}"
+    return run / checkpoint_path(iteration)
 
 
 def checkpoint_iterations(run: Path) -> list[int]:
     """Iterations with a complete checkpoint, ascending."""
-    return sorted(int(p.parent.name) for p in (run / FOLDER).glob(f"*/{_STATE}") if p.parent.name.isdigit())
+    return sorted(
+        int(p.parent.name) for p in (run / CHECKPOINTS_FOLDER).glob(f"*/{CHECKPOINT_STATE}") if p.parent.name.isdigit()
+    )
 
 
 def resolve(model: str) -> str:
@@ -67,7 +70,7 @@ def save(run: Path, learner: Learner, progress: Progress) -> Path:
     An iteration that has one already has these very weights (nothing is learnt between): only its progress is renewed.
     """
     final, state = path_of(run, progress.iteration), json.dumps(asdict(progress))
-    if (final / _STATE).exists():
+    if (final / CHECKPOINT_STATE).exists():
         update_progress(run, progress)
         return final
     for left_over in final.parent.glob(".*.partial"):
@@ -76,7 +79,7 @@ def save(run: Path, learner: Learner, progress: Progress) -> Path:
     partial.mkdir(parents=True)
     _save_model(partial, learner)
     torch.save(learner.state(), partial / _LEARNER)
-    (partial / _STATE).write_text(state)
+    (partial / CHECKPOINT_STATE).write_text(state)
     for file in partial.rglob("*"):
         _to_disk(file)
     shutil.rmtree(final, ignore_errors=True)
@@ -99,10 +102,10 @@ def _save_model(folder: Path, learner: Learner) -> None:
 def update_progress(run: Path, progress: Progress) -> None:
     """Write another progress into the checkpoint of its iteration, whole or not at all."""
     final = path_of(run, progress.iteration)
-    renewed = final / f".{_STATE}"
+    renewed = final / f".{CHECKPOINT_STATE}"
     renewed.write_text(json.dumps(asdict(progress)))
     _to_disk(renewed)
-    renewed.rename(final / _STATE)
+    renewed.rename(final / CHECKPOINT_STATE)
     _to_disk(final)
 
 
@@ -144,7 +147,7 @@ def drop_after(run: Path, iteration: int) -> list[int]:
 
 def _remove(run: Path, iterations: list[int]) -> list[int]:
     for iteration in iterations:
-        (path_of(run, iteration) / _STATE).unlink()  # first of all: half a checkpoint must not look like one
+        (path_of(run, iteration) / CHECKPOINT_STATE).unlink()  # first of all: half a checkpoint must not look like one
         shutil.rmtree(path_of(run, iteration))
     return iterations
 
@@ -156,7 +159,7 @@ def load_policy(run: Path, iteration: int, config: PolicyConfig) -> Policy:
 
 def load_progress(run: Path, iteration: int) -> Progress:
     """Where the run stood at a checkpoint."""
-    return Progress(**json.loads((path_of(run, iteration) / _STATE).read_text()))
+    return Progress(**json.loads((path_of(run, iteration) / CHECKPOINT_STATE).read_text()))
 
 
 def load_learner(run: Path, iteration: int, learner: Learner) -> list[str]:

@@ -13,8 +13,9 @@ from trainer.config.files import current_settings
 from trainer.config.hosted import DECISIVE
 from trainer.config.run import RunConfig
 from trainer.evaluation.suites import Suite, config_for_suite, suites_of
-from trainer.journal import events as journal
-from trainer.journal.events import FILE_NAME, Evaluation, RunFinished, RunStarted
+from trainer.journal import reader
+from trainer.journal.events import Evaluation, RunFinished, RunStarted
+from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops.train import TrainRun
 
 
@@ -25,11 +26,11 @@ def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
         JournalError: the folder's journal is broken.
     """
     found: dict[str, Evaluation] = {}
-    path, wanted = folder / FILE_NAME, _evaluation_event(config.model_dump(mode="json"))
+    path, wanted = folder / JOURNAL_FILE, _evaluation_event(config.model_dump(mode="json"))
     if not path.exists():
         return found
     ours = False
-    for event in journal.read(path):
+    for event in reader.read(path):
         if isinstance(event, RunStarted):
             ours = _evaluation_event(current_settings(event.config)) == wanted
             found = {name: found[name] for name in event.evaluated_suites if name in found} if ours else {}

@@ -13,16 +13,10 @@ from pathlib import Path
 from trainer.config.files import load_yaml
 from trainer.config.run import RunConfig
 from trainer.evaluation.suites import suites_of
-from trainer.journal.attempts import count_attempts
-from trainer.journal.events import (
-    FILE_NAME,
-    EvaluatedPolicy,
-    Generalization,
-    GeneralizationCell,
-    Journal,
-    RunFinished,
-    RunStarted,
-)
+from trainer.journal.events import EvaluatedPolicy, Generalization, GeneralizationCell, RunFinished, RunStarted
+from trainer.journal.protocol import CONFIG_FILE, JOURNAL_FILE
+from trainer.journal.reader import count_attempts
+from trainer.journal.writer import Journal
 from trainer.loops.checkpoints import Progress
 from trainer.loops.evaluate import EvaluationRun, evaluation_config, missing, results
 from trainer.loops.reporter import Reporter, versions
@@ -45,8 +39,8 @@ def settings_beside(model: str) -> RunConfig | None:
     """The settings of the run that a policy comes from, if it is a run's folder or one of its checkpoints."""
     folder = Path(model)
     for place in (folder, folder.parent.parent):
-        file = place / "config.yaml"
-        if file.exists() and (place / FILE_NAME).exists():
+        file = place / CONFIG_FILE
+        if file.exists() and (place / JOURNAL_FILE).exists():
             return load_yaml(file)
     return None
 

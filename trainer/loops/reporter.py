@@ -13,7 +13,8 @@ import transformers
 
 from trainer.config.run import RunConfig
 from trainer.engines.base import Actor
-from trainer.journal.events import Journal, Metrics, Phase, RunFinished, RunStarted
+from trainer.journal.events import Metrics, Phase, RunFinished, RunStarted
+from trainer.journal.writer import Journal
 from trainer.loops.checkpoints import Progress
 from trainer.metrics.statistics import mean
 

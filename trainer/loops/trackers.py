@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from trainer.config.run import TrackerName
-from trainer.journal.events import Event, Journal, Metrics, Notice, RunFinished, RunStarted
+from trainer.journal.events import Event, Metrics, Notice, RunFinished, RunStarted
+from trainer.journal.writer import Journal
 
 PROJECT = "echoscope"
 RECORD = "sinks.json"

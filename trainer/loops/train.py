@@ -25,17 +25,17 @@ from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import Suite, suites_of
 from trainer.imitation import warmup
 from trainer.imitation.demonstration_files import NoSolverError
-from trainer.journal.attempts import count_attempts
 from trainer.journal.events import (
     CheckpointRemoved,
     CheckpointSaved,
     Evaluation,
     GroupsScored,
-    Journal,
     Notice,
     Rewound,
     RunFinished,
 )
+from trainer.journal.reader import count_attempts
+from trainer.journal.writer import Journal
 from trainer.learner.batch_selection import select_batch
 from trainer.learner.learner import Learner
 from trainer.loops import checkpoints, trackers

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.config.run import POCKET
+from trainer.journal.protocol import CHECKPOINTS_FOLDER
 from trainer.paths import POCKET_CHECKPOINT
 
 ALL_LINEAR = "all-linear"
@@ -168,7 +169,7 @@ def shape_of(model: str) -> ModelShape | None:
     folder = Path(model)
     try:
         is_folder = folder.is_dir()
-        saved = sorted(folder.glob("checkpoints/*/config.json")) if is_folder else []
+        saved = sorted(folder.glob(f"{CHECKPOINTS_FOLDER}/*/config.json")) if is_folder else []
     except (OSError, ValueError):  # a name that no folder can have, or a folder that may not be looked into
         return None
     if is_folder:

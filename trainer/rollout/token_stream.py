@@ -8,11 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from trainer.journal.protocol import ANY_TRAJECTORY, LIVE_FD, WATCH_FILE
 from trainer.policy.chat_format import ChatFormat
 
-ENVIRONMENT_VARIABLE = "ECHOSCOPE_LIVE_FD"
-WATCH_FILE = "watch.json"
-ANY = "*"
 _LOOK_EVERY = 0.25
 _WRITE_EVERY = 0.08
 _LONGEST = 600
@@ -33,7 +31,7 @@ class TokenStream:
 
     def __init__(self, folder: Path) -> None:
         self.watch_file = folder / WATCH_FILE
-        given = os.environ.get(ENVIRONMENT_VARIABLE, "")
+        given = os.environ.get(LIVE_FD, "")
         self.pipe = _opened(given) if given else None
         self.watched: frozenset[str] = frozenset()
         self._looked = self._modified = 0.0
@@ -87,7 +85,7 @@ class TokenStreamListener:
             return ()
         watched = self.channel.watched
         found = [row for row in rows if self.names[row] in watched]
-        return found or ([min(rows)] if ANY in watched and rows else ())
+        return found or ([min(rows)] if ANY_TRAJECTORY in watched and rows else ())
 
     def on_tokens(self, row: int, ids: list[int]) -> None:
         self.channel.send(self.names[row], self.turn_of(row), self.chat.decode(ids))

@@ -19,10 +19,11 @@ from pathlib import Path
 import yaml
 
 from trainer.config.run import RunConfig
-from trainer.journal import events
+from trainer.journal import events, reader
+from trainer.journal.protocol import COMPLETED, INTERRUPTED, JOURNAL_FILE, LOG_FILE
 from trainer.studies.catalogue import Arm, Scale, Study, configuration
 
-LOG, COST, SETTINGS = "log.txt", "cost.json", "settings.yaml"
+COST, SETTINGS = "cost.json", "settings.yaml"
 _ENDED = ("completed", "echo_trap")
 
 
@@ -63,7 +64,7 @@ def cells(study: Study, scale: Scale, seeds: int, out: Path, overrides: Sequence
 
 def ended(folder: Path) -> bool:
     """Whether the run in that folder came to its own end."""
-    path = folder / events.FILE_NAME
+    path = folder / JOURNAL_FILE
     if not path.exists():
         return False
     last: events.RunFinished | None = None
@@ -72,7 +73,7 @@ def ended(folder: Path) -> bool:
             if b'"type":"run_started"' in line:
                 last = None
             elif b'"type":"run_finished"' in line and line.endswith(b"\n"):
-                event = events.parse_line(line, number)
+                event = reader.parse_line(line, number)
                 last = event if isinstance(event, events.RunFinished) else None
     return last is not None and last.reason in _ENDED
 
@@ -136,7 +137,7 @@ def apart(cell: Cell, stop: Callable[[], bool]) -> None:
     command += ["--config", str(cell.folder / SETTINGS), "--out", str(cell.folder)]
     threads = str(cell.config.policy.threads or os.cpu_count() or 1)
     began, asked = time.monotonic(), False
-    with (cell.folder / LOG).open("ab") as log:
+    with (cell.folder / LOG_FILE).open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": threads})
         while True:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
@@ -148,9 +149,11 @@ def apart(cell: Cell, stop: Callable[[], bool]) -> None:
             time.sleep(0.1)
     process.returncode = os.waitstatus_to_exitcode(status)
     _book(cell.folder, time.monotonic() - began, usage.ru_maxrss)
-    if process.returncode not in (0, 75):
-        lines = (cell.folder / LOG).read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no word"]
-        raise CellFailedError(f"the cell {cell.name} failed: {lines[-1]} (its log is {cell.folder / LOG})")
+    if process.returncode not in (COMPLETED, INTERRUPTED):
+        lines = (cell.folder / LOG_FILE).read_text(encoding="utf-8", errors="replace").strip().splitlines() or [
+            "no word"
+        ]
+        raise CellFailedError(f"the cell {cell.name} failed: {lines[-1]} (its log is {cell.folder / LOG_FILE})")
 
 
 def here(cell: Cell, stop: Callable[[], bool]) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, variance
 
-from trainer.journal import events
+from trainer.journal import events, reader
+from trainer.journal.protocol import JOURNAL_FILE
 from trainer.studies.catalogue import Finding, Study
 from trainer.studies.grid import Cell, read_cost
 
@@ -87,7 +88,7 @@ def collapse(success: Sequence[float]) -> int | None:
 def read(cell: Cell) -> Outcome:
     """A cell's journal; of iterations that were played twice, after a resume or a rewind, the last counts."""
     outcome = Outcome(cell.world, cell.arm.name, cell.seed, suite=cell.config.environment.name)
-    for event in events.read(cell.folder / events.FILE_NAME):
+    for event in reader.read(cell.folder / JOURNAL_FILE):
         match event:
             case events.RunStarted():
                 _forget(outcome, event)

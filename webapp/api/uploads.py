@@ -12,7 +12,9 @@ from datetime import datetime, timedelta
 from django.http import HttpRequest
 from django.utils import timezone
 
-from trainer.journal.events import FILE_NAME, JournalError, RunStarted, parse_line
+from trainer.journal.events import RunStarted
+from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.reader import JournalError, parse_line
 from webapp.api.errors import Problem
 from webapp.api.models import SentJournal
 from webapp.ingest.imports import do_finish_import
@@ -33,7 +35,7 @@ def pieces(request: HttpRequest, limit: int) -> Iterator[bytes]:
         file = request.FILES.get("file")
         if file is None:
             raise Problem(
-                422, f"The form has no file: send {FILE_NAME} in the field “file”.", fields={"file": "is required"}
+                422, f"The form has no file: send {JOURNAL_FILE} in the field “file”.", fields={"file": "is required"}
             )
         read = file.read
     else:

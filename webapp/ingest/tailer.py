@@ -13,7 +13,9 @@ from pathlib import Path
 
 from django.db import DataError, connection, transaction
 
-from trainer.journal.events import FILE_NAME, AnyEvent, JournalError, Notice, RunStarted, TrajectoryTokens, parse_line
+from trainer.journal.events import AnyEvent, Notice, RunStarted, TrajectoryTokens
+from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.reader import JournalError, parse_line
 from webapp.ingest import writer
 from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import EventBatch, Run
@@ -39,7 +41,7 @@ class JournalTailer:
 
     def __init__(self, run: Run, folder: Path | None = None, *, skip_bad_lines: bool = False) -> None:
         self.run_id = run.pk
-        self.path = (folder or run.folder) / FILE_NAME
+        self.path = (folder or run.folder) / JOURNAL_FILE
         self.offset = run.journal_offset
         self.skip_bad_lines = skip_bad_lines
         self._bad: bytes | None = None

@@ -21,6 +21,7 @@ import asyncio
 import json
 from typing import Any
 
+from trainer.journal.protocol import ANY_TRAJECTORY
 from webapp.core.broadcast import REDIS_UNAVAILABLE
 from webapp.core.database import query
 from webapp.live.consumer_base import LOG_IN, NOT_FOUND, LiveConsumer
@@ -85,7 +86,7 @@ class RunConsumer(LiveConsumer):
 
     def on_tokens(self, tokens: dict[str, Any]) -> None:
         name = tokens["trajectory"]
-        if self.watched_trajectory not in (name, token_subscriptions.ANY):
+        if self.watched_trajectory not in (name, ANY_TRAJECTORY):
             return
         if name in self.pending_tokens or len(self.pending_tokens) < MAX_PENDING_TOKENS:
             # the newest text replaces an unsent one

@@ -20,11 +20,18 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import Storage, storages
 from django.core.files.storage.handler import InvalidStorageError
 
-from trainer.journal.events import FILE_NAME
+from trainer.journal.protocol import (
+    CHECKPOINT_STATE,
+    CHECKPOINTS_FOLDER,
+    JOURNAL_FILE,
+    PID_FILE,
+    TOKEN_PIPE,
+    WATCH_FILE,
+)
 
 MANIFEST = "manifest.json"
 TOKEN = "copy.txt"
-_OF_THIS_MACHINE = {FILE_NAME, TOKEN, "watch.json", "trainer.pid", "thoughts.pipe"}
+_OF_THIS_MACHINE = {JOURNAL_FILE, TOKEN, WATCH_FILE, PID_FILE, TOKEN_PIPE}
 BLOCK = 1 << 20
 
 
@@ -39,7 +46,7 @@ class Manifest:
     def checkpoints(self) -> list[int]:
         """Iterations whose checkpoints it holds, ascending."""
         names = (path.split("/") for path in self.files)
-        return sorted(int(name[1]) for name in names if name[0] == "checkpoints" and name[-1] == "state.json")
+        return sorted(int(name[1]) for name in names if name[0] == CHECKPOINTS_FOLDER and name[-1] == CHECKPOINT_STATE)
 
     def parts(self) -> Iterator[tuple[str, int]]:
         """(name, bytes) of the journal's parts in order."""
@@ -90,7 +97,7 @@ def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifes
             except FileNotFoundError:
                 gone = path.rsplit("/", 1)[0] + "/" if "/" in path else path
                 now.files = {name: known for name, known in now.files.items() if not name.startswith(gone)}
-    _copy_journal(folder / FILE_NAME, storage, slug, now)
+    _copy_journal(folder / JOURNAL_FILE, storage, slug, now)
     told = json.dumps({"files": now.files, "journal": now.journal})
     _put(storage, f"{slug}/{MANIFEST}", ContentFile(told.encode()))
     for path in before.files.keys() - now.files.keys():
@@ -129,7 +136,7 @@ def _listed(folder: Path) -> dict[str, tuple[int, int]]:
         hidden = any(part.startswith(".") or part.endswith(".new") for part in path.parts)
         if hidden or str(path) in _OF_THIS_MACHINE:
             continue
-        if path.parts[0] == "checkpoints" and not (folder.joinpath(*path.parts[:2]) / "state.json").exists():
+        if path.parts[0] == CHECKPOINTS_FOLDER and not (folder.joinpath(*path.parts[:2]) / CHECKPOINT_STATE).exists():
             continue
         try:
             if file.is_file():
@@ -159,7 +166,7 @@ def fetch(
         with storage.open(f"{slug}/{path}") as source, target.open("wb") as file:
             shutil.copyfileobj(source, file, BLOCK)
     lines = 0
-    with (fresh / FILE_NAME).open("wb") as file:
+    with (fresh / JOURNAL_FILE).open("wb") as file:
         for block in journal(storage, slug, manifest):
             lines += block.count(b"\n")
             file.write(block)

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from trainer.journal.events import FILE_NAME
+from trainer.journal.protocol import (
+    CHECKPOINT_STATE,
+    CONFIG_FILE,
+    JOURNAL_FILE,
+    LOG_FILE,
+    PID_FILE,
+    TOKEN_PIPE,
+    checkpoint_path,
+)
 from webapp.runs import object_storage
 from webapp.runs.models import Run
 
@@ -25,20 +33,20 @@ class RunFiles:
 
     @property
     def config(self) -> Path:
-        return self.folder / "config.yaml"
+        return self.folder / CONFIG_FILE
 
     @property
     def log(self) -> Path:
-        return self.folder / "log.txt"
+        return self.folder / LOG_FILE
 
     @property
     def pid(self) -> Path:
-        return self.folder / "trainer.pid"
+        return self.folder / PID_FILE
 
     @property
     def token_pipe(self) -> Path:
         """Named pipe of partial responses, where several processes train together."""
-        return self.folder / "thoughts.pipe"
+        return self.folder / TOKEN_PIPE
 
 
 def open_file(run: Run, path: str) -> IO[bytes]:
@@ -66,7 +74,7 @@ def log_tail(run: Run) -> str:
 
 def journal(run: Run) -> Iterator[bytes] | None:
     """The journal in blocks; None if it is neither here nor in storage."""
-    path = run.folder / FILE_NAME
+    path = run.folder / JOURNAL_FILE
     if object_storage.is_current(run.folder, run.copy):
         return _blocks(path) if path.is_file() else None
     storage = object_storage.configured_storage()
@@ -81,7 +89,7 @@ def journal(run: Run) -> Iterator[bytes] | None:
 
 def checkpoint(run: Run, iteration: int) -> Iterator[bytes] | None:
     """The checkpoint's files as a tar archive in blocks; None if it is neither here nor in storage."""
-    prefix = f"checkpoints/{iteration:06d}/"
+    prefix = f"{checkpoint_path(iteration)}/"
     if object_storage.is_current(run.folder, run.copy):
         files = [file for file in sorted((run.folder / prefix).rglob("*")) if file.is_file()]
         sizes = {file.relative_to(run.folder).as_posix(): file.stat().st_size for file in files}
@@ -93,7 +101,7 @@ def checkpoint(run: Run, iteration: int) -> Iterator[bytes] | None:
             manifest = None
         files_of_copy = manifest.files if manifest else {}
         sizes = {path: size for path, (size, _) in files_of_copy.items() if path.startswith(prefix)}
-    return _tar(run, prefix, sizes) if f"{prefix}state.json" in sizes else None
+    return _tar(run, prefix, sizes) if f"{prefix}{CHECKPOINT_STATE}" in sizes else None
 
 
 def _tar(run: Run, prefix: str, sizes: dict[str, int]) -> Iterator[bytes]:

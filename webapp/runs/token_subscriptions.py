@@ -12,11 +12,11 @@ import redis.asyncio
 import redis.exceptions
 from django.conf import settings
 
+from trainer.journal.protocol import WATCH_FILE
+
 SUBSCRIPTION_TTL = 15.0
 RENEW_INTERVAL = 5.0
 MAX_SUBSCRIPTIONS = 64
-ANY = "*"
-FILE_NAME = "watch.json"
 
 
 def _key(slug: str) -> str:
@@ -24,7 +24,7 @@ def _key(slug: str) -> str:
 
 
 async def subscribe(client: redis.asyncio.Redis, slug: str, trajectory: str) -> None:
-    """Watch a trajectory (its id in the journal, or ANY for one of the trainer's choice) for SUBSCRIPTION_TTL."""
+    """Watch a trajectory (its journal id, or ANY_TRAJECTORY) for SUBSCRIPTION_TTL."""
     now = time.time()
     async with client.pipeline(transaction=False) as pipe:
         pipe.zadd(_key(slug), {trajectory: now + SUBSCRIPTION_TTL})
@@ -50,6 +50,6 @@ def subscribed(slug: str) -> list[str]:
 
 def write(folder: Path, trajectories: list[str]) -> None:
     """Write the trainer's subscription file atomically: it never reads half a file."""
-    new = folder / f"{FILE_NAME}.new"
+    new = folder / f"{WATCH_FILE}.new"
     new.write_text(json.dumps({"trajectories": trajectories}), encoding="utf-8")
-    new.replace(folder / FILE_NAME)
+    new.replace(folder / WATCH_FILE)

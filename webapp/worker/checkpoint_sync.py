@@ -17,6 +17,7 @@ from django.core.files.storage import Storage
 from django.db import DatabaseError, connection
 
 from trainer.journal.events import Notice
+from trainer.journal.protocol import CHECKPOINT_STATE, CHECKPOINTS_FOLDER
 from webapp.runs import object_storage
 from webapp.runs.models import EventBatch, Run
 from webapp.runs.object_storage import Manifest
@@ -136,7 +137,7 @@ class CheckpointSync:
     def _checkpoints(self) -> tuple[tuple[str, int], ...]:
         """(name, time of change) of every complete checkpoint in the folder."""
         checkpoints = []
-        for state in sorted((self.folder / "checkpoints").glob("*/state.json")):
+        for state in sorted((self.folder / CHECKPOINTS_FOLDER).glob(f"*/{CHECKPOINT_STATE}")):
             try:
                 checkpoints.append((state.parent.name, state.stat().st_mtime_ns))
             except FileNotFoundError:

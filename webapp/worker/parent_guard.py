@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+INTERRUPTED = 75  # as in trainer.journal.protocol, which a script of the standard library alone cannot import
 KILL_TIMEOUT = 10.0
 TAG = "ECHOSCOPE_TRAINER"
 """Environment variable that a trainer and all its descendants share, across sessions: torchrun gives each its own."""
@@ -138,7 +139,7 @@ def main(parent: int, pid_file: Path, command: list[str]) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != parent:  # the supervisor died in between
-        sys.exit(75)
+        sys.exit(INTERRUPTED)
     new = pid_file.with_suffix(".new")
     record = {"pid": os.getpid(), "born": start_time(os.getpid()), "host": socket.gethostname()}
     new.write_text(json.dumps(record | {"mark": os.environ.get(TAG, "")}), encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from trainer.journal.events import FILE_NAME
+from trainer.journal.protocol import JOURNAL_FILE
 from webapp.core import ids
 from webapp.runs import object_storage
 from webapp.runs.run_files import RunFiles
@@ -81,7 +81,7 @@ class RunCopy:
     def _ingested_bytes(self, size: int) -> int:
         """Offset in the fetched journal behind the last event that the database has."""
         lines = end = 0
-        with (self._files.folder / FILE_NAME).open("rb") as file:
+        with (self._files.folder / JOURNAL_FILE).open("rb") as file:
             for line in file:
                 if lines == self._lease.run.seq:
                     break

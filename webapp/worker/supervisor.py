@@ -13,6 +13,7 @@ from functools import partial
 import yaml
 from django.utils import timezone
 
+from trainer.journal.protocol import BAD_CONFIGURATION, INTERRUPTED
 from webapp.core.publisher import publisher
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs import actions, object_storage, token_subscriptions
@@ -23,7 +24,7 @@ from webapp.worker import claims, failure_messages, hardware, heartbeat, parent_
 from webapp.worker.checkpoint_sync import CheckpointSync
 from webapp.worker.run_copy import CopyUnavailable, RunCopy
 from webapp.worker.run_lease import LeaseLost, RunLease
-from webapp.worker.trainer_process import BAD_CONFIGURATION, INTERRUPTED, TrainerProcess, trainer_command
+from webapp.worker.trainer_process import TrainerProcess, trainer_command
 
 logger = logging.getLogger(__name__)
 

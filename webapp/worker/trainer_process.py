@@ -13,10 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from trainer.journal.protocol import LIVE_FD
 from webapp.runs.run_files import RunFiles
 from webapp.worker import parent_guard
 
-LIVE_FD = "ECHOSCOPE_LIVE_FD"
 LAUNCHER_FAILED = 1
 _EXIT_CODE = re.compile(r"exitcode\s*:\s*(-?\d+)")
 """torchrun prints this line for each failed process, and for the first one to fail last."""
@@ -24,9 +24,6 @@ MAX_TOKEN_LINE = 64 * 1024
 TOKEN_INTERVAL = 0.03
 TAIL_LINES = 40
 TAIL_BYTES = 16 * 1024
-
-INTERRUPTED = 75
-BAD_CONFIGURATION = 2
 
 
 def trainer_command(files: RunFiles, processes: int = 1) -> list[str]:

@@ -12,7 +12,8 @@ from tests.trainer import tiny
 from trainer.cli import main
 from trainer.config.files import load_preset, load_yaml, preset_names
 from trainer.config.run import RunConfig
-from trainer.journal import events
+from trainer.journal import reader
+from trainer.journal.protocol import JOURNAL_FILE
 
 ROOT = Path(__file__).parents[3]
 
@@ -117,15 +118,15 @@ def test_a_run_is_played_to_its_end_and_its_folder_is_not_overwritten(tmp_path, 
     out = capsys.readouterr().out
     assert out.startswith("All 1 iterations are done.\n")
     assert "success_after" in out
-    told = list(events.read(folder / events.FILE_NAME))
+    told = list(reader.read(folder / JOURNAL_FILE))
     assert load_yaml(folder / "config.yaml") == RunConfig.model_validate(told[1].config)
 
     assert train(folder, *changes(pocket_folder)) == 2
     assert "already holds a run: add --resume to continue it, or choose another --out" in capsys.readouterr().err
-    assert len(list(events.read(folder / events.FILE_NAME))) == len(told)
+    assert len(list(reader.read(folder / JOURNAL_FILE))) == len(told)
 
     assert train(folder, *changes(pocket_folder), "--resume") == 0
-    assert [event.seq for event in events.read(folder / events.FILE_NAME)][-1] > len(told)
+    assert [event.seq for event in reader.read(folder / JOURNAL_FILE)][-1] > len(told)
 
 
 def test_a_run_that_could_not_start_leaves_its_folder_free(tmp_path, capsys, pocket_folder):
@@ -172,7 +173,7 @@ def test_the_module_runs_alone(tmp_path, pocket_folder):
 def test_the_shipped_policy_plays(tmp_path):
     small = ["iterations=1", "rollout.groups=2", "rollout.group_size=2", "evaluation.prompts=16", "policy.threads=1"]
     assert train(tmp_path / "run", *[part for change in small for part in ("--set", change)]) == 0
-    turns = [event for event in events.read(tmp_path / "run" / events.FILE_NAME) if event.type == "turn"]
+    turns = [event for event in reader.read(tmp_path / "run" / JOURNAL_FILE) if event.type == "turn"]
     assert sum(turn.format_valid for turn in turns) > 0.9 * len(turns)
 
 
@@ -207,7 +208,7 @@ def test_a_runs_policy_is_evaluated_with_the_runs_settings_and_shown_as_a_table(
     assert main.main([*arguments, "--on", "Sokoban", "Bandit"]) == 2
     assert "already holds a run: add --resume" in capsys.readouterr().err
     assert main.main([*arguments, "--on", "Sokoban", "Bandit", "--resume"]) == 0
-    assert sum(event.type == "evaluation" for event in events.read(tmp_path / "exam" / events.FILE_NAME)) == 2
+    assert sum(event.type == "evaluation" for event in reader.read(tmp_path / "exam" / JOURNAL_FILE)) == 2
 
 
 def test_a_policy_without_a_run_needs_settings(tmp_path, capsys, pocket_folder):
@@ -255,7 +256,7 @@ def test_the_baseline_brings_the_papers_adapters_unless_asked_otherwise(tmp_path
     assert "All 1 iterations are done." in capsys.readouterr().out
     config = load_yaml(tmp_path / "run" / "config.yaml")
     assert (config.kind, config.lora.rank, config.lora.alpha) == ("sft", 64, 16)
-    told = list(events.read(tmp_path / "run" / events.FILE_NAME))
+    told = list(reader.read(tmp_path / "run" / JOURNAL_FILE))
     assert any("sft/loss" in event.values for event in told if event.type == "metrics")
 
 

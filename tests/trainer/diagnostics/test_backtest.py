@@ -11,7 +11,8 @@ from tests.trainer.diagnostics.test_echo_trap import SEEDS, Script
 from trainer.cli import main
 from trainer.config.run import EchoTrapConfig, RunConfig
 from trainer.diagnostics import backtest
-from trainer.journal.events import Journal, Metrics, RunStarted
+from trainer.journal.events import Metrics, RunStarted
+from trainer.journal.writer import Journal
 
 
 def numbered(curves: list[dict[str, float]]) -> dict[int, dict[str, float]]:

@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.journal.events import FILE_NAME, Journal, JournalError, Metrics, Notice, Phase, parse_line, read
+from trainer.journal.events import Metrics, Notice, Phase
+from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.reader import JournalError, parse_line, read
+from trainer.journal.writer import Journal
 
 OLD_METRICS = b'{"seq":1,"time":1.0,"type":"metrics","iteration":3,"tokens":9,"seconds":2.0,"values":{"time/rest":0.5}}'
 
@@ -25,7 +28,7 @@ def test_what_was_written_is_read_back_in_order(tmp_path_factory, batches):
     for batch in batches:
         journal.write(*map(notice, batch))
     journal.close()
-    told = list(read(folder / FILE_NAME))
+    told = list(read(folder / JOURNAL_FILE))
     assert [event.message for event in told] == [text for batch in batches for text in batch]
     assert [event.seq for event in told] == list(range(1, len(told) + 1))
 
@@ -36,7 +39,7 @@ def test_after_a_crash_the_numbers_go_on_behind_the_last_whole_line(tmp_path_fac
     journal = Journal(folder)
     journal.write(*map(notice, before))
     journal.close()
-    path = folder / FILE_NAME
+    path = folder / JOURNAL_FILE
     whole = path.read_bytes()
     path.write_bytes(whole[: max(0, len(whole) - cut)])
     kept = path.read_bytes().count(b"\n")
@@ -53,7 +56,7 @@ def test_writing_nothing_writes_nothing(tmp_path):
     journal.write()
     journal.write(notice("a"))
     journal.close()
-    assert (tmp_path / FILE_NAME).read_bytes().count(b"\n") == 1
+    assert (tmp_path / JOURNAL_FILE).read_bytes().count(b"\n") == 1
 
 
 def test_a_batch_that_cannot_be_written_leaves_no_line(tmp_path):
@@ -63,7 +66,7 @@ def test_a_batch_that_cannot_be_written_leaves_no_line(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         journal.write(notice("beside it"), broken)
     journal.close()
-    assert [event.message for event in read(tmp_path / FILE_NAME)] == ["good"]
+    assert [event.message for event in read(tmp_path / JOURNAL_FILE)] == ["good"]
 
 
 class HalfFull:
@@ -99,7 +102,7 @@ def test_a_disk_that_takes_a_part_is_asked_again_and_a_full_one_is_an_error(tmp_
         ('{"type":"party"}', "line 3 is not an event"),
         ('{"type":"notice","seq":3,"level":"info"}', "line 3 is not an event: notice.message: Field required"),
         ('{"type":"notice","seq":3,"level":"info","message":"a","x":1}', "notice.x: Extra inputs"),
-        ('{"type":"notice","seq":2,"level":"info","message":"a"}', "line 3 says it is event 2: lines are missing"),
+        ('{"type":"notice","seq":2,"level":"info","message":"a"}', "line 3 has seq 2: lines are missing"),
     ],
 )
 def test_a_bad_line_is_named_with_what_is_wrong(line, complaint):
@@ -112,7 +115,7 @@ def test_unknown_values_are_left_out_of_the_lines(tmp_path):
     journal = Journal(tmp_path)
     journal.write(Phase(phase="load", iteration=0))
     journal.close()
-    line = json.loads((tmp_path / FILE_NAME).read_text())
+    line = json.loads((tmp_path / JOURNAL_FILE).read_text())
     assert "eta_seconds" not in line
     assert line["seq"] == 1
 

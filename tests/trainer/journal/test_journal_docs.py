@@ -18,8 +18,8 @@ from trainer.journal.events import (
     GeneralizationCell,
     GroupScore,
     LostAt,
-    parse_line,
 )
+from trainer.journal.reader import parse_line
 
 PAGE = (Path(__file__).parents[3] / "docs" / "journal.md").read_text(encoding="utf-8")
 EVENTS: dict[str, type[BaseModel]] = {

@@ -7,6 +7,7 @@ import torch
 
 from tests.trainer import tiny
 from trainer.config.run import PolicyConfig
+from trainer.journal.protocol import CHECKPOINTS_FOLDER
 from trainer.learner.learner import Learner
 from trainer.loops import checkpoints
 from trainer.loops.checkpoints import Progress
@@ -33,8 +34,8 @@ def test_a_folder_without_its_last_file_is_no_checkpoint(tmp_path, learner):
     checkpoints.save(tmp_path, learner, Progress(iteration=1))
     checkpoints.save(tmp_path, learner, Progress(iteration=2))
     (checkpoints.path_of(tmp_path, 2) / "state.json").unlink()
-    (tmp_path / checkpoints.FOLDER / ".000003.partial").mkdir()
-    (tmp_path / checkpoints.FOLDER / "notes").mkdir()
+    (tmp_path / CHECKPOINTS_FOLDER / ".000003.partial").mkdir()
+    (tmp_path / CHECKPOINTS_FOLDER / "notes").mkdir()
     assert checkpoints.checkpoint_iterations(tmp_path) == [1]
     assert checkpoints.checkpoint_iterations(tmp_path / "nothing") == []
 
@@ -58,7 +59,7 @@ def test_only_the_newest_are_kept(tmp_path, learner):
 
 
 def test_what_a_killed_process_left_half_written_is_cleared_away(tmp_path, learner):
-    left = tmp_path / checkpoints.FOLDER / ".000007.partial"
+    left = tmp_path / CHECKPOINTS_FOLDER / ".000007.partial"
     left.mkdir(parents=True)
     (left / "model.safetensors").write_bytes(b"half")
     checkpoints.save(tmp_path, learner, Progress(iteration=8))

@@ -4,8 +4,9 @@ import pytest
 
 import envs
 from tests.trainer import tiny
-from trainer.journal import events
-from trainer.journal.events import FILE_NAME, Evaluation, Metrics, RunFinished, TrajectoryFinished, Turn
+from trainer.journal import reader
+from trainer.journal.events import Evaluation, Metrics, RunFinished, TrajectoryFinished, Turn
+from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops import checkpoints
 from trainer.loops.train import TrainRun
 
@@ -21,7 +22,7 @@ def test_a_policy_plays_and_learns_for_one_iteration(name, pocket_folder, tmp_pa
     )
     end = TrainRun(config, tmp_path, tmp_path / "cache").train()
     assert end.reason == "completed"
-    told = list(events.read(tmp_path / FILE_NAME))
+    told = list(reader.read(tmp_path / JOURNAL_FILE))
     assert {Turn, TrajectoryFinished, Metrics, Evaluation, RunFinished} <= {type(event) for event in told}
     played = [event for event in told if isinstance(event, TrajectoryFinished)]
     assert len(played) == 1 + 2 + 1

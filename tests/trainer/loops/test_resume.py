@@ -10,9 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 from tests.trainer import tiny
-from trainer.journal import events
+from trainer.journal import reader
 from trainer.journal.events import (
-    FILE_NAME,
     Evaluation,
     GroupStarted,
     Metrics,
@@ -21,6 +20,7 @@ from trainer.journal.events import (
     TrajectoryTokens,
     Turn,
 )
+from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops import checkpoints
 from trainer.loops.train import TrainRun
 
@@ -54,7 +54,7 @@ def history(folder: Path) -> list[dict[str, Any]]:
     """What the journal tells of the run, without clocks, what was replaced later, and the process's own events."""
     told: list[tuple[str, int, dict[str, Any]]] = []
     place: dict[str, tuple[str, int]] = {}
-    for event in events.read(folder / FILE_NAME):
+    for event in reader.read(folder / JOURNAL_FILE):
         if isinstance(event, RunStarted):
             last = {"train": event.from_iteration, "eval": event.evaluated_iteration}
             told = [entry for entry in told if entry[1] <= last[entry[0]]]
@@ -101,7 +101,9 @@ def whole(request, pocket_folder, tmp_path_factory):
     config, asked = tiny.config(pocket_folder, **VARIANTS[request.param]), Asked()
     folder = tmp_path_factory.mktemp("whole")
     assert play(config, folder, asked).reason == "completed"
-    learnt = [e.values for e in events.read(folder / FILE_NAME) if isinstance(e, Metrics) and "policy/loss" in e.values]
+    learnt = [
+        e.values for e in reader.read(folder / JOURNAL_FILE) if isinstance(e, Metrics) and "policy/loss" in e.values
+    ]
     assert len(learnt) == 3, "every iteration learns, or there is nothing to compare"
     assert all(values["update/steps"] >= 4 for values in learnt)
     return config, folder, asked.count
@@ -156,7 +158,7 @@ def test_stopped_again_and_again_it_still_is_the_same_run(whole, tmp_path) -> No
     for _ in range(20):
         if play(config, tmp_path, Asked(0.45 * questions)).reason == "completed":
             break
-    started = [event for event in events.read(tmp_path / FILE_NAME) if isinstance(event, RunStarted)]
+    started = [event for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, RunStarted)]
     assert len(started) >= 3
     assert history(tmp_path) == history(unbroken)
     same_files(tmp_path, unbroken)

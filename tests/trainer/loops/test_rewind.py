@@ -14,17 +14,10 @@ from safetensors.torch import load_file
 from tests.trainer import tiny
 from trainer.config import rewind
 from trainer.config.run import RunConfig
-from trainer.journal import events as journal
-from trainer.journal.attempts import count_attempts
-from trainer.journal.events import (
-    FILE_NAME,
-    Alarm,
-    GroupStarted,
-    Metrics,
-    Rewound,
-    RunStarted,
-    Turn,
-)
+from trainer.journal import reader
+from trainer.journal.events import Alarm, GroupStarted, Metrics, Rewound, RunStarted, Turn
+from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.reader import count_attempts
 from trainer.loops import checkpoints
 from trainer.loops.train import TrainRun
 
@@ -73,7 +66,7 @@ def play(config, folder, *, at=(), uneasy=(), until=1_000, stop=lambda: False):
 
 
 def events(folder, kind=None):
-    return [e for e in journal.read(folder / FILE_NAME) if kind is None or isinstance(e, kind)]
+    return [e for e in reader.read(folder / JOURNAL_FILE) if kind is None or isinstance(e, kind)]
 
 
 def seeds_of_attempts(folder):
@@ -175,7 +168,7 @@ def test_a_run_stopped_after_a_rewind_goes_on_as_if_it_had_not_been(pocket_folde
     collapse_once = {"at": (3,), "uneasy": (2,)}
 
     def second_attempt_plays(folder):
-        started = len(events(folder, RunStarted)) if (folder / FILE_NAME).exists() else 0
+        started = len(events(folder, RunStarted)) if (folder / JOURNAL_FILE).exists() else 0
         return started == 2 and isinstance(events(folder)[-1], Turn)
 
     whole, halves = tmp_path / "whole", tmp_path / "halves"

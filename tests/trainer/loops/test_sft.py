@@ -12,7 +12,8 @@ from tests.trainer.loops.test_train import events, numbers, run, same_weights, w
 from trainer.config.run import PolicyConfig, RunConfig
 from trainer.imitation.demonstration_files import NoSolverError
 from trainer.imitation.demonstrations import Demonstration
-from trainer.journal.events import FILE_NAME, Metrics
+from trainer.journal.events import Metrics
+from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops import checkpoints, sft
 from trainer.loops.run_factory import run_class
 from trainer.loops.sft import Imitator, SftRun, demonstrations, fit_demonstrations
@@ -73,7 +74,7 @@ def test_a_run_learns_measures_evaluates_and_ends_with_a_checkpoint(whole):
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_a_run_stopped_between_steps_ends_like_one_that_was_not(whole, tmp_path, after):
     config, unbroken, _ = whole
-    journal = tmp_path / FILE_NAME
+    journal = tmp_path / JOURNAL_FILE
     end = imitate(config, tmp_path, stop=lambda: journal.read_bytes().count(b'"sft/loss"') > after)
     assert (end.reason, end.iteration) == ("interrupted", after + 1)
     assert imitate(config, tmp_path).reason == "completed"
@@ -82,7 +83,7 @@ def test_a_run_stopped_between_steps_ends_like_one_that_was_not(whole, tmp_path,
 
 
 def test_a_run_stopped_while_the_solver_plays_has_lost_nothing(pocket_folder, tmp_path):
-    journal = tmp_path / FILE_NAME
+    journal = tmp_path / JOURNAL_FILE
     end = imitate(settings(pocket_folder), tmp_path, stop=lambda: b'"demonstrations"' in journal.read_bytes())
     assert (end.reason, end.message) == ("interrupted", "Stopped while preparing; nothing was lost.")
     assert not checkpoints.checkpoint_iterations(tmp_path)

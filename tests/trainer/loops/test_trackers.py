@@ -11,8 +11,10 @@ import pytest
 
 from tests.trainer import tiny
 from trainer.cli import main
-from trainer.journal import events as journal
-from trainer.journal.events import FILE_NAME, Journal, Metrics, Notice, RunFinished, RunStarted
+from trainer.journal import reader
+from trainer.journal.events import Metrics, Notice, RunFinished, RunStarted
+from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.writer import Journal
 from trainer.loops import trackers
 from trainer.loops.train import TrainRun
 
@@ -61,7 +63,7 @@ def two_attempts(name, folder):
         for event in events:
             book.write(event)
         book.close()
-    assert not [event for event in journal.read(folder / FILE_NAME) if isinstance(event, Notice)]
+    assert not [event for event in reader.read(folder / JOURNAL_FILE) if isinstance(event, Notice)]
 
 
 def test_tensorboard_files_hold_every_iteration_once_and_the_summary(tmp_path):
@@ -151,7 +153,7 @@ def test_a_real_run_sends_what_its_journal_says(pocket_folder, tmp_path):
 
     read = EventAccumulator(str(tmp_path / "tensorboard"))
     read.Reload()
-    told = [event for event in journal.read(tmp_path / FILE_NAME) if isinstance(event, Metrics)]
+    told = [event for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, Metrics)]
     names = {name for event in told for name in event.values}
     assert names <= set(read.Tags()["scalars"])
     for event in told:
@@ -166,7 +168,7 @@ def test_a_library_that_is_not_installed_is_named_with_what_to_do(pocket_folder,
     arguments = ["train", "--preset", "sokoban-pocket", "--out", str(tmp_path), "--set", "trackers=[mlflow]"]
     assert main.main(arguments) == 2
     assert "mlflow was asked for, but its library is not installed" in capsys.readouterr().err
-    end = list(journal.read(tmp_path / FILE_NAME))[-1]
+    end = list(reader.read(tmp_path / JOURNAL_FILE))[-1]
     assert (end.type, end.reason) == ("run_finished", "error")
     assert "pip install mlflow-skinny" in end.message
 
@@ -193,7 +195,7 @@ def test_a_sink_that_fails_is_told_once_and_left_alone_after_three_times(pocket_
     monkeypatch.setitem(trackers.TRACKERS, "trackio", (Broken, "trackio", "trackio"))
     config = tiny.config(pocket_folder, iterations=6, trackers=["trackio", "tensorboard"], evaluation={"prompts": 0})
     assert TrainRun(config, tmp_path, tmp_path / "cache").train().reason == "completed"
-    notices = [event.message for event in journal.read(tmp_path / FILE_NAME) if isinstance(event, Notice)]
+    notices = [event.message for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, Notice)]
     assert notices == [
         "trackio did not take what it was sent: no route to host. The run goes on, and the journal has everything. "
         "After 3 failures in a row nothing more is sent there."
@@ -207,7 +209,7 @@ def test_a_sink_that_cannot_even_be_opened_does_not_stop_a_run(tmp_path, monkeyp
     trackers.attach(book, ["mlflow"], tmp_path)
     book.write(started())
     book.write(metrics(1), finished())
-    told = list(journal.read(tmp_path / FILE_NAME))
+    told = list(reader.read(tmp_path / JOURNAL_FILE))
     assert [event.type for event in told] == ["run_started", "notice", "metrics", "run_finished"]
     assert told[1].message.startswith("mlflow did not take what it was sent")
 

@@ -20,8 +20,9 @@ from envs.sokoban.sokoban_env import Sokoban
 from tests.trainer import tiny
 from trainer.config.run import PolicyConfig
 from trainer.engines.base import DivergedError
-from trainer.journal import events as journal
-from trainer.journal.events import FILE_NAME, Metrics, RunFinished, RunStarted, Turn
+from trainer.journal import reader
+from trainer.journal.events import Metrics, RunFinished, RunStarted, Turn
+from trainer.journal.protocol import CHECKPOINTS_FOLDER, JOURNAL_FILE
 from trainer.loops import checkpoints
 from trainer.loops.train import TrainRun
 from trainer.metrics.registry import spec_of
@@ -36,7 +37,7 @@ def run(config, folder, **extra):
 
 
 def events(folder, kind=None):
-    found = list(journal.read(folder / FILE_NAME))
+    found = list(reader.read(folder / JOURNAL_FILE))
     return [event for event in found if kind is None or isinstance(event, kind)]
 
 
@@ -78,7 +79,7 @@ def in_a_process(config, folder, *extra, **popen):
 
 def turns_told(folder, iteration):
     """Number of the iteration's training turns that are in the journal by now."""
-    path = folder / FILE_NAME
+    path = folder / JOURNAL_FILE
     return path.read_bytes().count(b'"type":"turn","trajectory":"%05d-' % iteration) if path.exists() else 0
 
 
@@ -304,10 +305,10 @@ def test_a_killed_run_with_a_half_written_line_goes_on_from_its_checkpoint(whole
     wait_for_a_turn(child, folder, 3)
     child.kill()
     child.communicate(timeout=300)
-    left = sum(1 for _ in journal.read(folder / FILE_NAME))
-    with (folder / FILE_NAME).open("ab") as file:
+    left = sum(1 for _ in reader.read(folder / JOURNAL_FILE))
+    with (folder / JOURNAL_FILE).open("ab") as file:
         file.write(b'{"type":"turn","seq":' + str(left + 1).encode() + b',"trajectory":"000')
-    (folder / checkpoints.FOLDER / ".000003.partial").mkdir()
+    (folder / CHECKPOINTS_FOLDER / ".000003.partial").mkdir()
     end = run(config, folder)
     assert end.reason == "completed"
     told = events(folder)
@@ -317,7 +318,7 @@ def test_a_killed_run_with_a_half_written_line_goes_on_from_its_checkpoint(whole
     assert (second.attempt, second.from_iteration) == (2, 2)
     assert numbers(folder) == numbers(unbroken)
     same_weights(weights(folder), weights(unbroken))
-    assert not list((folder / checkpoints.FOLDER).glob(".*"))
+    assert not list((folder / CHECKPOINTS_FOLDER).glob(".*"))
 
 
 def test_changed_settings_are_noticed_when_a_run_goes_on(pocket_folder, tmp_path):
@@ -409,5 +410,5 @@ def test_diverged_weights_end_the_run_with_advice(pocket_folder, tmp_path):
 
 def test_a_journal_is_plain_json_lines(finished):
     _, folder, _ = finished
-    for line in (folder / FILE_NAME).read_bytes().splitlines():
+    for line in (folder / JOURNAL_FILE).read_bytes().splitlines():
         json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))

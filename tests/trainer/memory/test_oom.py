@@ -8,7 +8,8 @@ import torch
 
 from tests.trainer import steps, tiny
 from tests.trainer.learner.test_learner import batch_of
-from trainer.journal.events import Notice, RunFinished, read
+from trainer.journal.events import Notice, RunFinished
+from trainer.journal.reader import read
 from trainer.learner.learner import Learner
 from trainer.loops.train import TrainRun
 from trainer.memory.oom import OomRetry, OutOfMemoryError, oom_errors

@@ -11,7 +11,8 @@ from trainer.config.files import load_preset, with_overrides
 from trainer.config.run import RunConfig
 from trainer.engines.sampler_factory import in_chunks
 from trainer.engines.scripted import ScriptedSampler
-from trainer.journal.events import Notice, RunFinished, RunStarted, read
+from trainer.journal.events import Notice, RunFinished, RunStarted
+from trainer.journal.reader import read
 from trainer.loops.train import TrainRun
 from trainer.memory import advice, available, estimate, preflight
 from trainer.memory.estimate import GB

@@ -10,17 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer import tiny
-from trainer.journal import events as journal
-from trainer.journal import token_arrays
-from trainer.journal.events import (
-    FILE_NAME,
-    GroupsScored,
-    GroupStarted,
-    Metrics,
-    TrajectoryFinished,
-    TrajectoryTokens,
-    Turn,
-)
+from trainer.journal import reader, token_arrays
+from trainer.journal.events import GroupsScored, GroupStarted, Metrics, TrajectoryFinished, TrajectoryTokens, Turn
+from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops.train import TrainRun
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.token_recorder import TokenTexts, by_trajectory
@@ -38,7 +30,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def played(folder: Path, model: Path, **settings: Any) -> list[Any]:
     config = tiny.config(model, **settings)
     TrainRun(config, folder, folder / "cache").train()
-    return list(journal.read(folder / FILE_NAME))
+    return list(reader.read(folder / JOURNAL_FILE))
 
 
 def of(events: list[Any], kind: type) -> list[Any]:
@@ -177,5 +169,5 @@ def test_the_setting_says_whose_tokens_are_kept(keep: str, splits: set[str], mod
 
 def test_a_line_with_broken_arrays_is_named() -> None:
     line = '{"type":"trajectory_tokens","seq":1,"trajectory":"a","tokens":3,"data":"!"}'
-    with pytest.raises(journal.JournalError, match=r"data.*not base64"):
-        journal.parse_line(line, 1)
+    with pytest.raises(reader.JournalError, match=r"data.*not base64"):
+        reader.parse_line(line, 1)

@@ -6,8 +6,9 @@ import os
 import pytest
 
 from tests.trainer import tiny
+from trainer.journal.protocol import ANY_TRAJECTORY, LIVE_FD, WATCH_FILE
 from trainer.rollout import token_stream
-from trainer.rollout.token_stream import ENVIRONMENT_VARIABLE, TokenStream, TokenStreamListener
+from trainer.rollout.token_stream import TokenStream, TokenStreamListener
 
 PIPE_BUF = 4096
 
@@ -16,7 +17,7 @@ PIPE_BUF = 4096
 def pipe(monkeypatch):
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
-    monkeypatch.setenv(ENVIRONMENT_VARIABLE, str(writer))
+    monkeypatch.setenv(LIVE_FD, str(writer))
     monkeypatch.setattr(token_stream, "_LOOK_EVERY", -1.0)
     monkeypatch.setattr(token_stream, "_WRITE_EVERY", -1.0)
     yield reader
@@ -32,7 +33,7 @@ def watch(folder, *names):
     replaced.write_text(json.dumps({"trajectories": names}))
     os.utime(replaced, ns=(watch.clock, watch.clock))
     watch.clock += 10**9
-    replaced.rename(folder / token_stream.WATCH_FILE)
+    replaced.rename(folder / WATCH_FILE)
 
 
 watch.clock = 10**18
@@ -58,7 +59,7 @@ def test_nobody_watches_and_nothing_is_written(tmp_path, pipe):
 
 def test_without_a_pipe_there_is_nobody(tmp_path, monkeypatch):
     for given in ("", "nonsense", "99999"):
-        monkeypatch.setenv(ENVIRONMENT_VARIABLE, given)
+        monkeypatch.setenv(LIVE_FD, given)
         channel = TokenStream(tmp_path)
         watch(tmp_path, "a")
         assert not channel.due()
@@ -90,7 +91,7 @@ def test_a_full_pipe_drops_whole_lines_and_a_closed_one_is_forgotten(tmp_path, p
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"trajectories": 3}', "\x00\xff"])
 def test_a_broken_watch_file_means_that_nobody_watches(tmp_path, pipe, content):
-    (tmp_path / token_stream.WATCH_FILE).write_text(content)
+    (tmp_path / WATCH_FILE).write_text(content)
     assert not TokenStream(tmp_path).due()
 
 
@@ -100,7 +101,7 @@ def test_a_listener_wants_the_watched_rows_or_any(tmp_path, pipe, chat):
     watch(tmp_path, "b", "c")
     assert listener.select_rows([0, 1, 2]) == [1, 2]
     assert not listener.select_rows([0])
-    watch(tmp_path, token_stream.ANY)
+    watch(tmp_path, ANY_TRAJECTORY)
     assert list(listener.select_rows([2, 1])) == [1]
     listener.on_tokens(1, tiny.said(chat, "I am at 3,4.", ended=False).ids)
     assert lines(pipe) == [{"trajectory": "b", "turn": 11, "text": "I am at 3,4."}]

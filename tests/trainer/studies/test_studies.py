@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.cli import main
-from trainer.journal import events
+from trainer.journal import events, reader
+from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.writer import Journal
 from trainer.studies import command, grid, page, results
 from trainer.studies.catalogue import STUDIES, Finding, configuration, find
 from trainer.studies.drawing import Panel, PlotSeries, _ticks, picture
@@ -41,7 +43,7 @@ def test_a_study_runs_end_to_end_and_is_drawn_beside_the_paper(name, tmp_path, p
     assert smoke(name, tmp_path / "out", pocket_folder, "--docs", str(tmp_path / "docs")) == 0
     cells = len(study.worlds) * len(study.arms)
     assert f"{cells} of {cells}: " in capsys.readouterr().out
-    assert len(list((tmp_path / "out").glob(f"*/*/*/{events.FILE_NAME}"))) == cells
+    assert len(list((tmp_path / "out").glob(f"*/*/*/{JOURNAL_FILE}"))) == cells
     text = (tmp_path / "docs" / f"{name}.md").read_text()
     assert text == (tmp_path / "out" / f"{name}.md").read_text()
     for arm in study.arms:
@@ -62,7 +64,7 @@ def test_a_study_runs_end_to_end_and_is_drawn_beside_the_paper(name, tmp_path, p
 
 def test_finished_cells_are_skipped_and_only_missing_ones_are_run(tmp_path, pocket_folder, capsys):
     assert smoke("table-4", tmp_path, pocket_folder) == 0
-    sizes = {path: path.stat().st_size for path in tmp_path.rglob(events.FILE_NAME)}
+    sizes = {path: path.stat().st_size for path in tmp_path.rglob(JOURNAL_FILE)}
     assert len(sizes) == 2
     assert smoke("table-4", tmp_path, pocket_folder, "--seeds", "2") == 0
     assert "2 of 4 cells are done already" in capsys.readouterr().out
@@ -74,7 +76,7 @@ def test_finished_cells_are_skipped_and_only_missing_ones_are_run(tmp_path, pock
 def test_a_cell_that_was_stopped_goes_on_in_a_process_of_its_own(tmp_path, pocket_folder):
     cells = grid.cells(find("table-4"), "smoke", 1, tmp_path, (f"policy.model={pocket_folder}", "iterations=3"))[:1]
     (cell,) = cells
-    book = cell.folder / events.FILE_NAME
+    book = cell.folder / JOURNAL_FILE
 
     def once_it_plays():
         return book.exists() and b'"type":"turn"' in book.read_bytes()
@@ -88,7 +90,7 @@ def test_a_cell_that_was_stopped_goes_on_in_a_process_of_its_own(tmp_path, pocke
     outcome = results.read(cell)
     assert sorted(outcome.curves["success/rate"]) == [1, 2, 3]
     assert [exam.iteration for exam in outcome.exams["Bandit"]] == [0, 3]
-    starts = [event for event in events.read(book) if isinstance(event, events.RunStarted)]
+    starts = [event for event in reader.read(book) if isinstance(event, events.RunStarted)]
     assert len(starts) == 2
     assert outcome.megabytes > 50
     assert outcome.seconds > 0
@@ -246,7 +248,7 @@ def test_a_collapse_lies_within_the_run_and_only_after_a_success(success, factor
 
 def test_of_iterations_played_twice_the_last_counts(tmp_path):
     cell = replace(grid.cells(find("table-4"), "smoke", 1, tmp_path)[0], folder=tmp_path / "cell")
-    book = events.Journal(cell.folder)
+    book = Journal(cell.folder)
 
     def start(attempt, done, examined):
         return events.RunStarted(

@@ -16,7 +16,7 @@ from pytest_django import Settings
 from tests.webapp import journal_builder
 from tests.webapp.api.api_clients import Callers, problem
 from tests.webapp.conftest import People
-from trainer.journal import events
+from trainer.journal import events, reader
 from webapp.api import uploads
 from webapp.api.models import SentJournal
 from webapp.api.uploads import SILENCE, do_finish_silent_imports
@@ -57,7 +57,7 @@ def test_a_finished_run_is_imported_whole(callers: Callers, people: People, whol
         people.team,
         "",
     )
-    told = sum(isinstance(events.parse_line(line, n), events.Turn) for n, line in enumerate(whole.splitlines(), 1))
+    told = sum(isinstance(reader.parse_line(line, n), events.Turn) for n, line in enumerate(whole.splitlines(), 1))
     assert Turn.objects.filter(trajectory__run=run).count() == told == 20
     assert answer.json()["journal"] == {
         "offset": len(whole),

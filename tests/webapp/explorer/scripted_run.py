@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from envs.base import Hint
 from tests.webapp.journal_builder import BOARD, started
 from trainer.journal import events as journal
-from trainer.journal.events import Journal
+from trainer.journal.writer import Journal
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 

@@ -19,6 +19,7 @@ from tests.webapp.javascript import evaluate
 from tests.webapp.journal_builder import started
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
+from trainer.journal import reader
 from webapp.explorer.counts import ResultCounts, facts, live_counts
 from webapp.explorer.trajectory_filters import Filters
 from webapp.runs.models import Run
@@ -77,7 +78,7 @@ JOURNALS = [[event.model_dump_json() for event in events] for events in (story()
 
 def recorded(lines: list[str]) -> list[journal.Event]:
     """The events anew: a journal's writer numbers those it is given."""
-    return [journal.parse_line(json.dumps(json.loads(line) | {"seq": 1}), 1) for line in lines]
+    return [reader.parse_line(json.dumps(json.loads(line) | {"seq": 1}), 1) for line in lines]
 
 
 def parsed(query: str) -> Filters:

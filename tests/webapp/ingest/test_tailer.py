@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from tests.webapp import journal_builder
 from trainer.journal import events as journal
+from trainer.journal import reader
+from trainer.journal.protocol import JOURNAL_FILE
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Alarm, Checkpoint, Evaluation, EventBatch, MetricPoint, Notice, Run
 from webapp.trajectories.actions import do_share_trajectory
@@ -65,7 +67,7 @@ def events_of(run: Run) -> list[dict[str, object]]:
 def test_a_whole_run_becomes_rows_with_every_turn_once(run: Run, folder: Path) -> None:
     path = journal_builder.write(folder, *journal_builder.whole_run(2))
     count = JournalTailer(run, folder).drain()
-    told = list(journal.read(path))
+    told = list(reader.read(path))
     run.refresh_from_db()
     assert count == len(told) == run.seq
     assert run.journal_offset == path.stat().st_size
@@ -148,7 +150,7 @@ def test_any_split_of_a_journal_gives_the_same_rows(run: Run, cuts: list[float],
         JournalTailer(reference, source.parent).drain()
         patch.setattr("webapp.ingest.tailer.BATCH_BYTES", batch)
         parts = Run.objects.create(team=run.team, title="parts", config={}, environment="Sokoban")
-        growing = Path(place) / "parts" / journal.FILE_NAME
+        growing = Path(place) / "parts" / JOURNAL_FILE
         growing.parent.mkdir()
         for cut in [*sorted(int(share * len(data)) for share in cuts), len(data)]:
             growing.write_bytes(data[:cut])
@@ -190,7 +192,7 @@ def test_a_rewind_replaces_what_came_after_the_checkpoint_it_returned_to(run: Ru
     JournalTailer(run, folder).drain()
     run.refresh_from_db()
     assert (run.journal_error, run.attempt, run.iteration, run.end_reason) == ("", 2, 4, "completed")
-    told = list(journal.read(folder / journal.FILE_NAME))
+    told = list(reader.read(folder / JOURNAL_FILE))
     again = [event for event in told if isinstance(event, journal.RunStarted)][1]
     assert run.resync_seq == again.seq
     counts = Trajectory.objects.values_list("iteration", "split", "attempt").distinct().order_by("iteration", "split")

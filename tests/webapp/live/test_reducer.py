@@ -17,7 +17,7 @@ from tests.webapp import recorded_journal
 from tests.webapp.javascript import evaluate
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
-from trainer.journal.events import Journal
+from trainer.journal.writer import Journal
 from webapp.ingest.tailer import JournalTailer
 from webapp.live.snapshot import heading, snapshot
 from webapp.runs.models import Run

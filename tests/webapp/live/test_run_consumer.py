@@ -24,6 +24,7 @@ from tests.patience import SECONDS
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People
 from trainer.journal import events as journal
+from trainer.journal.protocol import JOURNAL_FILE
 from webapp.core.publisher import publisher
 from webapp.ingest.tailer import JournalTailer
 from webapp.live import consumer_base, frame_reader, run_consumer
@@ -218,7 +219,7 @@ async def test_a_change_of_state_is_reported_without_an_event(run: Run, people: 
 async def test_a_broken_journal_is_reported_to_watchers(run: Run, people: People, tmp_path: Path) -> None:
     async with browser(run, people.owner) as page:
         await page.until("hello")
-        (tmp_path / journal.FILE_NAME).write_bytes(b"rubbish\n")
+        (tmp_path / JOURNAL_FILE).write_bytes(b"rubbish\n")
         await sync_to_async(JournalTailer(run, tmp_path).drain)()
         assert "line 1 is not an event" in (await page.until("hello"))["problem"]
 

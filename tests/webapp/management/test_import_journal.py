@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People
-from trainer.journal import events
+from trainer.journal import events, reader
 from webapp.runs.models import Run
 from webapp.trajectories.models import Turn
 
@@ -36,7 +36,7 @@ def test_a_finished_run_is_imported_whole(people: People, tmp_path: Path) -> Non
     assert (
         Turn.objects.filter(trajectory__run=run).count()
         == 20
-        == sum(isinstance(event, events.Turn) for event in events.read(path))
+        == sum(isinstance(event, events.Turn) for event in reader.read(path))
     )
 
 

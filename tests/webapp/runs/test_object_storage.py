@@ -16,6 +16,7 @@ from pytest_django import Settings
 from tests.webapp.page_requests import Visitors, who
 from tests.webapp.worker.test_supervisor import INTERVALS, Watch, act, assert_complete, fresh, take, told
 from trainer.journal import events
+from trainer.journal.protocol import JOURNAL_FILE
 from webapp.core import env
 from webapp.runs import actions, object_storage
 from webapp.runs.actions import do_request
@@ -55,7 +56,7 @@ def test_a_run_goes_on_where_its_disk_is_another_one(run: Run, storage: Storage)
     do_request(run, "stop")
     assert watch.ended() == "stopped"
     before = fresh(run)
-    written = (run.folder / events.FILE_NAME).read_bytes()
+    written = (run.folder / JOURNAL_FILE).read_bytes()
     assert before.kept_iteration >= 2
     another_machine(run)
     do_request(run, "resume")
@@ -63,7 +64,7 @@ def test_a_run_goes_on_where_its_disk_is_another_one(run: Run, storage: Storage)
     again.until(lambda now: now.attempt == 2 and now.iteration > before.iteration)
     do_request(run, "stop")
     assert again.ended() == "stopped"
-    assert (run.folder / events.FILE_NAME).read_bytes().startswith(written)
+    assert (run.folder / JOURNAL_FILE).read_bytes().startswith(written)
     assert fresh(run).copy != before.copy
     assert_complete(fresh(run))
 
@@ -109,7 +110,7 @@ def test_an_old_folder_of_an_earlier_attempt_is_not_trusted(run: Run, storage: S
     do_request(run, "stop")
     watch.ended()
     (run.folder / object_storage.TOKEN).write_text("of another copy")
-    (run.folder / events.FILE_NAME).write_bytes(b"what this machine thought\n")
+    (run.folder / JOURNAL_FILE).write_bytes(b"what this machine thought\n")
     do_request(run, "resume")
     again = Watch(run, "long")
     again.until(lambda now: now.attempt == 2 and now.iteration >= 2)
@@ -148,7 +149,7 @@ def test_a_run_whose_copy_cannot_be_fetched_fails_in_words_and_keeps_it(run: Run
 def test_log_journal_and_checkpoints_are_read_from_the_copy(run: Run, storage: Storage, who: Visitors) -> None:
     assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "finished"
     address = f"/runs/{run.slug}"
-    journal_here = (run.folder / events.FILE_NAME).read_bytes()
+    journal_here = (run.folder / JOURNAL_FILE).read_bytes()
     (run.folder / "log.txt").write_text("the loss falls\n")
     object_storage.copy(run.folder, storage, run.slug, object_storage.read_manifest(storage, run.slug) or Manifest())
     here = b"".join(who.owner.get(f"{address}/checkpoints/4.tar"))  # type: ignore[call-overload]
@@ -171,14 +172,14 @@ def test_only_what_changed_is_copied_and_what_went_is_deleted(run: Run, storage:
         place.mkdir(parents=True)
         (place / "weights").write_bytes(b"weights")
     (old / "state.json").write_text("{}")
-    (folder / events.FILE_NAME).write_bytes(b"one\ntw")
+    (folder / JOURNAL_FILE).write_bytes(b"one\ntw")
     (folder / "trainer.pid").write_text("1")
     first = object_storage.copy(folder, storage, "r", Manifest())
     assert sorted(first.files) == ["checkpoints/000001/state.json", "checkpoints/000001/weights"], "no half checkpoints"
     assert first.journal == [4]
     kept = Path(storage.path("r/checkpoints/000001/weights")).stat().st_mtime_ns
     (new / "state.json").write_text("{}")
-    (folder / events.FILE_NAME).write_bytes(b"one\ntwo\n")
+    (folder / JOURNAL_FILE).write_bytes(b"one\ntwo\n")
     second = object_storage.copy(folder, storage, "r", first)
     assert (second.checkpoints, second.journal) == ([1, 2], [4, 8])
     assert Path(storage.path("r/checkpoints/000001/weights")).stat().st_mtime_ns == kept

@@ -22,6 +22,8 @@ from django.utils import timezone
 
 from tests.patience import SECONDS
 from trainer.journal import events as journal
+from trainer.journal import reader
+from trainer.journal.protocol import JOURNAL_FILE
 from webapp.core.publisher import run_group
 from webapp.runs import actions, token_subscriptions
 from webapp.runs.actions import do_request
@@ -87,7 +89,7 @@ def fresh(run: Run) -> Run:
 
 
 def told(run: Run) -> list[journal.AnyEvent]:
-    return list(journal.read(run.folder / journal.FILE_NAME))
+    return list(reader.read(run.folder / JOURNAL_FILE))
 
 
 def assert_complete(run: Run) -> None:
@@ -211,7 +213,7 @@ def test_a_worker_that_shuts_down_gives_its_run_back_with_a_checkpoint(run: Run)
 
 def test_a_broken_line_is_told_and_does_not_change_how_the_run_ends(run: Run) -> None:
     run.folder.mkdir(parents=True)
-    (run.folder / journal.FILE_NAME).write_bytes(b"rubbish\n")
+    (run.folder / JOURNAL_FILE).write_bytes(b"rubbish\n")
     assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "finished"
     run = fresh(run)
     assert "line 1 is not an event" in run.journal_error

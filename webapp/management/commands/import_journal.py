@@ -12,7 +12,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from trainer.journal.events import FILE_NAME, JournalError, RunStarted, read
+from trainer.journal.events import RunStarted
+from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.reader import JournalError, read
 from webapp.api.uploads import do_touch_import
 from webapp.ingest.imports import ENDS, NotImportable, do_create_imported_run, do_finish_import
 from webapp.ingest.tailer import JournalTailer
@@ -28,7 +30,7 @@ class Command(BaseCommand):
     help = "Import the journal of a run that was trained elsewhere, or read on one that got stuck at a broken line."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("folder", nargs="?", type=Path, help=f"Folder with {FILE_NAME}, or the file itself.")
+        parser.add_argument("folder", nargs="?", type=Path, help=f"Folder with {JOURNAL_FILE}, or the file itself.")
         parser.add_argument("--run", metavar="SLUG", help="Read on the journal of this run instead of a new one.")
         parser.add_argument("--team", metavar="SLUG", help="Team that gets the run; may be left out if there is one.")
         parser.add_argument("--user", metavar="NAME", help="Author of the run.")
@@ -45,15 +47,15 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         given: Path | None = options["folder"]
         folder = given.parent if given is not None and given.is_file() else given
-        if folder is not None and not (folder / FILE_NAME).is_file():
-            raise CommandError(f"There is no {FILE_NAME} in {folder}.")
+        if folder is not None and not (folder / JOURNAL_FILE).is_file():
+            raise CommandError(f"There is no {JOURNAL_FILE} in {folder}.")
         if options["run"]:
             run = self._known_run(options["run"])
             if options["follow"] and not run.imported:
                 raise CommandError("This run is trained here: its worker follows its journal.")
             folder = folder or run.folder
-            if not (folder / FILE_NAME).is_file():
-                raise CommandError(f"There is no {FILE_NAME} in {folder}. Give its folder as an argument.")
+            if not (folder / JOURNAL_FILE).is_file():
+                raise CommandError(f"There is no {JOURNAL_FILE} in {folder}. Give its folder as an argument.")
         elif folder is not None:
             run = self._new_run(folder, options)
         else:
@@ -75,17 +77,17 @@ class Command(BaseCommand):
 
     def _new_run(self, folder: Path, options: dict[str, Any]) -> Run:
         try:
-            started = next((event for event in read(folder / FILE_NAME) if isinstance(event, RunStarted)), None)
+            started = next((event for event in read(folder / JOURNAL_FILE) if isinstance(event, RunStarted)), None)
         except JournalError as error:
-            raise CommandError(f"{folder / FILE_NAME} cannot be imported: {error}.") from None
+            raise CommandError(f"{folder / JOURNAL_FILE} cannot be imported: {error}.") from None
         if started is None:
-            raise CommandError(f"{folder / FILE_NAME} tells of no run: it has no run_started event.")
+            raise CommandError(f"{folder / JOURNAL_FILE} tells of no run: it has no run_started event.")
         team = self._team(options["team"])
         author = self._author(options["user"], team)
         try:
             return do_create_imported_run(team, author, started, title=options["title"] or "")
         except NotImportable as error:
-            raise CommandError(f"{folder / FILE_NAME} cannot be imported: {error}.") from None
+            raise CommandError(f"{folder / JOURNAL_FILE} cannot be imported: {error}.") from None
 
     def _team(self, slug: str | None) -> Team:
         teams = list(Team.objects.filter(slug=slug) if slug else Team.objects.all()[:2])

@@ -14,7 +14,7 @@ from django.utils.cache import get_conditional_response
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from trainer.journal.events import FILE_NAME
+from trainer.journal.protocol import JOURNAL_FILE
 from webapp.core.streaming import streamed
 from webapp.pages.trajectory_page import STYLE, caption, gone, private
 from webapp.runs import run_files
@@ -142,4 +142,4 @@ def _journal(request: HttpRequest, run: Run) -> HttpResponseBase:
     if found is None:
         why = "The journal of this run is not on this machine: it stayed where the run was trained."
         return _refused(request, 404, why)
-    return streamed(request, export_run.journal(found), LINES, f"{run.slug}-{FILE_NAME}", compressible=True)
+    return streamed(request, export_run.journal(found), LINES, f"{run.slug}-{JOURNAL_FILE}", compressible=True)

@@ -15,7 +15,7 @@ from tests.webapp import recorded_journal
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, play, who
 from trainer.config.run import RunConfig
-from trainer.journal.events import Journal
+from trainer.journal.writer import Journal
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs import summaries
 from webapp.runs.models import Evaluation, MetricPoint, Run

@@ -18,7 +18,7 @@ from PIL import Image
 
 from tests.webapp.page_requests import Visitors, assert_private
 from tests.webapp.trajectories.shared_trajectory import PERSON, link, share, trajectory, who
-from trainer.journal.events import FILE_NAME
+from trainer.journal.protocol import JOURNAL_FILE
 from webapp.pages.trajectories import export_views
 from webapp.runs import run_files
 from webapp.runs.models import MetricPoint, Run
@@ -241,7 +241,7 @@ def test_an_empty_run_gives_empty_files_with_their_columns(run: Run, who: Visito
 def test_the_journal_goes_out_as_it_was_written_up_to_its_last_whole_line(
     run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path: Path = run.folder / FILE_NAME
+    path: Path = run.folder / JOURNAL_FILE
     written = path.read_bytes()
     path.write_bytes(written + b'{"type":"half')
     monkeypatch.setattr(run_files, "BLOCK", 1000)

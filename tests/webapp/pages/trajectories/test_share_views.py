@@ -231,7 +231,7 @@ def test_an_author_who_looks_is_no_view(link: ShareLink, who: Visitors) -> None:
 def test_a_link_outlives_the_attempt_that_it_shows(run: Run, link: ShareLink, who: Visitors) -> None:
     """The run goes back and plays the iteration again: what was shared stays."""
     from tests.webapp import recorded_journal
-    from trainer.journal.events import Journal
+    from trainer.journal.writer import Journal
     from webapp.ingest.tailer import JournalTailer
 
     config = RunConfig.model_validate(run.config)

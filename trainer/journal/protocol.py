@@ -1,0 +1,37 @@
+"""Contract between trainer and site: file names, exit codes, environment variables."""
+
+from __future__ import annotations
+
+JOURNAL_FILE = "journal.jsonl"
+"""In the run's folder, as all files here: every event of the run."""
+CONFIG_FILE = "config.yaml"
+"""The settings, as `trainer train --config` takes them."""
+LOG_FILE = "log.txt"
+"""Standard output and error of the trainer."""
+PID_FILE = "trainer.pid"
+"""The running trainer: its process and host."""
+WATCH_FILE = "watch.json"
+"""{"trajectories": [ids]}: those whose partial responses are streamed."""
+TOKEN_PIPE = "thoughts.pipe"
+"""Named pipe for partial responses, where several processes share it."""
+CHECKPOINTS_FOLDER = "checkpoints"
+"""One folder per checkpoint, named by its iteration."""
+CHECKPOINT_STATE = "state.json"
+"""Within the folder of a checkpoint; written last: its presence makes the checkpoint complete."""
+
+ANY_TRAJECTORY = "*"
+"""In WATCH_FILE, instead of an id: any one trajectory."""
+LIVE_FD = "ECHOSCOPE_LIVE_FD"
+"""Environment variable with the pipe for partial responses: a file descriptor, or the path of a named pipe."""
+
+COMPLETED = 0
+FAILED = 1
+BAD_CONFIGURATION = 2
+"""Exit code: the settings are invalid, a retry cannot succeed."""
+INTERRUPTED = 75
+"""Exit code: stopped on request with a checkpoint, can be resumed (EX_TEMPFAIL)."""
+
+
+def checkpoint_path(iteration: int) -> str:
+    """Folder of that iteration's checkpoint, relative to the run's folder."""
+    return f"{CHECKPOINTS_FOLDER}/{iteration:06d}"

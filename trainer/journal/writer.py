@@ -1,0 +1,59 @@
+"""Append-only writer of journals."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from trainer.journal.events import Event
+from trainer.journal.protocol import JOURNAL_FILE
+
+
+class Journal:
+    """Append-only writer. Opening an existing journal truncates an incomplete last line and continues its numbers."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / JOURNAL_FILE
+        self.listeners: list[Callable[[Event], None]] = []
+        """Called with every event once it is written."""
+        self.seq = self._recover()
+        self._file = self.path.open("ab", buffering=0)
+
+    def _recover(self) -> int:
+        if not self.path.exists():
+            return 0
+        count = end = 0
+        with self.path.open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    count, end = count + 1, end + len(line)
+        if end != self.path.stat().st_size:
+            os.truncate(self.path, end)
+        return count
+
+    def write(self, *events: Event) -> None:
+        """Number, stamp and append the events in one write: a reader sees all of a batch or nothing."""
+        if not events:
+            return
+        lines = []
+        for event in events:
+            self.seq += 1
+            event.seq, event.time = self.seq, time.time()
+            lines.append(
+                json.dumps(
+                    event.model_dump(exclude_none=True), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+                )
+            )
+        remaining = memoryview(("\n".join(lines) + "\n").encode())
+        while remaining:  # a nearly full disk accepts a part and raises only at the next write
+            remaining = remaining[self._file.write(remaining) :]
+        for listener in self.listeners:
+            for event in events:
+                listener(event)
+
+    def close(self) -> None:
+        self._file.close()
