@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -54,8 +53,7 @@ class UpdateTensors:
         return self._map(lambda values: values.to(device))
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> UpdateTensors:
-        tensors: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        changed: dict[str, Any] = {
-            name: values if values is None else change(values) for name, values in tensors.items()
-        }
-        return UpdateTensors(**changed)
+        def changed(values: Tensor) -> Tensor:
+            return values if values is None else change(values)
+
+        return UpdateTensors(**{field.name: changed(getattr(self, field.name)) for field in fields(self)})

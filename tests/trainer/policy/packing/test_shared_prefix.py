@@ -11,20 +11,20 @@ PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), max_siz
 def test_an_instruction_is_read_once_for_all_then_each_group_s_own_start():
     told = list(range(50))
     prompts = [told + [1] * 10, told + [2] * 20, told + [1] * 10, told + [2] * 20]
-    whole, groups = find_shared_prefixes(prompts, worth=9)
+    whole, groups = find_shared_prefixes(prompts, min_tokens=9)
     assert whole == [SharedPrefix((0, 1, 2, 3), 0, 50)]
     assert sorted(groups, key=lambda part: part.members) == [SharedPrefix((0, 2), 50, 59), SharedPrefix((1, 3), 50, 69)]
 
 
 def test_a_start_that_is_too_short_to_pay_is_left_to_each_unless_a_longer_one_pays():
-    assert find_shared_prefixes([[1, 2, 3], [1, 2, 4]], worth=3) == []
-    assert find_shared_prefixes([[1, 2, 3], [1, 5, 6, 7, 8], [1, 5, 6, 7, 9]], worth=4) == [
+    assert find_shared_prefixes([[1, 2, 3], [1, 2, 4]], min_tokens=3) == []
+    assert find_shared_prefixes([[1, 2, 3], [1, 5, 6, 7, 8], [1, 5, 6, 7, 9]], min_tokens=4) == [
         [SharedPrefix((1, 2), 0, 4)]
     ]
 
 
 def test_one_prompt_and_none_have_nothing_in_common():
-    assert find_shared_prefixes([], worth=1) == find_shared_prefixes([[1, 2, 3]], worth=1) == []
+    assert find_shared_prefixes([], min_tokens=1) == find_shared_prefixes([[1, 2, 3]], min_tokens=1) == []
 
 
 @given(PROMPTS, st.integers(1, 6))
