@@ -108,7 +108,7 @@ def single_steps(name: str) -> Measure:
 
     def episode() -> tuple[int, float]:
         env.reset(seed=int(rng.integers(8)))
-        actions = [env.world.actions[number] for number in rng.integers(4, size=EPISODE)]
+        actions = [env.env_spec.actions[number] for number in rng.integers(4, size=EPISODE)]
         done = 0
         started = time.perf_counter()
         for action in actions:
@@ -124,7 +124,7 @@ def batch(name: str, start: str, actions: int, what: str, **settings: object) ->
     """Turns of 128 environments from 8 initial states, with the texts of all rows; `what` counts: turns or actions."""
     rows = make_batch(name, ROWS, settings)
     rng = np.random.default_rng(0)
-    names = rows.single.world.actions
+    names = rows.single.env_spec.actions
     starts = [{start: rows.single.reset(seed=seed)[0]} for seed in range(8)]
     options = [option for option in starts for _ in range(ROWS // len(starts))]
 

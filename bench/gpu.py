@@ -88,7 +88,7 @@ class Rollout:
         self.seed = 0
 
     def ours(self) -> None:
-        from trainer.engines.base import SamplingParams
+        from trainer.engines.sampler import SamplingParams
         from trainer.engines.transformers.transformers_sampler import TransformersSampler
 
         self.seed += 1

@@ -19,11 +19,11 @@ from pathlib import Path
 from envs.sokoban.astar_advisor import BUDGET, AStarAdvisor, AStarSearch
 from envs.sokoban.boxoban import Boxoban
 from envs.sokoban.exhaustive import TableSolver
-from envs.sokoban.grid import Grid
+from envs.sokoban.grid import MAX_TABLE, Grid
 from envs.sokoban.level_files import read_levels
 from envs.sokoban.levels import Level
+from envs.sokoban.moves import State
 from envs.sokoban.rooms import make_room
-from envs.sokoban.solver import MAX_TABLE, State
 from envs.support.rng import SeededRng, Stream
 from trainer.studies import machine
 

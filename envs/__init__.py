@@ -1,4 +1,4 @@
-"""Worlds for agents: text in, text out. `import envs` also registers them with Gymnasium as `echoscope/<name>-v0`."""
+"""Text environments for agents. `import envs` also registers them with Gymnasium as `echoscope/<name>-v0`."""
 
 from envs.registry import make, names, register_with_gymnasium, settings_model, spec
 

@@ -52,7 +52,7 @@ class Bandit(TextEnv):
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
         arms = (self.settings.low_name, self.settings.high_name)
-        self.world = EnvSpec(
+        self.env_spec = EnvSpec(
             name=self.NAME,
             title=self.NAME,
             summary=self.SUMMARY,
@@ -64,7 +64,7 @@ class Bandit(TextEnv):
             max_actions=1,
             success=f"The high arm ({self.settings.high_name}) was pulled.",
         )
-        self.action_space: ActionNames = ActionNames(self.world.actions)
+        self.action_space: ActionNames = ActionNames(self.env_spec.actions)
         self.observation_space = text_space([*arms, "Arms: , points.0123456789-e"], max_length=120)
         self._arms: list[str] = []
 
@@ -75,7 +75,7 @@ class Bandit(TextEnv):
             seed = int(self.np_random.integers(2**62))
         arms = [self.settings.low_name, self.settings.high_name]
         self._arms = SeededRng(seed, Stream.START).sample(arms, 2)
-        self.world = self.world.model_copy(update={"actions": tuple(self._arms)})
+        self.env_spec = self.env_spec.model_copy(update={"actions": tuple(self._arms)})
         self._dynamics = dynamics_of(seed, options)
         self._pulled: str | None = None
         self._paid = 0.0

@@ -1,7 +1,4 @@
-"""The contract every world keeps: text in, text out, a drawable board, and optional advice from a solver.
-
-No rules of any particular world live here, and nothing here knows about models, training or the web.
-"""
+"""Interface of all environments: text in, text out, a drawable board, optional advice of a solver."""
 
 from __future__ import annotations
 
@@ -13,37 +10,37 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class EnvSettings(BaseModel):
-    """Settings of an environment. Subclasses add fields with ranges and help; the launch form draws them."""
+    """Settings of an environment. Subclasses add fields with ranges and descriptions; the launch form shows them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class EnvSpec(BaseModel):
-    """What a policy and a viewer must know about an environment before its first state.
+    """Static description of an environment, for policies and viewers.
 
-    The wording of `instruction` is settable per run; everything else follows from the rules.
+    `instruction` can be replaced per run; everything else follows from the rules.
     """
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     title: str
-    summary: str = Field(description="One sentence for people.")
-    instruction: str = Field(description="What the policy is asked to do.")
-    vocabulary: dict[str, str] = Field(description="Symbol of the text state → its meaning, in prompt order.")
+    summary: str = Field(description="One sentence for users.")
+    instruction: str = Field(description="The task, as the policy reads it.")
+    vocabulary: dict[str, str] = Field(description="Symbol of the text state → meaning, in prompt order.")
     actions: tuple[str, ...] = Field(description="Names of the actions; empty when any text is an action.")
     max_turns: int = Field(gt=0, description="Default budget of turns.")
     max_actions_per_turn: int = Field(gt=0, description="Default number of actions executed per turn.")
     max_actions: int = Field(gt=0, description="Default budget of actions per trajectory.")
-    success: str = Field(description="When an episode counts as a success, in words.")
+    success: str = Field(description="Success condition in words.")
 
 
 Tone = Literal["floor", "wall", "goal", "danger", "good", "bad", "piece", "player"]
-"""How a cell is drawn: the first six as ground, `piece` and `player` as something that stands on it and may move."""
+"""How a cell is drawn: the first six as ground, `piece` and `player` as movable objects on it."""
 
 
 class Symbol(BaseModel):
-    """What a character of a grid stands for. `glyph` is a sign or two drawn on the cell ("⚷", "A1"); none is needed."""
+    """Meaning of a character of a grid. `glyph`: optional, up to two characters drawn on the cell ("⚷", "A1")."""
 
     name: str = Field(min_length=1, max_length=40)
     tone: Tone = "floor"
@@ -51,9 +48,9 @@ class Symbol(BaseModel):
 
 
 class GridBoard(BaseModel):
-    """A grid, one character a cell. The theme says what the characters mean, or else the board's own `legend` does.
+    """A grid, one character per cell. The theme defines the characters, or the board's own `legend`.
 
-    A legend names characters; those it leaves out are plain floor. A viewer draws an unknown theme without one as text.
+    Characters missing in a legend are plain floor. An unknown theme without a legend is drawn as text.
 
     `sokoban` (as in XSB files): `#` wall, space floor, `.` target, `$` box, `*` box on target, `@` player, `+` player
     on target. `frozen_lake`: space ice, `O` hole, `G` goal, `@` player, `X` player in a hole, `+` player on the goal.
@@ -62,11 +59,11 @@ class GridBoard(BaseModel):
     kind: Literal["grid"] = "grid"
     theme: str
     rows: list[str]
-    legend: dict[str, Symbol] | None = Field(default=None, description="Character → what it stands for.")
+    legend: dict[str, Symbol] | None = Field(default=None, description="Character → meaning.")
 
 
 class Arm(BaseModel):
-    """One arm of a bandit as a viewer sees it."""
+    """One arm of a bandit."""
 
     name: str
     pulls: int = 0
@@ -82,16 +79,16 @@ class ArmsBoard(BaseModel):
 
 
 class PageItem(BaseModel):
-    """Something on a page. `action` is what is typed to use it; without one it is a plain line."""
+    """An item of a page. `action` is the action that uses it; without one it is a plain line."""
 
     text: str
-    detail: str = Field(default="", description="Told beside it, such as a price.")
+    detail: str = Field(default="", description="Additional text, such as a price.")
     action: str = ""
     chosen: bool = False
 
 
 class PageSection(BaseModel):
-    """A part of a page: a note, buttons in a row, a list of links, choices under a heading, or paragraphs."""
+    """A section of a page: a note, a row of buttons, a list of links, choices under a heading, or paragraphs."""
 
     layout: Literal["note", "buttons", "list", "choices", "text"]
     title: str = ""
@@ -99,7 +96,7 @@ class PageSection(BaseModel):
 
 
 class PageBoard(BaseModel):
-    """A page of a site: a heading, where it lies ("shop › results › page 2"), its parts, and how one came to it."""
+    """A page of a site: heading, breadcrumbs ("shop › results › page 2"), sections, and the last action."""
 
     kind: Literal["page"] = "page"
     title: str
@@ -109,7 +106,7 @@ class PageBoard(BaseModel):
 
 
 class TextBoard(BaseModel):
-    """Plain text, for worlds that have nothing better to draw."""
+    """Plain text, for environments without a drawable board."""
 
     kind: Literal["text"] = "text"
     text: str
@@ -119,11 +116,11 @@ Board = Annotated[GridBoard | ArmsBoard | PageBoard | TextBoard, Field(discrimin
 
 
 class Hint(BaseModel):
-    """Advice of a solver about the present state.
+    """Advice of a solver about the current state.
 
     `solvable` is "unknown" when the solver's budget ran out. `distance` counts actions of optimal play to success
     (None where unsolvable, unknown or meaningless). `value` is the expected return or success probability of optimal
-    play where dynamics are random. `reason` says in words why nothing can be won any more ("the box is in a corner").
+    play where dynamics are random. `reason` says why the state is lost ("the box is in a corner").
     """
 
     actions: list[str] = Field(default_factory=list, description="Every best next action, best first.")
@@ -134,41 +131,58 @@ class Hint(BaseModel):
 
 
 class StepInfo(BaseModel):
-    """What `step` puts into its info dictionary (as a plain dict): the facts a viewer and the metrics need."""
+    """Contents of the info dictionary of `reset` and `step` (a plain dict), for viewers and metrics."""
 
     success: bool
     effective: bool = Field(description="The action changed the state.")
     valid: bool = Field(description="The action is one of the environment's.")
-    actual: str | None = Field(default=None, description="What the dynamics did where it differs (a slip).")
+    actual: str | None = Field(default=None, description="The action that was executed, where it differs (a slip).")
 
 
 class TextEnv(gymnasium.Env[str, str]):
     """A Gymnasium environment whose observations and actions are text.
 
-    `reset(seed=…, options={"dynamics_seed": …})`: `seed` draws the initial state, `dynamics_seed` (default: derived
-    from `seed`) draws everything random that happens afterwards, so that trajectories of one group share the first and
-    not the second. The info dictionaries of `reset` and `step` hold the fields of `StepInfo`.
+    `reset(seed=…, options={"dynamics_seed": …})`: `seed` determines the initial state, `dynamics_seed` (default:
+    derived from `seed`) all later randomness, so that trajectories of one group share the first and not the second. The
+    info dictionaries of `reset` and `step` have the fields of `StepInfo`.
 
     `step` takes one action by name, case-insensitively. An unknown action costs nothing, changes nothing and is
-    reported as `valid=False`: the penalty for it is the trainer's business.
+    reported as `valid=False`; the trainer applies the penalty.
+
+    Attributes:
+        Settings: model of the environment's settings.
+        trusted: every call is known to return promptly. Other environments run in a sandbox process with time-outs, so
+            that a hang or crash ends only its own trajectory.
+        env_spec: description of the environment (`spec` is Gymnasium's own registration record).
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 4}  # type: ignore[misc]
     render_mode = "ansi"
     Settings: ClassVar[type[EnvSettings]] = EnvSettings
     trusted: ClassVar[bool] = False
-    """Every call is known to return at once. All others are played in a process of their own (guarded.py), with a
-    time-out, so that one that hangs or crashes ends its own trajectory and nothing else."""
-    world: EnvSpec  # not `spec`: Gymnasium keeps its own registration record under that name
+    env_spec: EnvSpec
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         self.settings = settings if settings is not None else self.Settings(**overrides)
 
-    def prepare(self) -> None:
-        """Load now what `reset` would load and all copies share, such as files of data; done once before many are made.
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Accept a description under its former name `world`, which packages of others may still use."""
+        super().__init_subclass__(**options)
+        if isinstance(description := cls.__dict__.get("world"), EnvSpec):
+            cls.env_spec = description
+            del cls.world
 
-        Only environments that are not `trusted` are asked to.
-        """
+    @property
+    def world(self) -> EnvSpec:
+        """Former name of `env_spec`."""
+        return self.env_spec
+
+    @world.setter
+    def world(self, description: EnvSpec) -> None:
+        self.env_spec = description
+
+    def prepare(self) -> None:
+        """Load shared data, such as files, before copies of the process are made. Called unless `trusted`."""
 
     @abstractmethod
     def render(self) -> str:
@@ -176,8 +190,8 @@ class TextEnv(gymnasium.Env[str, str]):
 
     @abstractmethod
     def board(self) -> GridBoard | ArmsBoard | PageBoard | TextBoard:
-        """What a viewer draws: pure data, no rules."""
+        """The board that a viewer draws."""
 
     def hint(self) -> Hint | None:
-        """A solver's advice about the present state; None where the environment has no solver."""
+        """A solver's advice about the current state; None without a solver."""
         return None

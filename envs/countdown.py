@@ -172,7 +172,7 @@ class Countdown(TextEnv):
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
-        self.world = EnvSpec(
+        self.env_spec = EnvSpec(
             name="Countdown",
             title="Countdown",
             summary="Make an equation from some numbers, each used once, that equals the target.",

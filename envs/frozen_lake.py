@@ -174,7 +174,7 @@ class FrozenLake(TextEnv):
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
         slips = " The ice is slippery: you may slide to the side." if self.settings.slippery else ""
-        self.world = EnvSpec(
+        self.env_spec = EnvSpec(
             name="FrozenLake",
             title="FrozenLake",
             summary="Cross a lake of ice to the goal without falling into a hole, though the ice makes you slip.",

@@ -111,7 +111,7 @@ class MetaMathQA(TextEnv):
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
         tries = self.settings.max_tries
-        self.world = EnvSpec(
+        self.env_spec = EnvSpec(
             name="MetaMathQA",
             title="MetaMathQA",
             summary="Answer a mathematical question; every further try earns half as much.",

@@ -11,7 +11,7 @@ from envs import registry
 from envs.base import TextEnv
 from envs.sandbox.client import EnvironmentFailure, Sandbox, SandboxedEnv
 
-_AT_ONCE = 16  # resets under way: few enough that they do not delay each other past a time-out
+_MAX_CONCURRENT_RESETS = 16  # few enough that they do not delay each other past a time-out
 
 Start = tuple[int, int]
 """Seed of the initial state, seed of the dynamics."""
@@ -24,62 +24,61 @@ def failure_message(error: Exception) -> str:
 
 
 class EnvironmentPool:
-    """Environments of one name and settings. `close` ends the sandbox processes that `start` began.
+    """Environments of one name and settings. `close` ends the sandbox processes started by `start`.
 
     Args:
         name: a registered environment.
         settings: its settings, as the registry's settings model reads them.
-        step_timeout, start_timeout: seconds that a sandboxed environment may take for a step and for a reset.
+        step_timeout, start_timeout: time limits of a sandboxed environment for a step and for starting, seconds.
     """
 
     def __init__(self, name: str, settings: Mapping[str, Any], *, step_timeout: float, start_timeout: float) -> None:
         self.name, self.settings = name, dict(settings)
         self.step_timeout, self.start_timeout = step_timeout, start_timeout
-        self._guard: Sandbox | None = None
+        self._sandbox: Sandbox | None = None
 
     def start(self, starts: Sequence[Start]) -> Iterator[TextEnv | Exception]:
-        """For each start an environment that was reset, or what went wrong instead; in order."""
+        """An environment after its reset, or the error, for each start, in order."""
         if registry.environment_class(self.name).trusted:
             return map(self._in_process, starts)
         return self._in_sandbox(starts)
 
     def close(self) -> None:
-        """End the processes of guarded environments, if there are any. `start` may be called again."""
-        if self._guard is not None:
-            self._guard.close()
-            self._guard = None
+        """End the sandbox processes, if any. `start` may be called again."""
+        if self._sandbox is not None:
+            self._sandbox.close()
+            self._sandbox = None
 
     def _in_process(self, start: Start) -> TextEnv | Exception:
         try:
             env = registry.make(self.name, self.settings)
             env.reset(seed=start[0], options={"dynamics_seed": start[1]})
-        except Exception as error:  # noqa: BLE001 what an environment raises ends its trajectory, and is told there
+        except Exception as error:  # noqa: BLE001 the error is recorded in the trajectory
             return error
         return env
 
     def _in_sandbox(self, starts: Sequence[Start]) -> Iterator[TextEnv | Exception]:
-        if self._guard is None:
-            self._guard = Sandbox(
+        if self._sandbox is None:
+            self._sandbox = Sandbox(
                 self.name, self.settings, step_timeout=self.step_timeout, start_timeout=self.start_timeout
             )
-        coming = map(self._begin, [self._guard] * len(starts), starts)
-        under_way = deque(islice(coming, _AT_ONCE))
-        while under_way:
-            env = under_way.popleft()
-            yield _end(env)
-            under_way.extend(islice(coming, 1))
+        started = map(self._begin_reset, [self._sandbox] * len(starts), starts)
+        pending = deque(islice(started, _MAX_CONCURRENT_RESETS))
+        while pending:
+            yield _end_reset(pending.popleft())
+            pending.extend(islice(started, 1))
 
     @staticmethod
-    def _begin(guard: Sandbox, start: Start) -> SandboxedEnv | Exception:
+    def _begin_reset(sandbox: Sandbox, start: Start) -> SandboxedEnv | Exception:
         try:
-            env = guard.make()
+            env = sandbox.make()
         except EnvironmentFailure as error:
             return error
         env.begin_reset(seed=start[0], options={"dynamics_seed": start[1]})
         return env
 
 
-def _end(env: SandboxedEnv | Exception) -> TextEnv | Exception:
+def _end_reset(env: SandboxedEnv | Exception) -> TextEnv | Exception:
     if isinstance(env, Exception):
         return env
     try:

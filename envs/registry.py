@@ -1,6 +1,6 @@
-"""Which environments there are: the built-in ones and those that installed packages offer under "echoscope.envs".
+"""Registry of environments: the built-in ones, and entry points "echoscope.envs" of installed packages.
 
-What an environment is stands in base.py. Built-in modules are imported when first asked for.
+Built-in modules are imported when first used.
 """
 
 from __future__ import annotations
@@ -33,65 +33,65 @@ BUILT_IN = {
 
 def names() -> list[str]:
     """Names of all environments: the built-in ones first, then those of installed packages."""
-    return [*BUILT_IN, *_offered()]
+    return [*BUILT_IN, *_plugins()]
 
 
 def spec(name: str) -> EnvSpec:
-    """What the environment is, with its default settings. Raises ValueError naming the choices for an unknown name."""
-    return make(name).world
+    """Description of an environment with its default settings. Raises ValueError for an unknown name."""
+    return make(name).env_spec
 
 
 def settings_model(name: str) -> type[EnvSettings]:
-    """The model of the environment's settings. Raises ValueError naming the choices for an unknown name."""
+    """Model of an environment's settings. Raises ValueError for an unknown name."""
     return environment_class(name).Settings
 
 
 def make(name: str, settings: dict[str, Any] | None = None) -> TextEnv:
-    """A new environment of that name. Raises ValueError for an unknown name or settings that do not fit."""
-    kind = environment_class(name)
-    return kind(kind.Settings.model_validate(settings or {}))
+    """Make an environment. Raises ValueError for an unknown name or invalid settings."""
+    env_class = environment_class(name)
+    return env_class(env_class.Settings.model_validate(settings or {}))
 
 
 def make_for_gymnasium(name: str, settings: dict[str, Any] | None = None, render_mode: str | None = "ansi") -> TextEnv:
-    """What `gymnasium.make("echoscope/<name>-v0", settings=…)` calls. Text ("ansi") is the only way of rendering."""
+    """Entry point of `gymnasium.make("echoscope/<name>-v0", settings=…)`. Text ("ansi") is the only render mode."""
     if render_mode not in (None, "ansi"):
         raise ValueError(f"{name} renders as text: render_mode must be 'ansi', not {render_mode!r}")
     return make(name, settings)
 
 
 def environment_class(name: str) -> type[TextEnv]:
-    """The class behind a name. Raises ValueError naming the choices for an unknown name."""
+    """Class of an environment. Raises ValueError naming the choices for an unknown name."""
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
-        found: type[TextEnv] = getattr(import_module(module), attribute)
-        return found
-    offered = _offered()
-    if name not in offered:
+        env_class: type[TextEnv] = getattr(import_module(module), attribute)
+        return env_class
+    plugins = _plugins()
+    if name not in plugins:
         raise ValueError(f"unknown environment {name!r}; choose one of {', '.join(names())}")
-    return offered[name]
+    return plugins[name]
 
 
 @lru_cache(maxsize=1)
-def _offered() -> dict[str, type[TextEnv]]:
-    """Environments of installed packages. One that cannot be used is left out with a warning that names it."""
-    found: dict[str, type[TextEnv]] = {}
+def _plugins() -> dict[str, type[TextEnv]]:
+    """Environments of installed packages. Unusable ones are skipped with a warning."""
+    plugins: dict[str, type[TextEnv]] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        if entry.name in BUILT_IN or entry.name in found:
-            _leave_out(entry, "an environment of this name exists already")
+        if entry.name in BUILT_IN or entry.name in plugins:
+            _warn_skipped(entry, "an environment of this name exists already")
             continue
         try:
-            kind = entry.load()
-        except Exception as error:  # noqa: BLE001 - a package nobody here wrote may fail in any way; the rest goes on
-            _leave_out(entry, f"it cannot be loaded ({type(error).__name__}: {error})")
+            env_class = entry.load()
+        except Exception as error:  # noqa: BLE001 - third-party packages may fail in any way; the others stay usable
+            _warn_skipped(entry, f"it cannot be loaded ({type(error).__name__}: {error})")
             continue
-        if not (isinstance(kind, type) and issubclass(kind, TextEnv)):
-            _leave_out(entry, "it is not a subclass of envs.base.TextEnv")
+        if not (isinstance(env_class, type) and issubclass(env_class, TextEnv)):
+            _warn_skipped(entry, "it is not a subclass of envs.base.TextEnv")
             continue
-        found[entry.name] = kind
-    return found
+        plugins[entry.name] = env_class
+    return plugins
 
 
-def _leave_out(entry: EntryPoint, reason: str) -> None:
+def _warn_skipped(entry: EntryPoint, reason: str) -> None:
     package = entry.dist.name if entry.dist else "an installed package"
     warnings.warn(
         f"environment {entry.name!r} ({entry.value}) of {package} is left out: {reason}", RuntimeWarning, stacklevel=3
@@ -99,9 +99,9 @@ def _leave_out(entry: EntryPoint, reason: str) -> None:
 
 
 def register_with_gymnasium() -> None:
-    """Make every environment known to Gymnasium as `echoscope/<name>-v0`.
+    """Register every environment with Gymnasium as `echoscope/<name>-v0`.
 
-    `settings` is a keyword of its make() and make_vec(); a batch takes those of envs.vector.TextVectorEnv too.
+    Its make() and make_vec() take `settings`; make_vec() also takes the keywords of envs.vector.TextVectorEnv.
     """
     for name in names():
         identity = f"echoscope/{name}-v0"

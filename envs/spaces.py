@@ -1,4 +1,4 @@
-"""Gymnasium spaces of text worlds: named actions, any text, and texts over an alphabet. No world is known here."""
+"""Gymnasium spaces of text environments: named actions, any text, and texts over an alphabet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 
 class ActionNames(spaces.Space[str]):
-    """Actions by name, in any case; `sample` draws among the names as they are written."""
+    """Actions by name, case-insensitive; `sample` returns names as written in the environment."""
 
     def __init__(self, names: Sequence[str], seed: int | np.random.Generator | None = None) -> None:
         super().__init__(dtype=str, seed=seed)
@@ -22,14 +22,14 @@ class ActionNames(spaces.Space[str]):
         return False
 
     def name_of(self, text: str) -> str | None:
-        """The action as it is written in the environment, or None where there is no such action."""
+        """The action's name as written in the environment, or None for an unknown action."""
         return self._by_key.get(text) or self._by_key.get(text.strip().lower())
 
     def contains(self, x: Any) -> bool:
         return isinstance(x, str) and self.name_of(x) is not None
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
-        """One of the names. Masks are not offered: every action may be tried in every state."""
+        """A random name. Masks are not supported: every action is allowed in every state."""
         if mask is not None or probability is not None:
             raise ValueError("the action names take neither a mask nor probabilities")
         return self.names[int(self.np_random.integers(len(self.names)))]
@@ -42,7 +42,7 @@ class ActionNames(spaces.Space[str]):
 
 
 class AnyText(spaces.Space[str]):
-    """Any text whatever, for worlds whose actions have no names; `sample` draws short texts of printable ASCII."""
+    """Any text, for environments without named actions; `sample` returns short texts of printable ASCII."""
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(dtype=str, seed=seed)
@@ -55,7 +55,7 @@ class AnyText(spaces.Space[str]):
         return isinstance(x, str)
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
-        """A text of up to 20 characters. Masks are not offered: anything may be said in every state."""
+        """A random text of up to 20 characters. Masks are not supported: any text is allowed in every state."""
         if mask is not None or probability is not None:
             raise ValueError("any text takes neither a mask nor probabilities")
         codes = self.np_random.integers(32, 127, size=int(self.np_random.integers(21)))

@@ -15,7 +15,7 @@ import torch
 
 from tests.vllm.shapes import GREEDY, k3, openings_of, said
 from trainer.config.run import PolicyConfig, RunConfig
-from trainer.engines.base import SamplingParams
+from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.engines.vllm.vllm_sampler import VllmSampler
 from trainer.paths import POCKET_CHECKPOINT

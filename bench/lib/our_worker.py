@@ -22,7 +22,7 @@ from bench.lib.recorded_dialogues import GROUP, Dialogue, load, save
 from bench.lib.resource_meter import Clock, Peak
 from bench.lib.worker_protocol import Line
 from trainer.config.run import RunConfig
-from trainer.engines.base import SamplingParams
+from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.journal.events import Turn
 from trainer.learner.learner import Learner
@@ -60,7 +60,7 @@ def batch(dialogues: Sequence[Dialogue]) -> Batch:
 
 def _trajectory(row: int, dialogue: Dialogue) -> Trajectory:
     played = Trajectory(id=str(row), group=row // GROUP, member=row % GROUP)
-    played.read(dialogue.prompt)
+    played.append_prompt(dialogue.prompt)
     logprobs = dialogue.logprobs or [0.0] * len(dialogue.rest)
     turn, column = -1, 0
     while column < len(dialogue.rest):
@@ -70,9 +70,9 @@ def _trajectory(row: int, dialogue: Dialogue) -> Trajectory:
         stretch = dialogue.rest[column:end]
         if dialogue.sampled[column]:
             turn += 1
-            played.wrote(stretch, logprobs[column:end], [0.0] * len(stretch), turn)
+            played.append_response(stretch, logprobs[column:end], [0.0] * len(stretch), turn)
         else:
-            played.read(stretch)
+            played.append_prompt(stretch)
         column = end
     played.turns += [_paid(row, number, dialogue.reward * (number == turn)) for number in range(turn + 1)]
     return played
@@ -126,8 +126,8 @@ class Ours:
         session = sampler.session(seeds, SamplingParams(max_tokens=written))
         played = [Trajectory(id=str(row), group=row // GROUP, member=row % GROUP) for row in range(len(prompts))]
         for row, sampled in session.generate(dict(enumerate(prompts))):
-            played[row].read(prompts[row])
-            played[row].wrote(sampled.ids, sampled.logprobs, sampled.entropies, 0)
+            played[row].append_prompt(prompts[row])
+            played[row].append_response(sampled.ids, sampled.logprobs, sampled.entropies, 0)
         return played
 
     def iterate(self, texts: Sequence[str], tokenizer: Any, written: int, reward: Callable[[str], float]) -> float:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria, StoppingCriteriaList
 
-from trainer.engines.base import SamplingParams, TokenListener
+from trainer.engines.sampler import SamplingParams, TokenListener
 from trainer.engines.transformers.transformers_sampler import TransformersSampler, TransformersSession
 
 # Sokoban as the pocket policy plays it: tokens that all first prompts begin with, a first prompt, an observation.

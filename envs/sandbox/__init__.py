@@ -1,1 +1,1 @@
-"""Environments in a subprocess of their own."""
+"""Sandbox processes for environments that are not trusted."""

@@ -1,6 +1,6 @@
-"""The process behind guarded environments: it makes one environment to warm up, then forks a child for each one played.
+"""Host process of a sandbox: makes one environment to load modules and data, then forks a child per environment.
 
-Started by guarded.py as `python -m envs.sandbox.host`; what is said to it and who waits for whom stands there.
+Started by `envs.sandbox.client` as `python -m envs.sandbox.host`.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ import envs
 from envs.base import StepInfo, TextEnv
 
 COMMAND = struct.Struct("!cQ")
-"""To the host: a letter (Start with the child's socket attached, Kill, Wait, Forget) and the number of a child."""
+"""Command to the host: a letter (Start with the child's socket attached, Kill, Wait, Forget), number of a child."""
 _LENGTH = struct.Struct("!I")
-_LONGEST = 64 * 2**20
-_GRACE = 2.0
-_LAST_WORDS = 2.0
+_MAX_MESSAGE_BYTES = 64 * 2**20
+_GRACE_SECONDS = 2.0  # after a time limit, before the kernel ends the process
+_CLOSE_TIMEOUT = 2.0
 
 
 def send(connection: socket.socket, message: Any) -> None:
-    """One message: its length, then JSON. Half characters, which no file and no tokenizer takes, become a ?."""
+    """Send a message: its length, then JSON. Lone surrogates, which UTF-8 cannot encode, become a ?."""
     data = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
     connection.sendall(_LENGTH.pack(len(data)) + data)
 
 
 def receive(connection: socket.socket, deadline: float | None = None) -> Any:
-    """The next message. Raises EOFError where the other side is gone, TimeoutError after `deadline` (monotonic)."""
+    """Receive a message. Raises EOFError when disconnected, TimeoutError after `deadline` (monotonic)."""
     (size,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size, deadline))
-    if size > _LONGEST:
-        raise EOFError(f"a message of {size:,} bytes is none of ours")
+    if size > _MAX_MESSAGE_BYTES:
+        raise EOFError(f"invalid message of {size:,} bytes")
     return json.loads(_exactly(connection, size, deadline))
 
 
 def _exactly(connection: socket.socket, size: int, deadline: float | None) -> bytes:
     data = bytearray()
     while len(data) < size:
-        if deadline is not None:  # what has arrived by now is read however late one looks
+        if deadline is not None:  # data that have arrived are read even after the deadline
             connection.settimeout(max(0.0, deadline - time.monotonic()))
         try:
             part = connection.recv(size - len(data))
@@ -61,19 +61,19 @@ def _exactly(connection: socket.socket, size: int, deadline: float | None) -> by
 
 
 @contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    """End this process should the block take much longer: by the kernel, whatever the code is busy with.
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Let the kernel end this process if the block takes much longer.
 
-    Whoever waits for an answer gives up first; this is for when nobody is left who could.
+    The client normally kills it first; this covers the case that the client is gone.
     """
-    signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
+    signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE_SECONDS)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """An exception in one line."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
@@ -82,19 +82,19 @@ def said(error: BaseException) -> str:
 
 
 def view(env: TextEnv) -> dict[str, Any]:
-    """Everything that is looked at between two actions."""
+    """Text, board and hint of the current state."""
     hint = env.hint()
     return {"text": env.render(), "board": env.board().model_dump(), "hint": hint and hint.model_dump()}
 
 
 def reset(env: TextEnv, seed: int | None, options: dict[str, Any] | None) -> dict[str, Any]:
-    """Reset, and what is then seen; the description belongs to it, since an environment may write it anew."""
+    """Reset; the reply includes the description, which an environment may change at a reset."""
     _, info = env.reset(seed=seed, options=options)
-    return view(env) | {"info": StepInfo.model_validate(info).model_dump(), "world": env.world.model_dump()}
+    return view(env) | {"info": StepInfo.model_validate(info).model_dump(), "env_spec": env.env_spec.model_dump()}
 
 
 def step(env: TextEnv, action: str) -> dict[str, Any]:
-    """One action, and what is then seen."""
+    """Execute an action."""
     _, reward, terminated, truncated, info = env.step(action)
     return view(env) | {
         "reward": float(reward),
@@ -105,13 +105,13 @@ def step(env: TextEnv, action: str) -> dict[str, Any]:
 
 
 def serve(connection: socket.socket, job: dict[str, Any]) -> None:
-    """A child's life: make the environment, do what is asked, go when nobody listens any more."""
+    """Main loop of a child: make the environment and execute calls until the connection closes."""
     try:
-        with _at_most(job["start_timeout"]):
+        with _time_limit(job["start_timeout"]):
             env = envs.make(job["name"], job["settings"])
             env.prepare()
-    except BaseException as error:  # noqa: BLE001 an environment is anybody's code, and what it raises is reported
-        send(connection, {"error": said(error)})
+    except BaseException as error:  # noqa: BLE001 third-party code; the error is reported
+        send(connection, {"error": error_line(error)})
         return
     send(connection, {"made": time.monotonic()})
     while True:
@@ -120,25 +120,25 @@ def serve(connection: socket.socket, job: dict[str, Any]) -> None:
         except EOFError:
             break
         try:
-            with _at_most(job["step_timeout"]):
-                answer = reset(env, *arguments) if call == "reset" else step(env, *arguments)
-        except BaseException as error:  # noqa: BLE001 as above; an environment may even ask to exit
-            answer = {"error": said(error)}
-        send(connection, answer)
-    with _at_most(_LAST_WORDS):
+            with _time_limit(job["step_timeout"]):
+                reply = reset(env, *arguments) if call == "reset" else step(env, *arguments)
+        except BaseException as error:  # noqa: BLE001 as above, including SystemExit
+            reply = {"error": error_line(error)}
+        send(connection, reply)
+    with _time_limit(_CLOSE_TIMEOUT):
         env.close()
 
 
 class SandboxHost:
-    """The host's own life: it answers commands and keeps account of its children."""
+    """Main loop of the host: executes commands and tracks its children."""
 
     def __init__(self, control: socket.socket, job: dict[str, Any]) -> None:
         self.control, self.job = control, job
-        self.alive: dict[int, int] = {}  # number → process id, until it was waited for
-        self.statuses: dict[int, int] = {}  # number → wait status, until somebody asks or forgets
+        self.alive: dict[int, int] = {}  # number → process id, until reaped
+        self.statuses: dict[int, int] = {}  # number → exit status, until waited for or forgotten
 
     def run(self) -> None:
-        """Until the control socket closes. Then children have a moment to go by themselves."""
+        """Execute commands until the control socket closes; then give the children time to exit."""
         while True:
             data, sockets, _, _ = socket.recv_fds(self.control, COMMAND.size, 1)
             self._reap()
@@ -149,23 +149,23 @@ class SandboxHost:
                 case b"S":
                     self._start(number, sockets[0])
                 case b"K":
-                    send(self.control, {"status": self._end(number, patience=0)})
+                    send(self.control, {"status": self._end(number, timeout=0)})
                 case b"W":
-                    send(self.control, {"status": self._end(number, patience=0.5)})
+                    send(self.control, {"status": self._end(number, timeout=0.5)})
                 case b"F":
                     self.statuses.pop(number, None)
-        deadline = time.monotonic() + _LAST_WORDS + _GRACE
+        deadline = time.monotonic() + _CLOSE_TIMEOUT + _GRACE_SECONDS
         while self.alive and time.monotonic() < deadline:
             time.sleep(0.02)
             self._reap()
         for number in list(self.alive):
-            self._end(number, patience=0)
+            self._end(number, timeout=0)
 
     def _start(self, number: int, descriptor: int) -> None:
         try:
             process = os.fork()
-        except OSError as error:  # no memory or too many processes: whoever waits finds the connection closed
-            print(f"no process for another environment: {error}", file=sys.stderr, flush=True)  # noqa: T201
+        except OSError as error:  # out of memory or processes; the client finds the connection closed
+            print(f"cannot fork an environment: {error}", file=sys.stderr, flush=True)  # noqa: T201
             os.close(descriptor)
             return
         if process:
@@ -183,8 +183,8 @@ class SandboxHost:
                 serve(connection, self.job)
             status = 0
         except ConnectionError:
-            pass  # nobody waits for the answer any more
-        except BaseException:  # noqa: BLE001 the process ends here, and its exit status is all that is left to tell
+            pass  # the client has closed the connection
+        except BaseException:  # noqa: BLE001 the process ends here
             traceback.print_exc()
         finally:
             sys.stdout.flush()
@@ -193,17 +193,17 @@ class SandboxHost:
 
     def _reap(self) -> None:
         for number, process in list(self.alive.items()):
-            found, status = os.waitpid(process, os.WNOHANG)
-            if found:
-                self._gone(number, status)
+            ended, status = os.waitpid(process, os.WNOHANG)
+            if ended:
+                self._record_exit(number, status)
 
-    def _gone(self, number: int, status: int) -> None:
+    def _record_exit(self, number: int, status: int) -> None:
         del self.alive[number]
         self.statuses[number] = os.waitstatus_to_exitcode(status)
 
-    def _end(self, number: int, patience: float) -> int | None:
-        """Its exit status, negative for a signal; killed with all it started if it has not ended after a moment."""
-        deadline = time.monotonic() + patience
+    def _end(self, number: int, timeout: float) -> int | None:
+        """Wait for a child, and kill its process group after the timeout. Exit status, negative for a signal."""
+        deadline = time.monotonic() + timeout
         while number in self.alive and time.monotonic() < deadline:
             time.sleep(0.005)
             self._reap()
@@ -211,14 +211,14 @@ class SandboxHost:
             process = self.alive[number]
             try:
                 os.killpg(process, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):  # macOS refuses a group of the dead
+            except (ProcessLookupError, PermissionError):  # macOS refuses a group of zombies
                 os.kill(process, signal.SIGKILL)
-            self._gone(number, os.waitpid(process, 0)[1])
+            self._record_exit(number, os.waitpid(process, 0)[1])
         return self.statuses.pop(number, None)
 
 
 def _lead_group(process: int) -> None:
-    """Put a child into a group of its own, so that what it starts can be ended with it. Done on both sides."""
+    """Put a child into its own process group, so that its subprocesses end with it. Called in both processes."""
     try:
         os.setpgid(process, process)
     except (PermissionError, ProcessLookupError):
@@ -226,21 +226,21 @@ def _lead_group(process: int) -> None:
 
 
 def main() -> None:
-    """Make one environment, so that what all of them need is loaded before the first fork; then serve."""
-    for interruption in (signal.SIGINT, signal.SIGTERM):  # whoever owns the control socket decides when it is over
+    """Make one environment, which loads shared modules and data before the first fork; then serve."""
+    for interruption in (signal.SIGINT, signal.SIGTERM):  # the owner of the control socket ends this process
         signal.signal(interruption, signal.SIG_IGN)
     control = socket.socket(fileno=int(sys.argv[1]))
     job = receive(control)
     try:
-        with _at_most(job["start_timeout"]):
+        with _time_limit(job["start_timeout"]):
             env = envs.make(job["name"], job["settings"])
             env.prepare()
             env.close()
     except BaseException as error:  # noqa: BLE001 as in serve
-        send(control, {"error": said(error)})
+        send(control, {"error": error_line(error)})
         return
     gc.collect()
-    gc.freeze()  # the collector would touch, and so copy, every page that children share
+    gc.freeze()  # garbage collection would touch, and so copy, pages shared with the children
     send(control, {"made": time.monotonic()})
     SandboxHost(control, job).run()
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from envs.base import Hint
 from envs.sokoban import push_search
-from envs.sokoban.deadlocks import Deadlocks
+from envs.sokoban.deadlocks import Deadlocks, unreachable_reason
 from envs.sokoban.exhaustive import FAR as LOST
 from envs.sokoban.exhaustive import ExhaustiveTable, binomials
 from envs.sokoban.grid import Grid
 from envs.sokoban.lower_bounds import FAR, bound, push_distances, sides_of
-from envs.sokoban.solver import ACTIONS, State, move, steps, unreachable_reason, walks
+from envs.sokoban.moves import ACTIONS, State, move, steps, walks
 
 BUDGET = 300_000
 """States that the search for a first plan expands before it says "unknown"."""

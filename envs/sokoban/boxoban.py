@@ -55,7 +55,7 @@ class Boxoban(Sokoban):
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
         instruction = "Push every box onto a target. Boxes can be pushed, never pulled."
-        self.world = self.world.model_copy(
+        self.env_spec = self.env_spec.model_copy(
             update={"instruction": instruction, "max_turns": 24, "max_actions_per_turn": 5, "max_actions": 120}
         )
         self._choices = _choices(self.settings.path) if self.settings.path else None

@@ -126,3 +126,8 @@ class Deadlocks:
             return False
         beside = self.width if second - first == 1 else 1
         return any(self._wall(first + side) and self._wall(second + side) for side in (beside, -beside))
+
+
+def unreachable_reason(boxes: tuple[int, ...]) -> str:
+    """The reason of a position that exhaustive play has proved to be lost."""
+    return "no sequence of pushes reaches the target" + ("s" if len(boxes) > 1 else "")

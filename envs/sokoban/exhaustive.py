@@ -11,9 +11,10 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from envs.sokoban.exact import ExactSolver
 from envs.sokoban.grid import Cells, Grid
 from envs.sokoban.jit import compiled
-from envs.sokoban.solver import ExactSolver, State
+from envs.sokoban.moves import State
 
 FAR = np.uint16(65535)
 """Distance of a state from which success is out of reach."""

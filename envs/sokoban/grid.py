@@ -12,9 +12,11 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.sokoban.solver import steps
+from envs.sokoban.moves import steps
 
 Cells = NDArray[np.int32]
+MAX_TABLE = 8_000_000
+"""Limit of states of a table (two bytes each): every Boxoban level of 10×10 cells and four boxes fits."""
 
 
 @dataclass(frozen=True)

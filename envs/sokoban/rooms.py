@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 
-from envs.sokoban.grid import Grid
+from envs.sokoban.exact import layers
+from envs.sokoban.grid import MAX_TABLE, Grid
 from envs.sokoban.levels import Level
-from envs.sokoban.solver import ACTIONS, MAX_TABLE, State, layers, move, steps, walks
+from envs.sokoban.moves import ACTIONS, State, move, steps, walks
 from envs.support.rng import SeededRng
 
 _ATTEMPTS = 2000

@@ -12,7 +12,9 @@ from gymnasium.error import ResetNeeded
 from pydantic import Field, model_validator
 
 from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, TextEnv
-from envs.sokoban import levels, rooms, solver
+from envs.sokoban import levels, moves, rooms, solver
+from envs.sokoban.exact import Advisor
+from envs.sokoban.moves import ACTIONS, State
 from envs.spaces import ActionNames, text_space
 from envs.support.rng import SeededRng, Stream
 
@@ -68,7 +70,7 @@ class Sokoban(TextEnv):
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
         many = self.settings.boxes > 1
-        self.world = EnvSpec(
+        self.env_spec = EnvSpec(
             name=self.NAME,
             title=self.NAME,
             summary=self.SUMMARY,
@@ -77,14 +79,16 @@ class Sokoban(TextEnv):
                 "Boxes can be pushed, never pulled."
             ),
             vocabulary=levels.meanings(self.settings.vocabulary),
-            actions=solver.ACTIONS,
+            actions=ACTIONS,
             max_turns=5,
             max_actions_per_turn=5,
             max_actions=10,
             success="Every box is on a target.",
         )
-        self.action_space: ActionNames = ActionNames(solver.ACTIONS)
-        self.observation_space = text_space(self.world.vocabulary, max_length=levels.MAX_SIDE * (levels.MAX_SIDE + 1))
+        self.action_space: ActionNames = ActionNames(ACTIONS)
+        self.observation_space = text_space(
+            self.env_spec.vocabulary, max_length=levels.MAX_SIDE * (levels.MAX_SIDE + 1)
+        )
         self._level: levels.Level | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -97,10 +101,10 @@ class Sokoban(TextEnv):
                 seed = int(self.np_random.integers(2**62))
             level = self._draw(seed)
         self._level = level
-        self._advisor: solver.Advisor | None = None
+        self._advisor: Advisor | None = None
         self._canvas = canvas(level, self.settings.vocabulary)
-        self._steps = dict(zip(solver.ACTIONS, solver.steps(level.width), strict=True))
-        self._state: solver.State = (level.player, tuple(sorted(level.boxes)))
+        self._steps = dict(zip(ACTIONS, moves.steps(level.width), strict=True))
+        self._state: State = (level.player, tuple(sorted(level.boxes)))
         self.boxes_on_target = int(options.get("boxes_on_target", len(level.boxes & level.targets)))
         self._taken = 0
         self._over = False
@@ -114,7 +118,7 @@ class Sokoban(TextEnv):
         if name is None:
             return self.render(), 0.0, False, False, self._info(effective=False, valid=False)
         before = self._state
-        self._state = solver.move(level.floor, before, self._steps[name])
+        self._state = moves.move(level.floor, before, self._steps[name])
         self._taken += 1
         on_target = len(level.targets.intersection(self._state[1]))
         rise = (on_target > self.boxes_on_target) - (on_target < self.boxes_on_target)
@@ -180,7 +184,7 @@ class Sokoban(TextEnv):
         kind = self.settings
         return rooms.make_room(SeededRng(seed, Stream.START), kind.size, kind.boxes, kind.min_length, kind.max_length)
 
-    def _solver(self) -> solver.Advisor:
+    def _solver(self) -> Advisor:
         """The solver of this room, kept until the next: asking for a hint after every action costs a look-up."""
         if self._advisor is None:
             self._advisor = solver.solver_of(self.level)

@@ -37,7 +37,7 @@ class ArrayBatch(BatchEnv):
 
     def __init__(self, kind: type[TextEnv], settings: EnvSettings, count: int) -> None:
         super().__init__(kind, settings, count)
-        self.names: tuple[str, ...] = self.single.world.actions
+        self.names: tuple[str, ...] = self.single.env_spec.actions
         self._limit: int | None = getattr(settings, "max_steps", None)
         self._codes: dict[object, int] = {}
         for code, name in enumerate(self.names):

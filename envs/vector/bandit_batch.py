@@ -19,7 +19,7 @@ _LOW, _HIGH = 0, 1
 class BanditBatch(ArrayBatch):
     """All bandits with a low and a high arm. Index i is the arm that the row's text names at place i."""
 
-    world = Bandit
+    env_class = Bandit
 
     def __init__(self, kind: type[TextEnv], settings: EnvSettings, count: int) -> None:
         super().__init__(kind, settings, count)
@@ -45,7 +45,7 @@ class BanditBatch(ArrayBatch):
 
     def _begin(self, rows: Rows, options: Sequence[Options]) -> None:
         for same, env in self._starts(rows, options):
-            self._first[same] = self._sentence[same] = self._arms.index(env.world.actions[0])
+            self._first[same] = self._sentence[same] = self._arms.index(env.env_spec.actions[0])
         self._draws.seed(rows.tolist(), [self.dynamics_seeds[row] for row in rows.tolist()], Stream.DYNAMICS)
 
     def _act(self, rows: Rows, codes: Rows) -> Outcome:

@@ -66,7 +66,7 @@ class BatchEnv(ABC):
     rows stand; `seeds` and `dynamics_seeds` how to play them again.
     """
 
-    world: ClassVar[type[TextEnv]]
+    env_class: ClassVar[type[TextEnv]]
     """The environment whose rules an engine knows."""
     RULES: ClassVar[tuple[str, ...]] = ("step", "render", "_info")
     """What a subclass of the world must have left as it is."""
@@ -85,8 +85,8 @@ class BatchEnv(ABC):
     @classmethod
     def plays(cls, kind: type[TextEnv]) -> bool:
         """Whether this engine plays by the rules of that environment."""
-        return issubclass(kind, cls.world) and all(
-            getattr(kind, rule) is getattr(cls.world, rule) for rule in cls.RULES
+        return issubclass(kind, cls.env_class) and all(
+            getattr(kind, rule) is getattr(cls.env_class, rule) for rule in cls.RULES
         )
 
     def reset(

@@ -24,7 +24,7 @@ _RIGHT = np.array([-1, 0, 1, 0])
 class FrozenLakeBatch(ArrayBatch):
     """FrozenLake on drawn or given maps."""
 
-    world = FrozenLake
+    env_class = FrozenLake
 
     def __init__(self, kind: type[TextEnv], settings: EnvSettings, count: int) -> None:
         super().__init__(kind, settings, count)

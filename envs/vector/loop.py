@@ -11,7 +11,7 @@ from envs.vector.batch_env import BatchEnv, BatchTurn, Options, Rows, Turns, as_
 class LoopBatch(BatchEnv):
     """Any environment. Where any text is an action, actions are given as texts."""
 
-    world = TextEnv
+    env_class = TextEnv
     RULES = ()
 
     def __init__(self, kind: type[TextEnv], settings: EnvSettings, count: int) -> None:
@@ -42,7 +42,7 @@ class LoopBatch(BatchEnv):
         """The action as a text; None for an index that the row's environment does not have."""
         if isinstance(action, str):
             return str(action)
-        names = self.environments[row].world.actions
+        names = self.environments[row].env_spec.actions
         if not names:
             raise ValueError(f"{action} is an index, but here any text is an action: give texts")
         return names[action] if 0 <= action < len(names) else None

@@ -24,7 +24,7 @@ _AT = np.array([[1, 4, 5], [2, 3, 6]])
 class SokobanBatch(ArrayBatch):
     """Sokoban and everything that differs from it only in its rooms and symbols."""
 
-    world = Sokoban
+    env_class = Sokoban
 
     def __init__(self, kind: type[TextEnv], settings: EnvSettings, count: int) -> None:
         super().__init__(kind, settings, count)

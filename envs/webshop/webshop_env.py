@@ -77,7 +77,7 @@ class WebShop(TextEnv):
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
-        self.world = EnvSpec(
+        self.env_spec = EnvSpec(
             name="WebShop",
             title="WebShop",
             summary="Find a product in a shop of pages, choose its options and buy what was asked for.",

@@ -64,7 +64,7 @@ class Trouble(TextEnv):
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
-        self.world = EnvSpec(
+        self.env_spec = EnvSpec(
             name="Trouble",
             title="Trouble",
             summary="It breaks.",
@@ -136,7 +136,7 @@ class Silent(Trouble):
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
-        self.world = self.world.model_copy(update={"name": "Silent"})
+        self.env_spec = self.env_spec.model_copy(update={"name": "Silent"})
 
     def render(self) -> str:
         return "..."

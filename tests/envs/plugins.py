@@ -31,12 +31,12 @@ def offering(folder: Path, **offers: str) -> Iterator[None]:
 def importable(folder: Path) -> Iterator[None]:
     """What was installed into the folder is there, for this process and those it starts."""
     sys.path.insert(0, str(folder))
-    registry._offered.cache_clear()
+    registry._plugins.cache_clear()
     try:
         yield
     finally:
         sys.path.remove(str(folder))
-        registry._offered.cache_clear()
+        registry._plugins.cache_clear()
 
 
 def install_example(folder: Path) -> Path:

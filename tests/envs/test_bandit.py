@@ -34,7 +34,7 @@ def test_members_of_a_group_read_the_same_order_and_draw_independently():
     env = envs.make("Bandit")
     starts, paid = set(), []
     for member in range(64):
-        starts.add((env.reset(seed=8, options={"dynamics_seed": member})[0], env.world.actions))
+        starts.add((env.reset(seed=8, options={"dynamics_seed": member})[0], env.env_spec.actions))
         paid.append(env.step("Dragon")[1])
     assert len(starts) == 1
     assert 0 < sum(paid) < 64
@@ -58,9 +58,9 @@ def test_the_order_of_the_names_follows_from_the_seed_in_text_actions_and_board(
     orders = set()
     for seed in range(40):
         text, _ = env.reset(seed=seed)
-        assert text == f"Arms: {env.world.actions[0]}, {env.world.actions[1]}"
-        assert tuple(arm.name for arm in env.board().arms) == env.world.actions
-        orders.add(env.world.actions)
+        assert text == f"Arms: {env.env_spec.actions[0]}, {env.env_spec.actions[1]}"
+        assert tuple(arm.name for arm in env.board().arms) == env.env_spec.actions
+        orders.add(env.env_spec.actions)
     assert orders == {("Dragon", "Phoenix"), ("Phoenix", "Dragon")}
 
 
@@ -115,7 +115,7 @@ def test_whatever_the_arms_are_called_the_text_stays_in_its_space(low, high, rew
         return
     for arm in (0, 1):
         assert env.reset(seed=seed)[0] in env.observation_space
-        assert env.step(env.world.actions[arm])[0] in env.observation_space
+        assert env.step(env.env_spec.actions[arm])[0] in env.observation_space
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ BOARD = TypeAdapter(Board)
 
 def choices_of(env: TextEnv) -> list[str]:
     """Some actions of the present state: all by name, or the advised ones and a few that mean nothing special."""
-    if env.world.actions:
-        return list(env.world.actions)
+    if env.env_spec.actions:
+        return list(env.env_spec.actions)
     advice = env.hint()
     return [*(advice.actions if advice else ()), "1 + 1", "", "what?"]
 
@@ -49,8 +49,8 @@ def test_text_is_written_in_the_vocabulary_it_tells(name):
     for seed in range(20):
         text, _ = env.reset(seed=seed)
         assert text in env.observation_space
-        if env.world.vocabulary:
-            assert set(text) <= set(env.world.vocabulary) | {"\n"}
+        if env.env_spec.vocabulary:
+            assert set(text) <= set(env.env_spec.vocabulary) | {"\n"}
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -67,7 +67,7 @@ def test_actions_are_read_in_any_case(name):
     env, other = envs.make(name), envs.make(name)
     env.reset(seed=5)
     other.reset(seed=5)
-    action = env.world.actions[0]
+    action = env.env_spec.actions[0]
     assert env.step(action.upper()) == other.step(f" {action.lower()} ")
 
 
@@ -88,7 +88,7 @@ def test_stepping_before_a_reset_or_after_the_end_says_so(name):
 
 def play(env: TextEnv, seed: int, dynamics: int, choices: list[int]):
     """Everything that can be seen of an episode."""
-    seen = [env.reset(seed=seed, options={"dynamics_seed": dynamics}), env.world.actions, env.board(), env.hint()]
+    seen = [env.reset(seed=seed, options={"dynamics_seed": dynamics}), env.env_spec.actions, env.board(), env.hint()]
     for choice in choices:
         actions = choices_of(env)
         step = env.step(actions[choice % len(actions)])
@@ -146,8 +146,8 @@ def test_without_a_seed_starts_differ_but_follow_from_the_first_seed(name):
 def test_its_own_actions_are_in_the_action_space_and_others_are_not(name):
     env = envs.make(name)
     env.action_space.seed(0)
-    assert {env.action_space.sample() for _ in range(100)} == set(env.world.actions)
-    assert env.world.actions[0].upper() in env.action_space
+    assert {env.action_space.sample() for _ in range(100)} == set(env.env_spec.actions)
+    assert env.env_spec.actions[0].upper() in env.action_space
     assert "Jump" not in env.action_space
     assert 3 not in env.action_space
 

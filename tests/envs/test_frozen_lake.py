@@ -102,7 +102,7 @@ def test_ice_that_is_not_slippery_obeys_and_the_instruction_does_not_warn():
         _, _, terminated, _, info = env.step(action)
         assert info["actual"] is None
     assert terminated
-    assert "slippery" not in env.world.instruction
+    assert "slippery" not in env.env_spec.instruction
     assert "slippery" in envs.spec("FrozenLake").instruction
 
 

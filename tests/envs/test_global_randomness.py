@@ -28,14 +28,14 @@ def test_making_and_playing_a_world_leaves_global_randomness_untouched(name):
     before = state()
     env = envs.make(name)
     first = env.reset(seed=3)
-    for action in (*env.world.actions[:3], "Jump"):
+    for action in (*env.env_spec.actions[:3], "Jump"):
         *_, terminated, truncated, _ = env.step(action)
         env.hint()
         if terminated or truncated:
             env.reset()
     batch = make_batch(name, 3)
     batch.reset([1, 2, 3])
-    batch.step([list(env.world.actions), ["Jump"], []])
+    batch.step([list(env.env_spec.actions), ["Jump"], []])
     assert state() == before
     random.seed(2)
     np.random.seed(2)

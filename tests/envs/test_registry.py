@@ -21,7 +21,7 @@ class Echo(TextEnv):
 
     def __init__(self, settings=None, **overrides):
         super().__init__(settings, **overrides)
-        self.world = EnvSpec(name="Echo", title="Echo", summary="It repeats.", instruction="Say it.", vocabulary={},
+        self.env_spec = EnvSpec(name="Echo", title="Echo", summary="It repeats.", instruction="Say it.", vocabulary={},
                              actions=(), max_turns=1, max_actions_per_turn=1, max_actions=1, success="Always.")
 
     def render(self):
@@ -44,19 +44,19 @@ def installed(tmp_path, monkeypatch):
         (record / "entry_points.txt").write_text("\n".join(["[echoscope.envs]", *lines]) + "\n")
         (tmp_path / "echo_world.py").write_text(PLUGIN)
         monkeypatch.syspath_prepend(tmp_path)
-        registry._offered.cache_clear()
+        registry._plugins.cache_clear()
 
     yield install
     monkeypatch.undo()
     sys.modules.pop("echo_world", None)
-    registry._offered.cache_clear()
+    registry._plugins.cache_clear()
 
 
 def test_the_built_in_environments_are_there():
     assert {"Sokoban", "FrozenLake", "Bandit"} <= set(envs.names())
     for name in envs.names():
         assert issubclass(envs.settings_model(name), EnvSettings)
-        assert envs.make(name).world.name == name
+        assert envs.make(name).env_spec.name == name
 
 
 def test_an_unknown_name_is_refused_with_the_choices():
@@ -100,7 +100,7 @@ def test_gymnasium_makes_them_with_settings():
     env = gymnasium.make("echoscope/Sokoban-v0", settings={"size": 7})
     text, _ = env.reset(seed=1)
     assert len(text.split("\n")) == 7
-    assert env.unwrapped.world.name == "Sokoban"
+    assert env.unwrapped.env_spec.name == "Sokoban"
     with pytest.raises(ValueError, match="'ansi'"):
         gymnasium.make("echoscope/Sokoban-v0", render_mode="human")
 

@@ -1,4 +1,4 @@
-"""Our parser and whole turns of our episodes against what the reference did (shared/golden/environments.json)."""
+"""Parser and whole turns against recordings of the reference (shared/golden/environments.json)."""
 
 import itertools
 import json
@@ -13,7 +13,8 @@ from tests.trainer import tiny
 from trainer.algorithms.rewards import is_format_valid
 from trainer.config.run import RunConfig
 from trainer.evaluation.suite_runner import group_plans
-from trainer.policy.chat_format import ACTION_SEPARATOR, ANSWER, THINK, ChatFormat, parse_response
+from trainer.policy.chat_format import ANSWER, THINK, ChatFormat
+from trainer.rollout.response_parser import ACTION_SEPARATOR, parse_response
 from trainer.seeds import Purpose, derive
 
 VARIABLE = "ECHOSCOPE_GOLDEN_ENVIRONMENTS"
@@ -45,7 +46,7 @@ def test_every_part_of_the_two_sections_is_known():
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=ascii(case["raw_generation"])) for case in parser.get("cases", [])]
 )
-def test_a_generation_is_read_as_the_reference_reads_it(case):
+def test_a_generation_is_parsed_as_by_the_reference(case):
     assert case["action_sep"] == ACTION_SEPARATOR
     think = case["enable_think"]
     assert case["text_parsed"] == (THINK if think else ANSWER) + case["raw_generation"]
@@ -97,7 +98,7 @@ def goes_alike(env, case):
     """Whether the executed actions lead this environment through the states of the case."""
     for turn in case["turns"]:
         for number in turn["executed"]:
-            name = env.world.actions[number - 1]
+            name = env.env_spec.actions[number - 1]
             _, _, terminated, truncated, _ = env.step(name)
             if (terminated or truncated) and turn["still_active"]:
                 return False
@@ -107,7 +108,7 @@ def goes_alike(env, case):
 
 
 def beginning(case):
-    """The first seed and options from which everything goes as written."""
+    """The first seed and options that reproduce the case."""
     name, settings = WORLDS[case["tag"]]
     env = envs.make(name, settings)
     for seed, options in beginnings(case):
@@ -118,7 +119,7 @@ def beginning(case):
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["name"]) for case in manager.get("cases", [])])
-def test_whole_turns_go_as_in_the_reference(case):
+def test_whole_turns_match_the_reference(case):
     name, settings = WORLDS[case["tag"]]
     spec = envs.spec(name)
     run = RunConfig.model_validate(
@@ -134,7 +135,7 @@ def test_whole_turns_go_as_in_the_reference(case):
     seed, options = beginning(case)
     chat = ChatFormat(tiny.styles()["pocket"], think=True)
     episode = tiny.episode(chat, run, seed=seed, options=options)
-    numbers = {action: number for number, action in enumerate(episode.env.world.actions, start=1)}
+    numbers = {action: number for number, action in enumerate(episode.env.env_spec.actions, start=1)}
     for wanted in case["turns"]:
         episode.prompt()
         turn = episode.receive(tiny.said(chat, wanted["raw_generation"]))

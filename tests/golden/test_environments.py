@@ -1,4 +1,4 @@
-"""Our environments, step by step, against what the reference implementations did (shared/golden/environments.json)."""
+"""Environments, step by step, against recordings of the reference (shared/golden/environments.json)."""
 
 import json
 import math
@@ -28,7 +28,7 @@ golden = json.loads(path.read_text(encoding="utf-8"))
 
 
 def part(*keys):
-    """What stands under these keys; a file that holds only other parts skips the test."""
+    """The value under these keys; skips the test if the file has only other parts."""
     found = golden
     for key in keys:
         if key not in found:
@@ -42,13 +42,13 @@ def cases(section):
 
 
 def nameless(section, key, *named_by):
-    """Cases that have no name of their own, named by some of their fields."""
+    """Cases without a name, named by some of their fields."""
     found = golden.get(section, {}).get(key, [])
     return [pytest.param(case, id=ascii(" ".join(str(case[name]) for name in named_by))) for case in found]
 
 
 def follow(env, case, start):
-    """Play the case's actions and compare everything that was written down about each step."""
+    """Play the case's actions and compare everything recorded about each step."""
     assert start == case["start_text"]
     total = 0.0
     for number, (action, wanted) in enumerate(zip(case["actions"], case["steps"], strict=True)):
@@ -79,7 +79,7 @@ def test_every_section_and_part_of_the_file_is_known():
 
 
 @pytest.mark.parametrize("case", cases("sokoban"))
-def test_sokoban_plays_as_the_reference_did(case):
+def test_sokoban_matches_the_reference(case):
     vocabulary = {"standard": "standard", "alternative": "letters"}[case["vocab"]]
     env = envs.make(
         "LargeSokoban", {"vocabulary": vocabulary, "max_steps": case["max_steps"], "boxes": case["num_boxes"]}
@@ -90,7 +90,7 @@ def test_sokoban_plays_as_the_reference_did(case):
     follow(env, case, start)
 
 
-def test_sokoban_writes_and_names_things_as_the_reference():
+def test_sokoban_symbols_and_names_match_the_reference():
     rules = part("sokoban", "rules")
     assert "".join(rules["symbols_standard"].values()) == levels.SYMBOLS["standard"]
     assert "".join(rules["symbols_alternative"].values()) == levels.SYMBOLS["letters"]
@@ -112,7 +112,7 @@ def test_sokoban_rooms_are_as_hard_as_the_reference_rooms():
 
 
 @pytest.mark.parametrize("case", cases("frozen_lake"))
-def test_frozen_lake_plays_as_the_reference_did(case):
+def test_frozen_lake_matches_the_reference(case):
     env = envs.make("FrozenLake", {"slippery": case["slippery"]})
     start, _ = env.reset(options={"map": "\n".join(case["map"])})
     follow(env, case, start)
@@ -142,7 +142,7 @@ def slippery():
         for entry in golden.get("frozen_lake", {}).get("slippery", {}).get("transition_probabilities", [])
     ],
 )
-def test_slippery_ice_leads_where_the_reference_table_says(entry):
+def test_slippery_transitions_match_the_reference_table(entry):
     lake, numbers = slippery()
     action = numbers[entry["action"]]
     wanted, found = Counter(), Counter()
@@ -201,13 +201,13 @@ def test_bandit_pays_as_the_paper_says():
     assert text == facts["observation_after_pull"].format(arm_name="Phoenix", reward=reward)
 
 
-def test_bandit_draws_and_orders_are_as_frequent_as_in_the_reference():
+def test_bandit_rewards_and_arm_orders_are_as_frequent_as_in_the_reference():
     observed = part("bandit", "facts", "observed")
     env = envs.make("Bandit")
     count, paid, low_first = 4000, 0.0, 0
     for seed in range(count):
         env.reset(seed=seed)
-        low_first += env.world.actions[0] == "Phoenix"
+        low_first += env.env_spec.actions[0] == "Phoenix"
         paid += env.step("Dragon")[1]
     assert abs(paid / count - observed["hi_mean_20000_draws_one_stream"]) < 4 * math.sqrt(0.25 * 0.75 / count)
     listed_first = observed["fraction_lo_arm_listed_first_over_20000_seeds"]
@@ -215,7 +215,7 @@ def test_bandit_draws_and_orders_are_as_frequent_as_in_the_reference():
 
 
 @pytest.mark.parametrize("case", nameless("countdown", "cases", "nums", "target", "answer"))
-def test_countdown_pays_as_the_reference_did(case):
+def test_countdown_rewards_match_the_reference(case):
     env = envs.make("Countdown")
     env.reset(options={"nums": case["nums"], "target": case["target"]})
     _, reward, terminated, truncated, info = env.step(case["answer"])
@@ -232,19 +232,19 @@ def test_countdown_pays_as_the_reference_did(case):
     assert (terminated, truncated, info["valid"]) == (True, False, True)
 
 
-def test_countdown_writes_its_states_as_the_reference():
+def test_countdown_states_match_the_reference():
     facts = part("countdown", "facts")
     env = envs.make("Countdown")
     for answer, reward in (("2 + 5 - 3", 1), ("2 + 5 + 3", 0.1), ("4", 0)):
         start, _ = env.reset(options={"nums": [3, 5, 2], "target": 4})
         assert start == facts["state"].format(target=4, list=[3, 5, 2])
         assert env.step(answer)[0] == facts["after"].format(reward=reward)
-    world = env.world
+    world = env.env_spec
     assert (world.max_turns, world.max_actions_per_turn, world.max_actions, world.actions) == (1, 1, 1, ())
 
 
 @pytest.mark.parametrize("case", nameless("countdown", "has_solution", "nums", "target"))
-def test_countdown_knows_what_signs_alone_can_reach(case):
+def test_countdown_finds_what_signs_alone_can_reach(case):
     assert set(case) <= {"nums", "target", "has_solution", "split"}
     assert arithmetic.signs_reach(case["nums"], case["target"]) == case["has_solution"]
     found = arithmetic.find_expression(case["nums"], case["target"], "+-")
@@ -252,7 +252,7 @@ def test_countdown_knows_what_signs_alone_can_reach(case):
 
 
 @pytest.mark.parametrize("case", nameless("metamathqa", "cases", "correct_answer"))
-def test_metamathqa_answers_as_the_reference_did(case):
+def test_metamathqa_matches_the_reference(case):
     assert set(case) <= {"correct_answer", "steps", "split"}
     env = envs.make("MetaMathQA", {"max_tries": 20})
     start, _ = env.reset(options={"question": "What is it?", "answer": case["correct_answer"]})
@@ -269,12 +269,12 @@ def test_metamathqa_answers_as_the_reference_did(case):
         assert not truncated
 
 
-def test_metamathqa_says_right_and_wrong_as_the_reference():
+def test_metamathqa_verdicts_match_the_reference():
     assert part("metamathqa", "facts", "observations") == [metamathqa.RIGHT, metamathqa.WRONG]
 
 
 @pytest.mark.parametrize("case", nameless("metamathqa", "extract_answer", "response"))
-def test_metamathqa_reads_the_answer_out_of_a_response_as_the_reference_does(case):
+def test_metamathqa_extracts_answers_as_the_reference(case):
     assert set(case) <= {"response", "extracted", "split"}
     assert metamathqa.extract_answer(case["response"]) == case["extracted"]
 
@@ -311,7 +311,7 @@ def evaluate(formula, **values):
     return eval(formula)
 
 
-def test_webshop_takes_the_actions_of_the_reference_and_no_others(webshop):
+def test_webshop_has_the_actions_of_the_reference_and_no_others(webshop):
     search, click, _ = webshop["actions"]
     env = shop()
     assert env.available_actions == [search.split(" (")[0]]
@@ -324,7 +324,7 @@ def test_webshop_takes_the_actions_of_the_reference_and_no_others(webshop):
     assert env.step("CLICK[Back To Search]")[4]["valid"]
 
 
-def test_webshop_pays_by_the_formula_of_the_reference(webshop):
+def test_webshop_rewards_match_the_formula_of_the_reference(webshop):
     rules = webshop["reward"]
     assert rules["formula"] == (
         "r_type * (n_attr_matches + n_option_matches + price_ok) / (n_goal_attributes + n_goal_options + 1)"
@@ -362,7 +362,7 @@ def test_webshop_succeeds_exactly_at_reward_one(webshop):
     assert seen == {True, False}
 
 
-def test_webshop_hides_the_way_on_where_nothing_else_is_left(webshop):
+def test_webshop_hides_the_next_link_on_the_last_page(webshop):
     assert webshop["hidden_action_removal"] == (
         "if the actions are exactly [back to search, < prev, next >] then next > is removed"
     )
@@ -374,7 +374,7 @@ def test_webshop_hides_the_way_on_where_nothing_else_is_left(webshop):
     assert env.available_actions == ["click[back to search]", "click[< prev]"]
 
 
-def test_webshop_writes_its_states_in_the_order_of_the_reference(webshop):
+def test_webshop_states_have_the_order_of_the_reference(webshop):
     assert '" [SEP] "-joined visible text' in webshop["state_text"]
     hints = [f"Hint {number}." for number in range(9)]
     env = shop(hints="\n".join(hints))
@@ -393,9 +393,9 @@ def test_webshop_has_the_budget_of_the_reference(webshop):
     numbers = re.match(
         r"max_turn (\d+), max_actions_per_turn (\d+), max_actions_per_traj (\d+)", webshop["shipped_config"]
     )
-    world = envs.spec("WebShop")
+    spec = envs.spec("WebShop")
     assert [int(number) for number in numbers.groups()] == [
-        world.max_turns,
-        world.max_actions_per_turn,
-        world.max_actions,
+        spec.max_turns,
+        spec.max_actions_per_turn,
+        spec.max_actions,
     ]

@@ -35,11 +35,11 @@ def batch_of(families: list[Family], seed: int = 0, *, tokens: int = 300) -> Bat
         opening = instructions.setdefault(family.instruction, ids(family.instruction)) + ids(family.prompt)
         for member, lengths in enumerate(family.responses):
             one = Trajectory(id=f"{group}-{member}", group=group, member=member)
-            one.read(opening)
+            one.append_prompt(opening)
             for number, length in enumerate(lengths):
                 if number:
-                    one.read(ids(3 + (member + number) % 3))
-                one.wrote(ids(length), [-1.0] * length, [0.0] * length, number)
+                    one.append_prompt(ids(3 + (member + number) % 3))
+                one.append_response(ids(length), [-1.0] * length, [0.0] * length, number)
                 one.turns.append(turn(number, float(len(found) % 3 * (number + 1 == len(lengths))), length))
             found.append(one)
     return collate(found, pad_id=0)

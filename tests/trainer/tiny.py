@@ -12,10 +12,11 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import envs
 from trainer.config.run import RolloutConfig, RunConfig
-from trainer.engines.base import SampledResponse
+from trainer.engines.sampler import SampledResponse
 from trainer.policy import pocket
-from trainer.policy.chat_format import ANSWER, ANSWER_END, THINK_END, ChatFormat, opening_message
+from trainer.policy.chat_format import ANSWER, ANSWER_END, THINK_END, ChatFormat
 from trainer.rollout.episode import Episode
+from trainer.rollout.prompts import opening_message
 from trainer.rollout.trajectory import Trajectory
 
 CHATML = pocket.CHAT_TEMPLATE

@@ -1,4 +1,4 @@
-"""The shipped pocket policy, and prompts that it knows: first states of Sokoban rooms."""
+"""Fixtures: the shipped pocket policy, and prompts from its training distribution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainer.policy.load import Policy, load
 
 
 def pocket() -> Policy:
-    """A copy of it that a test may change."""
+    """A copy of the shipped policy that a test may change."""
     return load(POCKET_CHECKPOINT, PolicyConfig(device="cpu"))
 
 
@@ -38,7 +38,7 @@ def policy() -> Policy:
 
 @pytest.fixture(scope="module")
 def sampler(policy: Policy, chat: ChatFormat) -> Iterator[VllmSampler]:
-    """One engine for a module: starting one takes longer than all that is asked of it."""
+    """One engine per module: starting it takes longer than the tests."""
     torch.set_num_threads(2)
     made = VllmSampler(RunConfig.model_validate({"engine": {"name": "vllm"}}), policy, chat.eos_id)
     yield made

@@ -1,4 +1,4 @@
-"""Servers of the tests: real ones, each in a process group of its own, that can be killed and started again."""
+"""Real vLLM servers for tests, each in its own process group, that can be killed and restarted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 900.0  # a busy machine is no failure
+START_TIMEOUT = 900.0  # generous: a busy machine is no failure
 
 
 def free_port() -> int:
@@ -24,12 +24,12 @@ def free_port() -> int:
 
 
 def _end_with_the_tests() -> None:
-    """Should the tests be killed, their servers are told to end: PR_SET_PDEATHSIG, which Linux alone has."""
+    """Terminate the server when the tests are killed: PR_SET_PDEATHSIG, Linux only."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 class Serving:
-    """`python -m trainer serve-vllm pocket` on a port of its own."""
+    """`python -m trainer serve-vllm pocket` on a free port."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.port, self.options = free_port(), options
@@ -50,8 +50,8 @@ class Serving:
             )
 
     def wait(self) -> None:
-        """Until it answers; raises AssertionError with the end of its log if it never does."""
-        deadline = time.monotonic() + PATIENCE
+        """Wait until it is healthy; raises AssertionError with the end of its log if it never is."""
+        deadline = time.monotonic() + START_TIMEOUT
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
                 if httpx.get(f"{self.url}/health", timeout=5).is_success:
@@ -62,6 +62,6 @@ class Serving:
         raise AssertionError(f"the server did not start:\n{self.log.read_text()[-3000:]}")
 
     def kill(self) -> None:
-        """At once, as a machine that loses power: no request is answered any more."""
+        """Kill it at once, as by a power failure: open requests fail."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

@@ -1,4 +1,4 @@
-"""What the tests with vLLM share: prompts, playing with a sampler, and what the trainer's own model says of it."""
+"""Helpers of the vLLM tests: prompts, sampling, and scores by the trainer's own model."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from torch import Tensor
 
 import envs
 from trainer.config.run import RolloutConfig
-from trainer.engines.base import SampledResponse, Sampler, SamplingParams
-from trainer.policy.chat_format import ChatFormat, opening_message, state_message
+from trainer.engines.sampler import SampledResponse, Sampler, SamplingParams
+from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import Policy
+from trainer.rollout.prompts import opening_message, state_message
 
 GREEDY = SamplingParams(temperature=0, max_tokens=48)
 
 
 def openings_of(chat: ChatFormat, number: int) -> list[list[int]]:
-    """Different first prompts that the shipped policy knows: first states of Sokoban rooms."""
-    env, found = envs.make("Sokoban", {}), []
+    """Different first prompts of Sokoban rooms, on which the shipped policy was trained."""
+    env, prompts = envs.make("Sokoban", {}), []
     for seed in range(number):
         env.reset(seed=seed)
         state = state_message(env.render(), turn=0, actions_left=10, last_reward=None)
-        found.append(chat.opening(opening_message(env.world, RolloutConfig()) + state))
-    return found
+        prompts.append(chat.opening(opening_message(env.env_spec, RolloutConfig()) + state))
+    return prompts
 
 
-def said(
+def sample(
     sampler: Sampler, prompts: Sequence[list[int]], params: SamplingParams, seed: int = 0
 ) -> list[SampledResponse]:
     """One response to each prompt, row r with seed `seed` + r."""
     session = sampler.session([seed + row for row in range(len(prompts))], params)
-    found = dict(session.generate(dict(enumerate(prompts))))
-    return [found[row] for row in range(len(prompts))]
+    responses = dict(session.generate(dict(enumerate(prompts))))
+    return [responses[row] for row in range(len(prompts))]
 
 
 @torch.no_grad()
@@ -59,11 +60,11 @@ def k3(
 def dialogue(
     sampler: Sampler, first: Mapping[int, list[int]], later: list[int], turns: int, params: SamplingParams
 ) -> dict[int, list[SampledResponse]]:
-    """Rows that are given `later` as soon as they have answered, until each has had its turns."""
+    """Responses of rows that get the prompt `later` after each response, until each has had `turns` turns."""
     session = sampler.session([100 + row for row in range(max(first) + 1)], params)
-    found: dict[int, list[SampledResponse]] = {row: [] for row in first}
+    responses: dict[int, list[SampledResponse]] = {row: [] for row in first}
     for row, response in session.generate(first):
-        found[row].append(response)
-        if len(found[row]) < turns:
+        responses[row].append(response)
+        if len(responses[row]) < turns:
             session.append(row, later)
-    return found
+    return responses

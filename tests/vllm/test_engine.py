@@ -8,28 +8,28 @@ import pytest
 import torch
 
 from tests.vllm.conftest import pocket
-from tests.vllm.shapes import GREEDY, dialogue, k3, said, scored
+from tests.vllm.shapes import GREEDY, dialogue, k3, sample, scored
 from trainer.config.run import RunConfig
-from trainer.engines.base import DivergedError, SamplingParams
+from trainer.engines.sampler import DivergedError, SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.seeds import derive
 
 
-class Watcher:
-    """Watches one row."""
+class RowListener:
+    """Records the tokens of one row."""
 
     def __init__(self, row):
-        self.row, self.seen = row, []
+        self.row, self.received = row, []
 
     def select_rows(self, rows):
         return [row for row in rows if row == self.row]
 
     def on_tokens(self, row, ids):
-        self.seen.append((row, ids))
+        self.received.append((row, ids))
 
 
 def change(policy, seed=0):
-    """Other weights, as an update leaves them, only more so."""
+    """Change the weights, more than an update does."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in policy.model.parameters():
@@ -39,39 +39,39 @@ def change(policy, seed=0):
 def test_after_a_sync_the_greedy_output_equals_that_of_transformers_for_64_prompts(sampler, policy, chat, openings):
     change(policy)
     sampler.weights_updated()
-    own = said(TransformersSampler(policy.model, chat.eos_id), openings, GREEDY)
-    theirs = said(sampler, openings, GREEDY)
+    own = sample(TransformersSampler(policy.model, chat.eos_id), openings, GREEDY)
+    theirs = sample(sampler, openings, GREEDY)
     assert len({tuple(response.ids) for response in own}) > 8
     assert [response.ids for response in theirs] == [response.ids for response in own]
     assert [response.ended for response in theirs] == [response.ended for response in own]
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_the_mismatch_is_large_before_a_sync_and_vanishes_with_it(
+def test_the_mismatch_is_large_before_a_sync_and_vanishes_after_it(
     sampler, policy, openings, temperature, record_property
 ):
     params = SamplingParams(temperature=temperature, max_tokens=32)
     sampler.weights_updated()
-    assert k3(policy, openings, said(sampler, openings, params), temperature) < 1e-4
+    assert k3(policy, openings, sample(sampler, openings, params), temperature) < 1e-4
     change(policy, seed=round(10 * temperature))
-    before = k3(policy, openings, said(sampler, openings, params), temperature)
+    before = k3(policy, openings, sample(sampler, openings, params), temperature)
     sampler.weights_updated()
-    after = k3(policy, openings, said(sampler, openings, params), temperature)
+    after = k3(policy, openings, sample(sampler, openings, params), temperature)
     record_property("k3_before", before)
     record_property("k3_after", after)
     assert before > 1e-3
     assert after < 1e-4
 
 
-def test_a_prefix_that_the_old_weights_computed_is_forgotten(sampler, policy, openings):
-    said(sampler, openings[:2], GREEDY)
+def test_a_prefix_cached_with_old_weights_is_dropped(sampler, policy, openings):
+    sample(sampler, openings[:2], GREEDY)
     change(policy, seed=5)
     sampler.weights_updated()
-    for prompt, response in zip(openings[:2], said(sampler, openings[:2], GREEDY), strict=True):
+    for prompt, response in zip(openings[:2], sample(sampler, openings[:2], GREEDY), strict=True):
         assert torch.allclose(scored(policy, prompt, response), torch.tensor(response.logprobs), atol=1e-4)
 
 
-def test_a_rows_draws_depend_on_its_seed_and_turn_alone(sampler, chat, openings):
+def test_a_rows_samples_depend_on_its_seed_and_turn_alone(sampler, chat, openings):
     params = SamplingParams(max_tokens=12)
     later = chat.between("Turn 2", ended=True)
     together = dialogue(sampler, {0: openings[0], 1: openings[1], 2: openings[0]}, later, 3, params)
@@ -81,8 +81,8 @@ def test_a_rows_draws_depend_on_its_seed_and_turn_alone(sampler, chat, openings)
     assert derive(100, 0) != derive(100, 1)
 
 
-def test_a_row_goes_on_while_another_is_still_writing(sampler, openings):
-    """No barrier: one with short answers has had several turns before the first long answer is there."""
+def test_a_row_goes_on_while_another_is_still_sampled(sampler, openings):
+    """Continuous batching: a row with short responses has several turns before the first long response ends."""
     session = sampler.session([1, 2], SamplingParams(max_tokens=100))
     stop = sampler.eos_id
     order = []
@@ -94,71 +94,71 @@ def test_a_row_goes_on_while_another_is_still_writing(sampler, openings):
     assert order.count(1) == 1
 
 
-def test_filters_and_the_temperature_are_those_that_were_asked_for(sampler, policy, openings):
+def test_filters_and_temperature_are_applied(sampler, policy, openings):
     """The likeliest of top_k 1 is the greedy token, whatever the temperature."""
-    greedy = said(sampler, openings[:4], GREEDY)
-    narrow = said(sampler, openings[:4], SamplingParams(temperature=2.0, top_k=1, max_tokens=GREEDY.max_tokens))
+    greedy = sample(sampler, openings[:4], GREEDY)
+    narrow = sample(sampler, openings[:4], SamplingParams(temperature=2.0, top_k=1, max_tokens=GREEDY.max_tokens))
     assert [response.ids for response in narrow] == [response.ids for response in greedy]
-    share = said(sampler, openings[:4], SamplingParams(temperature=2.0, min_p=0.999, max_tokens=GREEDY.max_tokens))
+    share = sample(sampler, openings[:4], SamplingParams(temperature=2.0, min_p=0.999, max_tokens=GREEDY.max_tokens))
     assert [response.ids for response in share] == [response.ids for response in greedy]
-    hot = said(sampler, openings[:4], SamplingParams(temperature=2.0, max_tokens=GREEDY.max_tokens))
+    hot = sample(sampler, openings[:4], SamplingParams(temperature=2.0, max_tokens=GREEDY.max_tokens))
     assert [response.ids for response in hot] != [response.ids for response in greedy]
 
 
-def test_what_vllm_does_not_tell_is_not_invented(sampler, openings):
-    (response,) = said(sampler, openings[:1], SamplingParams(max_tokens=8))
+def test_entropies_that_vllm_does_not_report_are_nan(sampler, openings):
+    (response,) = sample(sampler, openings[:1], SamplingParams(max_tokens=8))
     assert len(response.ids) == len(response.logprobs) == len(response.entropies)
     assert all(math.isnan(entropy) for entropy in response.entropies)
 
 
-def test_a_restarted_row_reads_its_prompt_from_the_first_token_on(sampler, openings):
+def test_a_reset_row_starts_from_the_first_token(sampler, openings):
     session = sampler.session([0], GREEDY)
     list(session.generate({0: openings[0]}))
     session.reset_row(0)
     again = dict(session.generate({0: openings[1]}))[0]
-    assert again.ids == said(sampler, openings[1:2], GREEDY)[0].ids
+    assert again.ids == sample(sampler, openings[1:2], GREEDY)[0].ids
 
 
-def test_a_listener_sees_its_row_grow(sampler, openings):
-    watcher = Watcher(1)
-    session = sampler.session([1, 2, 3], SamplingParams(max_tokens=24), watcher)
+def test_a_listener_receives_its_growing_row(sampler, openings):
+    listener = RowListener(1)
+    session = sampler.session([1, 2, 3], SamplingParams(max_tokens=24), listener)
     response = dict(session.generate(dict(enumerate(openings[:3]))))[1]
-    assert len(watcher.seen) > 1
-    for row, ids in watcher.seen:
+    assert len(listener.received) > 1
+    for row, ids in listener.received:
         assert row == 1
         assert ids == response.ids[: len(ids)]
 
 
-def test_a_rollout_that_is_broken_off_leaves_nothing_behind(sampler, openings):
+def test_an_aborted_rollout_leaves_no_requests_behind(sampler, openings):
     playing = sampler.session([1, 2], SamplingParams(max_tokens=64)).generate(dict(enumerate(openings[:2])))
     next(playing)
     playing.close()
     assert not sampler.engine.core.has_unfinished_requests()
-    assert said(sampler, openings[:1], GREEDY)
+    assert sample(sampler, openings[:1], GREEDY)
 
 
 def test_an_empty_prompt_is_refused(sampler):
-    with pytest.raises(ValueError, match="at least one new token"):
+    with pytest.raises(ValueError, match="at least one token"):
         list(sampler.session([1], GREEDY).generate({0: []}))
 
 
-def test_weights_that_diverged_are_said_to_have(sampler, chat, openings):
+def test_diverged_weights_are_named_as_the_cause(sampler, chat, openings):
     policy = sampler.engine.policy
-    kept = {name: tensor.clone() for name, tensor in policy.model.state_dict().items()}
+    saved = {name: tensor.clone() for name, tensor in policy.model.state_dict().items()}
     with torch.no_grad():
         policy.model.model.norm.weight.fill_(math.nan)
     sampler.weights_updated()
     try:
         with pytest.raises(DivergedError, match=r"optimizer\.policy_lr"):
-            said(sampler, openings[:2], SamplingParams(max_tokens=4))
+            sample(sampler, openings[:2], SamplingParams(max_tokens=4))
     finally:
-        policy.model.load_state_dict(kept)
+        policy.model.load_state_dict(saved)
         sampler.weights_updated()
-    fresh = said(TransformersSampler(policy.model, chat.eos_id), openings[:2], GREEDY)
-    assert [response.ids for response in said(sampler, openings[:2], GREEDY)] == [response.ids for response in fresh]
+    fresh = sample(TransformersSampler(policy.model, chat.eos_id), openings[:2], GREEDY)
+    assert [response.ids for response in sample(sampler, openings[:2], GREEDY)] == [response.ids for response in fresh]
 
 
-def test_the_engine_leaves_the_processs_random_numbers_and_threads_alone():
+def test_the_engine_restores_random_state_and_threads():
     from trainer.engines.vllm.vllm_engine import VllmEngine
 
     torch.manual_seed(11)

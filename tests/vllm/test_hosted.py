@@ -14,8 +14,7 @@ from tests.trainer.loops.test_train import events
 from tests.vllm.servers import Serving
 from trainer.config.hosted import HostedConfig
 from trainer.config.run import RunConfig
-from trainer.engines.hosted.errors import RefusedError
-from trainer.engines.hosted.hosted_client import HostedClient
+from trainer.engines.hosted.hosted_client import HostedClient, RefusedError
 from trainer.journal import token_arrays
 from trainer.journal.events import Evaluation, Metrics, RunFinished, TrajectoryFinished, TrajectoryTokens, Turn
 from trainer.loops.run_factory import run_class
@@ -110,27 +109,27 @@ def test_a_model_that_writes_its_own_tags_is_asked_without_a_beginning(server: s
     assert turns(tmp_path)
 
 
-def ask(server: str, text: str, **changes: Any) -> Any:
+def complete(server: str, text: str, **changes: Any) -> Any:
     async def work() -> Any:
         config = HostedConfig(**{"url": server, "model": MODEL, "api_key_env": VARIABLE} | changes)
-        endpoint = HostedClient(config)
+        client = HostedClient(config)
         try:
             body = {"model": config.model, "messages": [{"role": "user", "content": text}], "max_tokens": 8}
-            return (await endpoint.ask(body)).answer
+            return (await client.complete(body)).completion
         finally:
-            await endpoint.close()
+            await client.close()
 
     return asyncio.run(work())
 
 
 def test_a_dialogue_beyond_the_context_is_recognised(server: str) -> None:
-    assert not ask(server, "Turn 1").full
-    assert ask(server, "Turn 1 " * 2000).full
+    assert not complete(server, "Turn 1").context_exceeded
+    assert complete(server, "Turn 1 " * 2000).context_exceeded
 
 
-def test_a_wrong_key_and_a_wrong_name_are_told(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RefusedError, match="knows no model 'other'"):
-        ask(server, "x", model="other")
+def test_a_wrong_key_and_a_wrong_model_are_reported(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RefusedError, match="has no model 'other'"):
+        complete(server, "x", model="other")
     monkeypatch.setenv(VARIABLE, "sk-wrong")
     with pytest.raises(RefusedError, match=f"does not accept the key in {VARIABLE}"):
-        ask(server, "x")
+        complete(server, "x")

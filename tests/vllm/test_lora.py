@@ -1,4 +1,4 @@
-"""Adapters through vLLM: the base stays in the engine, what is trained goes to it as a LoRA request."""
+"""Adapters in vLLM: the base model stays in the engine, the adapters are sent as a LoRA request."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from tests.vllm.conftest import pocket
-from tests.vllm.shapes import GREEDY, k3, said
+from tests.vllm.shapes import GREEDY, k3, sample
 from trainer.config.run import RunConfig
-from trainer.engines.base import SamplingParams
+from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.engines.vllm.vllm_sampler import VllmSampler
 from trainer.policy import lora_adapters
@@ -18,7 +18,7 @@ from trainer.policy.load import Policy
 
 
 def train(policy: Policy, seed: int) -> None:
-    """Adapters that say something, as an update leaves them."""
+    """Change the adapters as an update does."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in lora_adapters.trainable(policy.model):
@@ -26,7 +26,7 @@ def train(policy: Policy, seed: int) -> None:
 
 
 def merged(policy: Policy) -> Policy:
-    """An ordinary model that computes the same."""
+    """A model with the adapters merged."""
     plain = pocket()
     plain.model.load_state_dict(copy.deepcopy(lora_adapters.merged(policy.model)))
     return plain
@@ -49,17 +49,17 @@ def engine(adapted, chat):
     made.close()
 
 
-def test_a_lora_request_says_what_the_merged_model_says_before_and_after_an_update(engine, adapted, chat, openings):
+def test_a_lora_request_samples_as_the_merged_model_before_and_after_an_update(engine, adapted, chat, openings):
     _, policy = adapted
     params = SamplingParams(max_tokens=32)
     outputs = []
     for step in range(2):
-        own = said(TransformersSampler(merged(policy).model, chat.eos_id), openings[:24], GREEDY)
-        theirs = said(engine, openings[:24], GREEDY)
+        own = sample(TransformersSampler(merged(policy).model, chat.eos_id), openings[:24], GREEDY)
+        theirs = sample(engine, openings[:24], GREEDY)
         assert [response.ids for response in theirs] == [response.ids for response in own]
-        assert k3(policy, openings[:24], said(engine, openings[:24], params)) < 1e-4
+        assert k3(policy, openings[:24], sample(engine, openings[:24], params)) < 1e-4
         outputs.append([response.ids for response in own])
         train(policy, seed=2 + step)
         engine.weights_updated()
-    base = said(TransformersSampler(pocket().model, chat.eos_id), openings[:24], GREEDY)
+    base = sample(TransformersSampler(pocket().model, chat.eos_id), openings[:24], GREEDY)
     assert len({str(ids) for ids in [*outputs, [response.ids for response in base]]}) == 3

@@ -1,4 +1,4 @@
-"""Whole runs through vLLM: they learn as those through transformers do, and say how far sampler and trainer agree."""
+"""Runs with vLLM: the same learning as with transformers, and agreement of sampler and trainer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainer.loops.train import TrainRun
 
 
 def settings(engine: str) -> RunConfig:
-    """The demo's preset, made small."""
+    """A small version of the demo's preset."""
     data = load_preset("sokoban-starpo_s-pocket").model_dump()
     data |= {"iterations": 3, "name": engine, "engine": data["engine"] | {"name": engine}}
     data["policy"] |= {"device": "cpu", "threads": 2}
@@ -57,7 +57,7 @@ def test_the_metrics_are_those_of_transformers_within_noise(runs, name, toleranc
     assert fmean(theirs) == pytest.approx(fmean(own), abs=tolerance)
 
 
-def test_what_vllm_does_not_tell_is_missing_from_the_journal_and_the_rest_is_there(runs):
+def test_values_that_vllm_does_not_report_are_missing_from_the_journal(runs):
     turns = [event for event in runs["vllm"] if isinstance(event, Turn)]
     assert turns
     assert all(turn.entropy is None and turn.logprob is not None for turn in turns)

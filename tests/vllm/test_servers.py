@@ -1,4 +1,4 @@
-"""vLLM servers elsewhere: weights reach them, rows are spread over them, and one that is restarted is survived."""
+"""Remote vLLM servers: weight updates, distribution of rows, restarts."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from tests.vllm.conftest import pocket
-from tests.vllm.servers import PATIENCE, Serving
-from tests.vllm.shapes import GREEDY, k3, said
+from tests.vllm.servers import START_TIMEOUT, Serving
+from tests.vllm.shapes import GREEDY, k3, sample
 from trainer.config.run import RunConfig
-from trainer.engines.base import SamplingParams
+from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.engines.vllm.remote import ServerSampler
 from trainer.engines.vllm.vllm_client import ServerError
 from trainer.journal.events import Turn
-from trainer.rollout.runner import GroupPlan, RolloutRunner
+from trainer.rollout.runner import GroupPlan, RolloutRequest, RolloutRunner
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def servers(tmp_path_factory) -> Iterator[list[Serving]]:
 
 
 def settings(servers, **engine):
-    engine = {"name": "server", "urls": [server.url for server in servers], "server_timeout": PATIENCE} | engine
+    engine = {"name": "server", "urls": [server.url for server in servers], "server_timeout": START_TIMEOUT} | engine
     rollout = {"max_turns": 4, "max_response_tokens": 64}
     return RunConfig.model_validate({"engine": engine, "rollout": rollout})
 
@@ -52,21 +52,21 @@ def sampler(servers, policy, chat, tmp_path):
     assert list((tmp_path / "weights").iterdir()) == []
 
 
-def test_after_a_sync_all_servers_say_what_transformers_says(sampler, policy, chat, openings, tmp_path):
+def test_after_a_sync_all_servers_sample_what_transformers_samples(sampler, policy, chat, openings, tmp_path):
     with torch.no_grad():
         for weight in policy.model.parameters():
             weight += 0.05 * weight.std() * torch.randn(weight.shape, generator=torch.Generator().manual_seed(3))
     sampler.weights_updated()
-    own = said(TransformersSampler(policy.model, chat.eos_id), openings[:16], GREEDY)
-    theirs = said(sampler, openings[:16], GREEDY)
+    own = sample(TransformersSampler(policy.model, chat.eos_id), openings[:16], GREEDY)
+    theirs = sample(sampler, openings[:16], GREEDY)
     assert [response.ids for response in theirs] == [response.ids for response in own]
     assert [response.ended for response in theirs] == [response.ended for response in own]
     params = SamplingParams(temperature=0.7, max_tokens=32)
-    assert k3(policy, openings[:16], said(sampler, openings[:16], params), 0.7) < 1e-4
+    assert k3(policy, openings[:16], sample(sampler, openings[:16], params), 0.7) < 1e-4
     assert len(list((tmp_path / "weights").glob("*/*"))) == 1
 
 
-def play(config, chat, sampler, tell):
+def play(config, chat, sampler, emit):
     plans = [
         GroupPlan(
             group=group,
@@ -77,11 +77,11 @@ def play(config, chat, sampler, tell):
         )
         for group in range(4)
     ]
-    playing = RolloutRunner(config=config, chat=chat, sampler=sampler, context=2048, tell=tell)
-    return playing.play(plans, iteration=1, split="train", temperature=1.0)
+    runner = RolloutRunner(config=config, chat=chat, sampler=sampler, context=2048, emit=emit)
+    return runner.play(RolloutRequest(plans, iteration=1, split="train", temperature=1.0))
 
 
-def test_a_rollout_survives_that_a_server_is_killed_and_started_again(servers, sampler, policy, chat):
+def test_a_rollout_survives_the_restart_of_a_server(servers, sampler, policy, chat):
     config, turns = settings(servers), []
 
     def undisturbed(*events):
@@ -94,7 +94,7 @@ def test_a_rollout_survives_that_a_server_is_killed_and_started_again(servers, s
         seen.extend(event for event in events if isinstance(event, Turn))
         if len(seen) == 6:
             servers[0].kill()
-            servers[0].start()  # it is away for as long as vLLM takes to start
+            servers[0].start()  # unavailable for as long as vLLM takes to start
 
     again = play(config, chat, sampler, disturbed)
     assert len(seen) == len(turns)
@@ -103,15 +103,15 @@ def test_a_rollout_survives_that_a_server_is_killed_and_started_again(servers, s
     assert [server.restarts for server in sampler.servers] == [1, 0]
 
 
-def test_a_server_that_stays_away_is_named_with_what_to_do(policy, chat, tmp_path):
+def test_an_unavailable_server_is_named_with_what_to_do(policy, chat, tmp_path):
     config = RunConfig.model_validate(
         {"engine": {"name": "server", "urls": ["http://127.0.0.1:9"], "server_timeout": 1}}
     )
-    with pytest.raises(ServerError, match=r"127\.0\.0\.1:9 stayed away for 1 s .* raise engine\.patience"):
+    with pytest.raises(ServerError, match=r"127\.0\.0\.1:9 was unavailable for 1 s .* raise engine\.server_timeout"):
         ServerSampler(config, policy, chat.eos_id, tmp_path)
 
 
-def test_a_server_that_reports_other_probabilities_is_refused(servers, policy, chat, tmp_path):
+def test_a_server_with_another_logprobs_mode_is_refused(servers, policy, chat, tmp_path):
     config = settings(servers)
     filtered = config.model_copy(update={"rollout": config.rollout.model_copy(update={"top_k": 5})})
     with pytest.raises(ServerError, match="start it with --filtered"):

@@ -105,7 +105,7 @@ class Player:
         )
 
     def _actions(self) -> Iterator[events.ActionRecord]:
-        names = self.env.world.actions
+        names = self.env.env_spec.actions
         for number in range(self.draw.randint(1, self.config.rollout.max_actions_per_turn)):
             hint = self.env.hint()
             best = hint.actions if hint else []

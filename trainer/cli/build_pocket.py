@@ -14,7 +14,7 @@ from trainer.imitation import warmup
 from trainer.paths import POCKET_CHECKPOINT
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import Policy, load
-from trainer.rollout.runner import RolloutRunner
+from trainer.rollout.runner import RolloutRequest, RolloutRunner
 
 
 def success(policy: Policy, config: RunConfig) -> float:
@@ -25,10 +25,10 @@ def success(policy: Policy, config: RunConfig) -> float:
         chat=chat,
         sampler=TransformersSampler(policy.model, chat.eos_id, policy.pad_id),
         context=policy.context,
-        tell=lambda *events: None,
+        emit=lambda *events: None,
     )
     plans = suite_runner.group_plans(config, 0)
-    played = player.play(plans, iteration=0, split="eval", temperature=config.evaluation.temperature)
+    played = player.play(RolloutRequest(plans, iteration=0, split="eval", temperature=config.evaluation.temperature))
     return sum(trajectory.success for trajectory in played) / len(played)
 
 

@@ -230,8 +230,8 @@ def _follow(config: RunConfig) -> int:
 def _failures() -> tuple[type[Exception], ...]:
     """What a run raises for reasons that its message explains."""
     from trainer.distributed.control_channel import RankLostError
-    from trainer.engines.base import DivergedError
-    from trainer.engines.hosted.errors import HostedError
+    from trainer.engines.hosted.hosted_client import HostedError
+    from trainer.engines.sampler import DivergedError
     from trainer.loops.train import BAD_SETTINGS
     from trainer.rollout.runner import EnvironmentsFailedError
 

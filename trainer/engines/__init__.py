@@ -1,1 +1,1 @@
-"""Samplers: token ids in, sampled token ids out."""
+"""Generation engines: token ids in, sampled token ids out."""

@@ -1,4 +1,4 @@
-"""Which sampler a run's settings ask for. The samplers themselves are in the modules beside this one."""
+"""Registry of generation engines: `engine.name` → sampler."""
 
 from __future__ import annotations
 
@@ -8,40 +8,64 @@ from pathlib import Path
 import torch
 
 from trainer.config.run import RunConfig
-from trainer.engines.base import Sampler
+from trainer.engines.sampler import Sampler
 from trainer.engines.transformers.chunks import ChunkedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.policy.load import ModelError, Policy
 
+Loader = Callable[[RunConfig, Policy, int, Path | None], Sampler]
+"""Makes a sampler of the run's settings, the policy, the id of the end token, and the run's folder."""
+
+
+def _transformers(config: RunConfig, policy: Policy, eos_id: int, folder: Path | None) -> Sampler:
+    return TransformersSampler(policy.model, eos_id, policy.pad_id)
+
+
+def _vllm(config: RunConfig, policy: Policy, eos_id: int, folder: Path | None) -> Sampler:
+    from trainer.engines.vllm.vllm_sampler import VllmSampler
+
+    return VllmSampler(config, policy, eos_id)
+
+
+def _server(config: RunConfig, policy: Policy, eos_id: int, folder: Path | None) -> Sampler:
+    from trainer.engines.vllm.remote import ServerSampler
+
+    return ServerSampler(config, policy, eos_id, folder)
+
+
+ENGINES: dict[str, Loader] = {
+    "transformers": _transformers,
+    "vllm": _vllm,
+    "server": _server,
+}
+"""By `engine.name`; `EngineConfig.name` lists the same names. A loader imports its engine when called."""
+
 
 def make_sampler(config: RunConfig, policy: Policy, eos_id: int, folder: Path | None = None) -> Sampler:
-    """The engine of `engine.name`, started and holding the policy's weights from its first session on.
+    """Start the engine of `engine.name`; its sessions use the policy's weights.
 
     Args:
         config: the run's settings.
-        policy: what plays.
+        policy: the model that samples.
         eos_id: the token that ends a response.
-        folder: the run's folder, through which weights go to servers.
+        folder: the run's folder, through which servers receive weights.
     Raises:
-        ModelError: the engine is not installed, does not start, or cannot take this model, these settings or several
-            processes.
+        ModelError: the engine is not installed, does not start, or does not support this model, these settings or
+            several processes.
     """
     if config.engine.foreign and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
         raise ModelError(
             f"engine.name is {config.engine.name!r}, which takes its weights from one process, but several work on "
             "this run: start it with one, or choose engine.name=transformers"
         )
-    if config.engine.name == "vllm":
-        from trainer.engines.vllm.vllm_sampler import VllmSampler
-
-        return VllmSampler(config, policy, eos_id)
-    if config.engine.name == "server":
-        from trainer.engines.vllm.remote import ServerSampler
-
-        return ServerSampler(config, policy, eos_id, folder)
-    return TransformersSampler(policy.model, eos_id, policy.pad_id)
+    return ENGINES[config.engine.name](config, policy, eos_id, folder)
 
 
-def in_chunks(sampler: Sampler, rows: int | None, tell: Callable[[str], None]) -> Sampler:
-    """The sampler, with no more rows at once than fit, where it plays in this process; others see to it themselves."""
-    return ChunkedSampler(sampler, rows, tell) if isinstance(sampler, TransformersSampler) else sampler
+def in_chunks(sampler: Sampler, rows: int | None, notify: Callable[[str], None]) -> Sampler:
+    """The sampler limited to `rows` concurrent rows if it runs in this process; other engines limit themselves.
+
+    Args:
+        rows: maximum number of concurrent rows; None: all.
+        notify: receives a message when the limit is lowered.
+    """
+    return ChunkedSampler(sampler, rows, notify) if isinstance(sampler, TransformersSampler) else sampler

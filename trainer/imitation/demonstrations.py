@@ -14,18 +14,12 @@ import numpy as np
 
 import envs
 from trainer.config.run import RunConfig
-from trainer.engines.base import SampledResponse
+from trainer.engines.sampler import SampledResponse
 from trainer.imitation.demonstrators import TurnPlan, demonstrator_of
-from trainer.policy.chat_format import (
-    ACTION_SEPARATOR,
-    ANSWER,
-    ANSWER_END,
-    THINK_END,
-    ChatFormat,
-    opening_message,
-    state_message,
-)
+from trainer.policy.chat_format import ANSWER, ANSWER_END, THINK_END, ChatFormat
 from trainer.rollout.episode import Episode
+from trainer.rollout.prompts import opening_message, state_message
+from trainer.rollout.response_parser import ACTION_SEPARATOR
 from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive
 
@@ -83,7 +77,7 @@ def demonstrate(
         episode.receive(SampledResponse(ids, [0.0] * len(ids), [0.0] * len(ids), True))
         if trajectory.lost_at is not None:
             break
-    task = opening_message(env.world, config.rollout, config.environment.instruction)
+    task = opening_message(env.env_spec, config.rollout, config.environment.instruction)
     return Demonstration(trajectory, frozenset(taught), task)
 
 
@@ -116,8 +110,8 @@ def single_state_demonstration(config: RunConfig, chat: ChatFormat, seed: int) -
     )
     ids = chat.tokenizer.encode(response_text(plan), add_special_tokens=False)
     trajectory = Trajectory(id=f"lesson-{seed}", group=0, member=0)
-    trajectory.read(chat.opening(state))
-    trajectory.wrote([*ids, chat.eos_id], [0.0] * (len(ids) + 1), [0.0] * (len(ids) + 1), 0)
+    trajectory.append_prompt(chat.opening(state))
+    trajectory.append_response([*ids, chat.eos_id], [0.0] * (len(ids) + 1), [0.0] * (len(ids) + 1), 0)
     return Demonstration(trajectory, frozenset({0} if plan.actions else ()))
 
 

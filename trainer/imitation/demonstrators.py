@@ -183,7 +183,7 @@ def narrate_hint(env: TextEnv, limit: int) -> TurnPlan:
 
 def any_action(env: TextEnv, rng: np.random.Generator) -> str:
     """One of the environment's named actions, all equally likely."""
-    return str(rng.choice(env.world.actions))
+    return str(rng.choice(env.env_spec.actions))
 
 
 _NUMBER, _OPERATOR = re.compile(r"\d+"), re.compile(r"[-+*/]")
@@ -210,7 +210,7 @@ def other_click(env: TextEnv, rng: np.random.Generator) -> str:
 
 def answer_of_another_question(env: TextEnv, rng: np.random.Generator) -> str:
     """The right answer in another episode of the same environment: well formed and, as a rule, wrong here."""
-    other = envs.make(env.world.name, env.settings.model_dump(mode="json"))
+    other = envs.make(env.env_spec.name, env.settings.model_dump(mode="json"))
     other.reset(seed=int(rng.integers(2**31)))
     return best_action(other) or ""
 
@@ -236,5 +236,5 @@ DEMONSTRATORS: dict[str, Demonstrator] = {
 
 def demonstrator_of(env: TextEnv) -> Demonstrator:
     """Who can play this environment. Whether its solver has advice is another question: ask it after a reset."""
-    known = DEMONSTRATORS.get(env.world.name)
-    return known or Demonstrator(narrate_hint, any_action if env.world.actions else answer_of_another_question)
+    known = DEMONSTRATORS.get(env.env_spec.name)
+    return known or Demonstrator(narrate_hint, any_action if env.env_spec.actions else answer_of_another_question)

@@ -29,7 +29,8 @@ from trainer.imitation.demonstrations import (
 )
 from trainer.paths import POCKET_CHECKPOINT
 from trainer.policy import pocket
-from trainer.policy.chat_format import ChatFormat, opening_message
+from trainer.policy.chat_format import ChatFormat
+from trainer.rollout.prompts import opening_message
 from trainer.rollout.trajectory import collate
 from trainer.seeds import derive
 

@@ -5,10 +5,11 @@ What an evaluation run is stands in evaluation_runs.py.
 
 from __future__ import annotations
 
-from trainer.engines.base import Actor
 from trainer.engines.hosted.chat import HostedChat
-from trainer.engines.hosted.errors import BudgetSpentError, HostedError, RefusedError
+from trainer.engines.hosted.costs import BudgetSpentError
+from trainer.engines.hosted.hosted_client import HostedError, RefusedError
 from trainer.engines.hosted.hosted_sampler import HostedSampler
+from trainer.engines.sampler import Actor
 from trainer.evaluation.suites import Suite, suites_of
 from trainer.journal.events import Evaluation, RunFinished
 from trainer.loops.evaluate import EvaluationRun, results
@@ -54,7 +55,7 @@ class HostedEvaluationRun(EvaluationRun):
 
     def _examine(self, suite: Suite, iteration: int) -> tuple[Evaluation, dict[str, float]]:
         event, values = super()._examine(suite, iteration)
-        return event, values | self.hosted.account.values()
+        return event, values | self.hosted.totals.metrics()
 
     def _interrupted(self) -> RunFinished:
         if hasattr(self, "hosted"):
@@ -64,4 +65,4 @@ class HostedEvaluationRun(EvaluationRun):
     def _tell_account(self) -> None:
         """What it took so far, for a run that ends inside a suite."""
         self.reporter.tick()
-        self.journal.write(self.reporter.metrics(self.hosted.account.values()))
+        self.journal.write(self.reporter.metrics(self.hosted.totals.metrics()))

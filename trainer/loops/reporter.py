@@ -12,7 +12,7 @@ import torch
 import transformers
 
 from trainer.config.run import RunConfig
-from trainer.engines.base import Actor
+from trainer.engines.sampler import Actor
 from trainer.journal.events import Metrics, Phase, RunFinished, RunStarted
 from trainer.journal.writer import Journal
 from trainer.loops.checkpoints import Progress

@@ -18,8 +18,8 @@ from trainer.diagnostics.compute import filter_metrics, first_thoughts, reasonin
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.distributed.control_channel import RankLostError
 from trainer.distributed.group import LearnerSpec, ProcessGroup, SingleProcess
-from trainer.engines.base import Actor, DivergedError
-from trainer.engines.hosted.errors import HostedError, RefusedError
+from trainer.engines.hosted.hosted_client import HostedError, RefusedError
+from trainer.engines.sampler import Actor, DivergedError
 from trainer.engines.sampler_factory import in_chunks, make_sampler
 from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import Suite, suites_of
@@ -48,7 +48,7 @@ from trainer.policy.load import ModelError, Policy, describe_device, load, pick_
 from trainer.rollout import distributed
 from trainer.rollout.environment_mix import shares_of, success_by_environment, train_plans
 from trainer.rollout.episode import ContextError
-from trainer.rollout.runner import EnvironmentsFailedError, Interrupted, RolloutRunner
+from trainer.rollout.runner import EnvironmentsFailedError, Interrupted, RolloutRequest, RolloutRunner
 from trainer.rollout.token_recorder import TokenRecorder
 from trainer.rollout.token_stream import TokenStream, TokenStreamListener
 from trainer.rollout.trajectory import Trajectory, collate
@@ -143,7 +143,7 @@ class TrainRun:
             chat=self.chat,
             sampler=actor.sampler,
             context=actor.context,
-            tell=self.journal.write,
+            emit=self.journal.write,
             stop=self.stop,
         )
         self.player = distributed.shard(player, self.team)
@@ -318,13 +318,8 @@ class TrainRun:
         config = self.config
         plans = train_plans(config, shares_of(config), iteration)
         self.player.progress = self.reporter.watch("rollout", iteration, config.rollout.trajectories)
-        return self.player.play(
-            plans,
-            iteration=iteration,
-            split="train",
-            temperature=config.rollout.temperature,
-            listener=partial(TokenStreamListener, self.live, self.chat),
-        )
+        request = RolloutRequest(plans, iteration, split="train", temperature=config.rollout.temperature)
+        return self.player.play(request, partial(TokenStreamListener, self.live, self.chat))
 
     def _unbroken(self, trajectories: list[Trajectory]) -> list[Trajectory]:
         """Those that the environment did not break off. People are told once, and then by the metric."""
@@ -364,14 +359,10 @@ class TrainRun:
         """Play one suite. Returns what there is to tell about it."""
         plans = suite_runner.group_plans(suite.config, iteration, suite.number)
         self.player.progress = self.reporter.watch("evaluate", iteration, sum(len(plan.members) for plan in plans))
-        trajectories = self.player.play(
-            plans,
-            iteration=iteration,
-            split="eval",
-            suite=suite.name,
-            temperature=suite.config.evaluation.temperature,
-            listener=partial(TokenStreamListener, self.live, self.chat),
+        request = RolloutRequest(
+            plans, iteration, split="eval", temperature=suite.config.evaluation.temperature, suite=suite.name
         )
+        trajectories = self.player.play(request, partial(TokenStreamListener, self.live, self.chat))
         self.journal.write(*self.record.evaluated(trajectories))
         final = iteration == self.reporter.iterations
         return suite_runner.summarize(suite, iteration, self._unbroken(trajectories), final=final)

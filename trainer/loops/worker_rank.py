@@ -75,9 +75,9 @@ class _Worker:
             case ("call", name, arguments) if name in _ORDERS:
                 assert self.learner is not None
                 getattr(self.learner, name)(*arguments)
-            case ("play", plans, options):
+            case ("play", request):
                 assert self.player is not None
-                rollout_shard(self.team.lines[0], self.player, plans, options)
+                rollout_shard(self.team.lines[0], self.player, request)
             case ("stop",):  # it came too late: the share was played
                 pass
             case _:
@@ -104,7 +104,7 @@ class _Worker:
             TransformersSampler(policy.model, chat.eos_id, policy.pad_id),
             config.memory.max_concurrent_trajectories or None,
         )
-        self.player = RolloutRunner(config=config, chat=chat, sampler=sampler, context=policy.context, tell=_nobody)
+        self.player = RolloutRunner(config=config, chat=chat, sampler=sampler, context=policy.context, emit=_nobody)
 
     def _learner(self, config: RunConfig, policy: Any, recipe: LearnerSpec) -> Learner | None:
         match config.kind:

@@ -1,141 +1,16 @@
-"""Chat turns ⇄ token ids, the prompt's words, and the parser of answers. Tokens in, tokens out; nothing is sampled.
+"""Chat turns ⇄ token ids, by the tokenizer's own chat template.
 
-The history of a trajectory is only ever extended: what was sampled stays as it was sampled, and the tokens between two
-responses are taken from the chat template once, so templates that rewrite history (dropping thoughts, say) cannot
-corrupt it, and no special token has to be searched for.
+The history of a trajectory is only ever extended: sampled tokens stay as sampled, and the tokens between two responses
+are taken from the chat template once, so templates that rewrite history (by dropping thoughts, say) cannot corrupt it,
+and no special token has to be searched for.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import Any
 
-from envs.base import EnvSpec
-from trainer.config.run import RolloutConfig
-
 THINK, THINK_END, ANSWER, ANSWER_END = "<think>", "</think>", "<answer>", "</answer>"
-ACTION_SEPARATOR = "||"
-_STRIPPED = (THINK, THINK_END, ANSWER, ANSWER_END, "<|im_start|>", "<|im_end|>")
-_LONGEST_TAG = max(map(len, _STRIPPED))
-_FROM_THOUGHT_TO_ANSWER = re.compile(r"</think>\s*<answer>")
-
-
-@dataclass(frozen=True)
-class ParsedResponse:
-    """What a response says.
-
-    `actions` are the first `max_actions` as written, whether or not they exist; `structured` says that all tags are
-    there; `problem` tells people why the response cannot be acted on.
-    """
-
-    text: str
-    thought: str
-    answer: str
-    actions: tuple[str, ...]
-    structured: bool
-    problem: str | None
-
-
-def parse_response(response: str, *, think: bool, max_actions: int) -> ParsedResponse:
-    """Read thought and actions from a sampled response.
-
-    Args:
-        response: the decoded sampled tokens, without the forced opening tag.
-        think: whether the prompt ended with `<think>` (else `<answer>`).
-        max_actions: actions beyond this many are dropped before anything else looks at them.
-    Returns:
-        Never raises: an answer that cannot be read has no actions and a `problem` in words.
-    """
-    full = (THINK if think else ANSWER) + response
-    parts = _parts(response, think)
-    if parts is None:
-        return ParsedResponse(full, _rest(response), "", (), False, _structure_problem(full, think))
-    thought, answer = map(_clean, parts)
-    actions = [part for part in (piece.strip() for piece in answer.split(ACTION_SEPARATOR)) if part]
-    if len(actions) > max_actions:
-        actions = actions[:max_actions]
-        answer = f" {ACTION_SEPARATOR} ".join(actions)
-    opening = f"{THINK}{thought}{THINK_END}" if think else ""
-    return ParsedResponse(
-        text=f"{opening}{ANSWER}{answer}{ANSWER_END}",
-        thought=thought,
-        answer=answer,
-        actions=tuple(actions),
-        structured=True,
-        problem=None if actions else "the answer names no action",
-    )
-
-
-def _parts(response: str, think: bool) -> tuple[str, str] | None:
-    """Thought and answer as written, or None where tags are missing. One pass, however often tags are repeated."""
-    thought, start = "", 0
-    if think:
-        border = _FROM_THOUGHT_TO_ANSWER.search(response)
-        if border is None:
-            return None
-        thought, start = response[: border.start()], border.end()
-    end = response.find(ANSWER_END, start)
-    return None if end < 0 else (thought, response[start:end])
-
-
-def _clean(text: str) -> str:
-    """The text without tags and without space around it."""
-    for token in _STRIPPED:
-        text = text.replace(token, "")
-    if any(token in text for token in _STRIPPED):
-        text = _without_composed_tags(text)
-    return text.strip()
-
-
-def _without_composed_tags(text: str) -> str:
-    """What is left when tags are taken out again where taking one out had joined the pieces of another: <thi<x>nk>."""
-    kept: list[str] = []
-    for character in text:
-        kept.append(character)
-        if character == ">":
-            end = "".join(kept[-_LONGEST_TAG:])
-            closed = next((token for token in _STRIPPED if end.endswith(token)), "")
-            del kept[len(kept) - len(closed) :]
-    return "".join(kept)
-
-
-def _rest(response: str) -> str:
-    return _clean(response.split(THINK_END)[0])
-
-
-def _structure_problem(full: str, think: bool) -> str:
-    if think and THINK_END not in full:
-        return "the thought is not closed with </think>"
-    if ANSWER not in full:
-        return "there is no <answer>"
-    if ANSWER_END not in full:
-        return "the answer is not closed with </answer>"
-    return "<answer> does not follow </think>"
-
-
 SYSTEM = "You solve tasks step by step."
-
-
-def opening_message(spec: EnvSpec, rollout: RolloutConfig, instruction: str | None = None) -> str:
-    """The part of the first user message that comes before the first state."""
-    lines = [instruction or spec.instruction]
-    if spec.vocabulary:
-        lines.append("Symbols: " + ", ".join(f"{symbol} {meaning}" for symbol, meaning in spec.vocabulary.items()))
-    if spec.actions:
-        lines.append("Actions: " + ", ".join(spec.actions))
-    many, word = rollout.max_actions_per_turn, "action" if spec.actions else "your answer"
-    example = f"{word} {ACTION_SEPARATOR} {word}" if many > 1 else word
-    thought = f"{THINK}thought{THINK_END}" if rollout.think else ""
-    limit = f"at most {many} {'actions' if spec.actions else 'answers'}, " if many > 1 else ""
-    lines.append(f"Answer: {thought}{ANSWER}{example}{ANSWER_END}, {limit}{rollout.max_response_tokens} tokens.")
-    return "\n".join(lines) + "\n"
-
-
-def state_message(state: str, *, turn: int, actions_left: int, last_reward: float | None) -> str:
-    """What the policy reads in one turn: the last turn's reward, the state, the actions left."""
-    told = "" if last_reward is None else f"Reward: {last_reward:g}\n"
-    return f"{told}Turn {turn + 1}:\n{state}\nActions left: {actions_left}"
 
 
 class TemplateError(ValueError):

@@ -1,1 +1,1 @@
-"""Groups of episodes: played with a sampler, recorded as trajectories."""
+"""Rollout: plays groups of episodes with a sampler and records them as trajectories."""

@@ -1,33 +1,39 @@
-"""Playing with several processes: each plays its share of the groups, the main one writes down what all of them tell.
+"""Distributed rollout: each process plays a share of the groups; rank 0 emits the events of all.
 
-Events of one trajectory stay in order; those of different groups come as they happen, as they always do.
+Events of one trajectory stay in order; those of different groups interleave as they happen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 from trainer.distributed.control_channel import ControlChannel
 from trainer.distributed.group import ProcessGroup
 from trainer.distributed.torchrun import TorchrunGroup
-from trainer.engines.base import TokenListener
-from trainer.rollout.runner import EnvironmentsFailedError, GroupPlan, Interrupted, RolloutRunner
+from trainer.rollout.runner import (
+    EnvironmentsFailedError,
+    GroupPlan,
+    Interrupted,
+    ListenerFactory,
+    RolloutRequest,
+    RolloutRunner,
+)
 from trainer.rollout.trajectory import Trajectory
 
-_WAIT = 0.05  # seconds for each of the others, once the main process has played its own share
+_POLL_SECONDS = 0.05  # for each other rank, once rank 0 has played its own share
 
 
-def shard(player: RolloutRunner, team: ProcessGroup) -> RolloutRunner:
-    """The player, with its groups dealt out to all processes of the run where each can play by itself."""
-    elsewhere = player.config.engine.name != "transformers" or player.config.hosted.url
-    return DistributedRollout.over(player, team) if isinstance(team, TorchrunGroup) and not elsewhere else player
+def shard(runner: RolloutRunner, team: ProcessGroup) -> RolloutRunner:
+    """The runner, distributed over the processes of the run where each has its own in-process sampler."""
+    external = runner.config.engine.name != "transformers" or runner.config.hosted.url
+    return DistributedRollout.over(runner, team) if isinstance(team, TorchrunGroup) and not external else runner
 
 
 @dataclass
 class DistributedRollout(RolloutRunner):
-    """The main process's player. Which process plays a group changes nothing but when."""
+    """The runner of rank 0. The assignment of groups to ranks affects timing only, not results."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -35,139 +41,128 @@ class DistributedRollout(RolloutRunner):
         self.inner: RolloutRunner
 
     @classmethod
-    def over(cls, player: RolloutRunner, team: TorchrunGroup) -> Self:
-        """A player that shares what this one is asked to play."""
-        made = cls(**{field.name: getattr(player, field.name) for field in fields(RolloutRunner)})
-        made.team, made.inner = team, player
-        return made
+    def over(cls, runner: RolloutRunner, team: TorchrunGroup) -> Self:
+        """Distribute the groups requested from this runner."""
+        distributed = cls(**{field.name: getattr(runner, field.name) for field in fields(RolloutRunner)})
+        distributed.team, distributed.inner = team, runner
+        return distributed
 
     def close(self) -> None:
         self.inner.close()
 
-    def play(
-        self,
-        plans: Sequence[GroupPlan],
-        *,
-        iteration: int,
-        split: Literal["train", "eval"],
-        temperature: float,
-        suite: str | None = None,
-        listener: Callable[[Sequence[str], Callable[[int], int]], TokenListener] | None = None,
-    ) -> list[Trajectory]:
-        """As `Player.play`; the main process's own share may be watched while it is written."""
-        options = {"iteration": iteration, "split": split, "temperature": temperature, "suite": suite}
-        shares = [list(plans[number :: self.team.size]) for number in range(self.team.size)]
-        table = _RemoteProgress(self)
-        for number in range(1, self.team.size):
-            if shares[number]:
-                self.team.order(number, "play", shares[number], options)
-                table.awaited.add(number)
-        self.inner.tell, self.inner.progress, self.inner.stop = self.tell, table.own, table.stop
-        played: list[Trajectory] = []
-        broken: EnvironmentsFailedError | None = None
+    def play(self, request: RolloutRequest, listener: ListenerFactory | None = None) -> list[Trajectory]:
+        """As `RolloutRunner.play`; the listener receives the tokens of rank 0's own share."""
+        size = self.team.size
+        own_share, *other_shares = [replace(request, plans=list(request.plans[rank::size])) for rank in range(size)]
+        remote = _RemoteProgress(self)
+        for rank, share in enumerate(other_shares, start=1):
+            if share.plans:
+                self.team.order(rank, "play", share)
+                remote.pending.add(rank)
+        self.inner.emit, self.inner.progress, self.inner.stop = self.emit, remote.on_own_progress, remote.stop
+        trajectories: list[Trajectory] = []
+        failure: EnvironmentsFailedError | None = None
         try:
-            if shares[0]:
-                played = self.inner.play(shares[0], listener=listener, **options)  # type: ignore[arg-type]
+            if own_share.plans:
+                trajectories = self.inner.play(own_share, listener)
         except Interrupted:
-            table.halt()
+            remote.halt()
             raise
         except EnvironmentsFailedError as error:
-            broken, played = error, error.trajectories
-        table.wait()
-        if table.interrupted:
+            failure, trajectories = error, error.trajectories
+        remote.wait()
+        if remote.interrupted:
             raise Interrupted
-        trajectories = _in_order(plans, [played, *table.played])
-        if broken and all(trajectory.failed for trajectory in trajectories):
-            raise broken
+        trajectories = _in_order(request.plans, [trajectories, *remote.shares])
+        if failure and all(trajectory.failed for trajectory in trajectories):
+            raise failure
         return trajectories
 
 
 class _RemoteProgress:
-    """What the other processes are at."""
+    """Events, progress and results of the other ranks."""
 
-    def __init__(self, player: DistributedRollout) -> None:
-        self.player, self.team = player, player.team
-        self.awaited: set[int] = set()
-        self.counts: dict[int, tuple[int, int]] = {}
-        self.played: list[list[Trajectory]] = []
-        self.interrupted = self.halted = False
+    def __init__(self, runner: DistributedRollout) -> None:
+        self.runner, self.team = runner, runner.team
+        self.pending: set[int] = set()
+        self.counts: dict[int, tuple[int, int]] = {}  # by rank: finished trajectories, sampled tokens
+        self.shares: list[list[Trajectory]] = []
+        self.interrupted = False
 
-    def own(self, done: int, tokens: int) -> None:
-        """Take note of the main process's own progress and tell that of all."""
+    def on_own_progress(self, done: int, tokens: int) -> None:
+        """Update rank 0's progress and report the sum over all ranks."""
         self.counts[0] = (done, tokens)
-        self.player.progress(sum(n for n, _ in self.counts.values()), sum(n for _, n in self.counts.values()))
+        self.runner.progress(sum(n for n, _ in self.counts.values()), sum(n for _, n in self.counts.values()))
 
     def stop(self) -> bool:
-        """Asked between turns: hear the others, and whether the run is to stop."""
-        self.hear()
-        return self.player.stop()
+        """Polled between turns: receive messages of the other ranks. Returns whether the run is to stop."""
+        self.receive()
+        return self.runner.stop()
 
-    def hear(self, seconds: float = 0.0) -> None:
-        """Write down what the others have told since."""
-        for number in sorted(self.awaited):
-            for kind, *told in self.team.answers(number, seconds):
+    def receive(self, seconds: float = 0.0) -> None:
+        """Process the messages of the other ranks, waiting this long for each rank's first one."""
+        for rank in sorted(self.pending):
+            for kind, *payload in self.team.answers(rank, seconds):
                 match kind:
                     case "events":
-                        self.player.tell(*told[0])
-                        self.counts[number] = (told[1], told[2])
-                        own = self.counts.get(0, (0, 0))
-                        self.own(*own)
+                        events, done, tokens = payload
+                        self.runner.emit(*events)
+                        self.counts[rank] = (done, tokens)
+                        self.on_own_progress(*self.counts.get(0, (0, 0)))
                     case "played":
-                        self.played.append(told[0])
-                        self.awaited.discard(number)
+                        self.shares.append(payload[0])
+                        self.pending.discard(rank)
                     case "interrupted":
                         self.interrupted = True
-                        self.awaited.discard(number)
+                        self.pending.discard(rank)
 
     def wait(self) -> None:
-        """Until everybody has played; a request to stop is passed on."""
-        while self.awaited:
-            if self.player.stop():
+        """Wait until all ranks have finished; forwards a stop request."""
+        while self.pending:
+            if self.runner.stop():
                 self.halt()
                 return
-            self.hear(_WAIT)
+            self.receive(_POLL_SECONDS)
 
     def halt(self) -> None:
-        """Have the others break off, and hear their last words."""
-        for number in sorted(self.awaited):
-            self.team.order(number, "stop")
+        """Interrupt the other ranks, and process their last messages."""
+        for rank in sorted(self.pending):
+            self.team.order(rank, "stop")
         self.interrupted = True
-        while self.awaited:
-            self.hear(_WAIT)
+        while self.pending:
+            self.receive(_POLL_SECONDS)
 
 
 def _in_order(plans: Sequence[GroupPlan], shares: Sequence[Sequence[Trajectory]]) -> list[Trajectory]:
-    """Trajectories in the order of the plans, whoever played them."""
+    """Trajectories of all shares in the order of the plans."""
     place = {name: number for number, name in enumerate(name for plan in plans for name in plan.members)}
-    return sorted((one for share in shares for one in share), key=lambda one: place[one.id])
+    return sorted((trajectory for share in shares for trajectory in share), key=lambda trajectory: place[trajectory.id])
 
 
-def rollout_shard(
-    wire: ControlChannel, player: RolloutRunner, plans: Sequence[GroupPlan], options: dict[str, Any]
-) -> None:
-    """In another process: play some groups, and tell the main process what happens and what came of it."""
+def rollout_shard(channel: ControlChannel, runner: RolloutRunner, request: RolloutRequest) -> None:
+    """On a rank above 0: play a share, and send its events and trajectories to rank 0."""
     counts = [0, 0]
     stopped = False
 
-    def tell(*events: Any) -> None:
-        wire.send(("events", events, *counts))
+    def emit(*events: Any) -> None:
+        channel.send(("events", events, *counts))
 
     def progress(done: int, tokens: int) -> None:
         counts[:] = [done, tokens]
 
     def stop() -> bool:
         nonlocal stopped
-        while not stopped and wire.poll(0):
-            stopped = wire.recv()[0] in ("stop", "end")
+        while not stopped and channel.poll(0):
+            stopped = channel.recv()[0] in ("stop", "end")
         return stopped
 
-    player.tell, player.progress, player.stop = tell, progress, stop
+    runner.emit, runner.progress, runner.stop = emit, progress, stop
     try:
-        trajectories = player.play(plans, **options)
+        trajectories = runner.play(request)
     except Interrupted:
-        wire.send(("interrupted",))
+        channel.send(("interrupted",))
         return
-    except EnvironmentsFailedError as error:  # only the main process knows whether it is so everywhere
+    except EnvironmentsFailedError as error:  # only rank 0 can decide whether all ranks failed
         trajectories = error.trajectories
-    wire.send(("events", (), *counts))
-    wire.send(("played", trajectories))
+    channel.send(("events", (), *counts))
+    channel.send(("played", trajectories))

@@ -1,6 +1,6 @@
-"""The environments of one run: each with the settings it is played by, and how groups are dealt out among them.
+"""Environment mixture of a run: settings of each environment, and assignment of groups to environments.
 
-Several environments in one run share the policy and everything about learning; nothing is played here.
+The environments of a run share the policy and the learner.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 class EnvironmentShare:
     """One environment of a run.
 
-    `number` counts from 0, the run's first environment; `share` of all groups are played in it; `config` is the run's,
-    as if this environment were its only one.
+    Attributes:
+        number: from 0, the run's first environment.
+        share: fraction of all groups played in it.
+        config: the run's settings as if this were its only environment.
     """
 
     number: int
@@ -40,16 +42,16 @@ class EnvironmentShare:
 
 
 def shares_of(config: RunConfig) -> list[EnvironmentShare]:
-    """The run's environments, the first one first.
+    """The run's environments in order.
 
-    The rollout's budgets are the first environment's. Another one has those it recommends itself, whatever they are in
-    the first, changed by `environment.other_budgets`.
+    The rollout's budgets apply to the first environment. The others use their own recommended budgets, overridden by
+    `environment.other_budgets`.
     """
     environment = config.environment
     settings = by_environment(environment.other_settings, "other_settings")
     budgets = by_environment(environment.other_budgets, "other_budgets")
     alone: dict[str, Any] = {"others": {}, "other_settings": {}, "other_budgets": {}}
-    found = [
+    shares = [
         EnvironmentShare(
             number=0,
             share=1 - sum(environment.others.values()),
@@ -59,38 +61,38 @@ def shares_of(config: RunConfig) -> list[EnvironmentShare]:
     for number, (name, share) in enumerate(environment.others.items(), start=1):
         own = {"name": name, "settings": settings.get(name, {}), "instruction": None}
         recommended = {budget: getattr(envs.spec(name), budget) for budget in BUDGETS}
-        place = {
+        changes = {
             "environment": environment.model_copy(update=alone | own),
             "rollout": config.rollout.model_copy(update=recommended | budgets.get(name, {})),
         }
-        found.append(EnvironmentShare(number, share, config.model_copy(update=place)))
-    return found
+        shares.append(EnvironmentShare(number, share, config.model_copy(update=changes)))
+    return shares
 
 
 def assign_groups(shares: Sequence[float], groups: int, iteration: int) -> list[int]:
-    """The task of each group of an iteration, in the order of the tasks.
+    """The environment number of each group of an iteration, ascending.
 
-    A task's groups in one iteration are its share of all, rounded down or up. Where the rounding falls moves on from
-    iteration to iteration by the golden section, so that the shares hold over many; nothing has to be remembered.
+    An environment's number of groups in one iteration is its share of all, rounded down or up. The rounding offset
+    advances by the golden section each iteration, so that the shares hold over many iterations without any state.
 
     Args:
-        shares: of the tasks, all above 0, adding up to 1.
-        groups: of the iteration.
+        shares: of the environments, all above 0, with sum 1.
+        groups: number of groups of the iteration.
         iteration: counted from 1.
     """
     phase = iteration * _GOLDEN % 1
     ends: list[float] = []
     for share in shares:
         ends.append((ends[-1] if ends else 0.0) + share * groups)
-    ends[-1] = float(groups)  # whatever the sum was rounded to
-    return [next(task for task, end in enumerate(ends) if group + phase < end) for group in range(groups)]
+    ends[-1] = float(groups)  # removes the rounding error of the sum
+    return [next(number for number, end in enumerate(ends) if group + phase < end) for group in range(groups)]
 
 
-def train_plans(config: RunConfig, tasks: Sequence[EnvironmentShare], iteration: int) -> list[GroupPlan]:
-    """The groups of an iteration: everything drawn depends on the run's seed, the iteration and the group's number."""
+def train_plans(config: RunConfig, shares: Sequence[EnvironmentShare], iteration: int) -> list[GroupPlan]:
+    """The groups of an iteration; all seeds derive from the run's seed, the iteration and the group's number."""
     seed, rollout = config.seed, config.rollout
     plans = []
-    for group, number in enumerate(assign_groups([task.share for task in tasks], rollout.groups, iteration)):
+    for group, number in enumerate(assign_groups([share.share for share in shares], rollout.groups, iteration)):
         place, members = (iteration, group), range(rollout.group_size)
         plans.append(
             GroupPlan(
@@ -100,17 +102,17 @@ def train_plans(config: RunConfig, tasks: Sequence[EnvironmentShare], iteration:
                 dynamics_seeds=tuple(derive(seed, Purpose.DYNAMICS, *place, member) for member in members),
                 sampling_seeds=tuple(derive(seed, Purpose.SAMPLING, *place, member) for member in members),
                 environment=number,
-                config=tasks[number].config,
+                config=shares[number].config,
             )
         )
     return plans
 
 
-def success_by_environment(trajectories: Iterable[Trajectory], tasks: Sequence[EnvironmentShare]) -> dict[str, float]:
-    """success/<Environment> of an iteration's trajectories; nothing for a run in one environment."""
-    if len(tasks) < 2:
+def success_by_environment(trajectories: Iterable[Trajectory], shares: Sequence[EnvironmentShare]) -> dict[str, float]:
+    """success/<Environment> metrics of an iteration; empty for a run with one environment."""
+    if len(shares) < 2:
         return {}
     outcomes: dict[int, list[bool]] = {}
     for trajectory in trajectories:
         outcomes.setdefault(trajectory.environment, []).append(trajectory.success)
-    return finite({SUCCESS_PREFIX + tasks[number].name: mean(found) for number, found in outcomes.items()})
+    return finite({SUCCESS_PREFIX + shares[number].name: mean(values) for number, values in outcomes.items()})

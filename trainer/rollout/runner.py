@@ -1,7 +1,4 @@
-"""Plays groups of episodes through a sampler, turn after turn, and tells what happens in the order in which it does.
-
-What happens inside one episode is episode.py's; learning, filtering, statistics and how tokens are drawn are elsewhere.
-"""
+"""Rollout runner: plays groups of episodes with a sampler and emits events in the order in which things happen."""
 
 from __future__ import annotations
 
@@ -14,23 +11,40 @@ from envs.base import TextBoard, TextEnv
 from envs.pool import EnvironmentPool, Start, failure_message
 from envs.sandbox.client import EnvironmentFailure
 from trainer.config.run import RunConfig
-from trainer.engines.base import Sampler, SamplingParams, TokenListener
+from trainer.engines.sampler import Sampler, SamplingParams, TokenListener
 from trainer.journal.events import Event, GroupStarted
-from trainer.policy.chat_format import ChatFormat, opening_message
+from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.episode import Episode
+from trainer.rollout.prompts import opening_message
 from trainer.rollout.trajectory import Trajectory
+
+ListenerFactory = Callable[[Sequence[str], Callable[[int], int]], TokenListener]
+"""Makes the token listener of a session from its trajectories' ids by row, and the current turn of a row."""
 
 
 class Interrupted(Exception):
-    """The run was asked to stop; raised between turns, never inside one."""
+    """The run was asked to stop; raised between turns."""
+
+
+class EnvironmentsFailedError(RuntimeError):
+    """The environment failed in every trajectory. The message names the most frequent error."""
+
+    def __init__(self, message: str, trajectories: Sequence[Trajectory]) -> None:
+        super().__init__(message)
+        self.trajectories = list(trajectories)
 
 
 @dataclass(frozen=True)
 class GroupPlan:
     """An initial state and the trajectories to play from it.
 
-    `config` says in which environment and with which budgets, where they are not the player's own; `environment` is the
-    number that its trajectories bear for it.
+    Attributes:
+        group: number of the group.
+        seed: of the initial state.
+        members: ids of the trajectories.
+        dynamics_seeds, sampling_seeds: by member.
+        environment: number of the environment, recorded in its trajectories.
+        config: settings of the group's environment, where they differ from the runner's.
     """
 
     group: int
@@ -42,27 +56,36 @@ class GroupPlan:
     config: RunConfig | None = None
 
 
-class EnvironmentsFailedError(RuntimeError):
-    """The environment broke down in every single trajectory. The message says what most of them ended with."""
+@dataclass(frozen=True)
+class RolloutRequest:
+    """Groups to play, and how. `suite` names the evaluation suite, if any."""
 
-    def __init__(self, message: str, trajectories: Sequence[Trajectory]) -> None:
-        super().__init__(message)
-        self.trajectories = list(trajectories)
+    plans: Sequence[GroupPlan]
+    iteration: int
+    split: Literal["train", "eval"]
+    temperature: float
+    suite: str | None = None
 
 
 @dataclass
 class RolloutRunner:
-    """Plays turns until every trajectory of the given groups has ended.
+    """Plays turns until every trajectory of the requested groups has ended.
 
-    `tell` receives events in the order in which things happen; `stop` is asked between turns. `close` ends what plays
-    beside this process.
+    Attributes:
+        config: the run's settings.
+        chat: formats prompts and decodes responses.
+        sampler: samples responses.
+        context: context length in tokens.
+        emit: receives events in the order in which things happen.
+        stop: polled between turns; True interrupts the rollout.
+        progress: receives the numbers of finished trajectories and of sampled tokens.
     """
 
     config: RunConfig
     chat: ChatFormat
     sampler: Sampler
     context: int
-    tell: Callable[..., None]
+    emit: Callable[..., None]
     stop: Callable[[], bool] = lambda: False
     progress: Callable[[int, int], None] = lambda done, tokens: None
 
@@ -70,46 +93,29 @@ class RolloutRunner:
         self._pools: dict[str, EnvironmentPool] = {}
 
     def close(self) -> None:
-        """End the processes of guarded environments and what the sampler started; nothing can be played afterwards."""
+        """End the sandbox processes of environments and close the sampler."""
         for pool in self._pools.values():
             pool.close()
         self.sampler.close()
 
-    def play(
-        self,
-        plans: Sequence[GroupPlan],
-        *,
-        iteration: int,
-        split: Literal["train", "eval"],
-        temperature: float,
-        suite: str | None = None,
-        listener: Callable[[Sequence[str], Callable[[int], int]], TokenListener] | None = None,
-    ) -> list[Trajectory]:
-        """Play all groups; gives their trajectories in the order of the plans.
+    def play(self, request: RolloutRequest, listener: ListenerFactory | None = None) -> list[Trajectory]:
+        """Play all groups. Returns their trajectories in the order of the plans.
 
         Raises:
             Interrupted: the run was asked to stop.
-            WorldsFailedError: the environment broke down in all of them.
+            EnvironmentsFailedError: the environment failed in all of them.
         """
-        table = _Rows()
+        rows = _Rows()
         try:
-            for plan, worlds in self._opened(plans):
-                self.tell(*self._start(plan, worlds, table, iteration, split, suite))
-                self._stop_if_asked(table.episodes)
-            rollout = self.config.rollout
-            params = SamplingParams(
-                temperature=temperature,
-                top_p=rollout.top_p if split == "train" else 1.0,
-                top_k=rollout.top_k if split == "train" else 0,
-                min_p=rollout.min_p if split == "train" else 0.0,
-                max_tokens=rollout.max_response_tokens,
-            )
-            self._turns(table, params, listener)
+            for plan, environments in self._open(request.plans):
+                self.emit(*self._start_group(request, plan, environments, rows))
+                self._check_stop(rows.episodes)
+            self._play_turns(rows, self._sampling_params(request), listener)
         finally:
             self.sampler.sleep()
-            for episode in table.episodes:
+            for episode in rows.episodes:
                 episode.env.close()
-        trajectories = table.trajectories
+        trajectories = rows.trajectories
         if trajectories and all(trajectory.failed for trajectory in trajectories):
             reasons = Counter(trajectory.error for trajectory in trajectories)
             (reason, times), total = reasons.most_common(1)[0], len(trajectories)
@@ -117,107 +123,111 @@ class RolloutRunner:
             raise EnvironmentsFailedError(message, trajectories)
         return trajectories
 
-    def _opened(self, plans: Sequence[GroupPlan]) -> Iterator[tuple[GroupPlan, Iterator[TextEnv | Exception]]]:
-        """Each plan with its environments still to come, one for each member: those of one kind are opened together."""
+    def _sampling_params(self, request: RolloutRequest) -> SamplingParams:
+        """Filters apply to training rollouts only."""
+        rollout, train = self.config.rollout, request.split == "train"
+        return SamplingParams(
+            temperature=request.temperature,
+            top_p=rollout.top_p if train else 1.0,
+            top_k=rollout.top_k if train else 0,
+            min_p=rollout.min_p if train else 0.0,
+            max_tokens=rollout.max_response_tokens,
+        )
+
+    def _open(self, plans: Sequence[GroupPlan]) -> Iterator[tuple[GroupPlan, Iterator[TextEnv | Exception]]]:
+        """Each plan with an iterator over its members' environments; those of one kind are started together."""
         starts: dict[str, list[Start]] = {}
         for plan in plans:
-            starts.setdefault(self._kind(plan), []).extend((plan.seed, dynamics) for dynamics in plan.dynamics_seeds)
-        coming = {kind: self._pools[kind].start(of_kind) for kind, of_kind in starts.items()}
+            starts.setdefault(self._pool_key(plan), []).extend((plan.seed, seed) for seed in plan.dynamics_seeds)
+        environments = {key: self._pools[key].start(of_kind) for key, of_kind in starts.items()}
         for plan in plans:
-            yield plan, coming[self._kind(plan)]
+            yield plan, environments[self._pool_key(plan)]
 
-    def _kind(self, plan: GroupPlan) -> str:
-        """What the plan's environments are kept under, ready to be opened."""
+    def _pool_key(self, plan: GroupPlan) -> str:
+        """Key of the plan's environment pool, which is created if missing."""
         environment = (plan.config or self.config).environment
-        kind = environment.model_dump_json(include={"name", "settings", "step_timeout", "start_timeout"})
-        if kind not in self._pools:
-            self._pools[kind] = EnvironmentPool(
+        key = environment.model_dump_json(include={"name", "settings", "step_timeout", "start_timeout"})
+        if key not in self._pools:
+            self._pools[key] = EnvironmentPool(
                 environment.name,
                 environment.settings,
                 step_timeout=environment.step_timeout,
                 start_timeout=environment.start_timeout,
             )
-        return kind
+        return key
 
-    def _turns(
-        self,
-        table: _Rows,
-        params: SamplingParams,
-        listener: Callable[[Sequence[str], Callable[[int], int]], TokenListener] | None,
-    ) -> None:
-        """Turn after turn for everybody who is still playing; nobody waits for another unless the sampler does."""
-        episodes = table.episodes
+    def _play_turns(self, rows: _Rows, params: SamplingParams, listener: ListenerFactory | None) -> None:
+        """Play turns until all episodes have ended; a row's next turn starts as soon as the sampler takes it."""
+        episodes = rows.episodes
         names = [episode.trajectory.id for episode in episodes]
-        watcher = listener(names, lambda row: len(episodes[row].trajectory.turns)) if listener else None
-        session = self.sampler.session(table.seeds, params, watcher)
-        done, tokens = len(table.trajectories) - len(episodes), 0
+        token_listener = listener(names, lambda row: len(episodes[row].trajectory.turns)) if listener else None
+        session = self.sampler.session(rows.seeds, params, token_listener)
+        done, tokens = len(rows.trajectories) - len(episodes), 0
         for row, response in session.generate({row: episode.prompt() for row, episode in enumerate(episodes)}):
             episode = episodes[row]
             turn = episode.receive(response)
             events: list[Event] = [turn] if turn else []
             tokens += response.tokens
             if episode.ended:
-                events.append(episode.finished())
+                events.append(episode.trajectory.finished())
                 episode.env.close()
                 done += 1
-            self.tell(*events)
+            self.emit(*events)
             self.progress(done, tokens)
-            self._stop_if_asked(episodes)
+            self._check_stop(episodes)
             if not episode.ended:
-                if episode.restarts:
+                if episode.resets_prompt:
                     session.reset_row(row)
                 session.append(row, episode.prompt())
-        if not all(episode.ended for episode in episodes):  # the sampler was the first to see that a stop is asked for
+        if not all(episode.ended for episode in episodes):  # the sampler noticed the stop request first
             self._interrupt(episodes)
 
-    def _stop_if_asked(self, episodes: Sequence[Episode]) -> None:
+    def _check_stop(self, episodes: Sequence[Episode]) -> None:
         if self.stop():
             self._interrupt(episodes)
 
     def _interrupt(self, episodes: Sequence[Episode]) -> NoReturn:
-        self.tell(*(episode.interrupt() for episode in episodes if not episode.ended))
+        self.emit(*(episode.interrupt() for episode in episodes if not episode.ended))
         raise Interrupted
 
-    def _start(
+    def _start_group(
         self,
+        request: RolloutRequest,
         plan: GroupPlan,
-        worlds: Iterator[TextEnv | Exception],
-        table: _Rows,
-        iteration: int,
-        split: Literal["train", "eval"],
-        suite: str | None,
+        environments: Iterator[TextEnv | Exception],
+        rows: _Rows,
     ) -> list[Event]:
-        """Put the group's trajectories on the table. Gives its announcement and the ends of those that cannot begin."""
+        """Add the group's trajectories to the rows. Returns group_started and the ends of those that cannot start."""
         config = plan.config or self.config
         episodes: list[Episode] = []
         ends: list[Event] = []
         for member, (name, seed) in enumerate(zip(plan.members, plan.sampling_seeds, strict=True)):
             trajectory = Trajectory(id=name, group=plan.group, member=member, environment=plan.environment)
-            table.trajectories.append(trajectory)
-            world = next(worlds)
+            rows.trajectories.append(trajectory)
+            env = next(environments)
             try:
-                if isinstance(world, Exception):
-                    raise EnvironmentFailure(failure_message(world)) from world
-                episodes.append(Episode(world, config, self.chat, trajectory, self.context))
+                if isinstance(env, Exception):
+                    raise EnvironmentFailure(failure_message(env)) from env
+                episodes.append(Episode(env, config, self.chat, trajectory, self.context))
             except EnvironmentFailure as error:
                 trajectory.fail(str(error))
                 ends.append(trajectory.finished())
-                if isinstance(world, TextEnv):
-                    world.close()
+                if isinstance(env, TextEnv):
+                    env.close()
                 continue
-            table.episodes.append(episodes[-1])
-            table.seeds.append(seed)
+            rows.episodes.append(episodes[-1])
+            rows.seeds.append(seed)
         first = episodes[0] if episodes else None
         instruction = config.environment.instruction
         started = GroupStarted(
-            iteration=iteration,
-            split=split,
-            suite=suite,
+            iteration=request.iteration,
+            split=request.split,
+            suite=request.suite,
             group=plan.group,
             environment=config.environment.name,
             seed=plan.seed,
-            prompt=opening_message(first.env.world, config.rollout, instruction) if first else instruction or "",
-            board=first.board if first else TextBoard(text=str(table.trajectories[-1].error)),
+            prompt=opening_message(first.env.env_spec, config.rollout, instruction) if first else instruction or "",
+            board=first.board if first else TextBoard(text=str(rows.trajectories[-1].error)),
             hint=first.hint if first else None,
             members=list(plan.members),
         )
@@ -225,7 +235,7 @@ class RolloutRunner:
 
 
 class _Rows:
-    """Who plays: every trajectory in order; and of those whose environment gave a first state, episode and seed."""
+    """All trajectories of a rollout; episode and sampling seed of those whose environment has a first state."""
 
     def __init__(self) -> None:
         self.trajectories: list[Trajectory] = []

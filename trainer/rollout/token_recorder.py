@@ -1,4 +1,4 @@
-"""Which trajectories' tokens the journal keeps, and how each token's text is found. Packing is token_arrays.py's."""
+"""Token recorder: selects the trajectories whose tokens the journal keeps, and finds each token's text."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from trainer.policy.byte_alphabet import BYTE_OF
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.trajectory import Batch, Trajectory
 
+_WINDOW = 6  # tokens that are decoded together with a token of a tokenizer that is not byte-level
+
 
 class TokenRecorder:
     """Makes the `trajectory_tokens` events of one run."""
 
     def __init__(self, config: JournalConfig, chat: ChatFormat) -> None:
         self.keep = config.tokens
-        self.pieces = TokenTexts(chat)
+        self.texts = TokenTexts(chat)
 
     def evaluated(self, trajectories: Sequence[Trajectory]) -> Iterator[TrajectoryTokens]:
-        """Of an evaluation, from which nothing is learned."""
+        """Events of an evaluation."""
         if self.keep != "none":
             for trajectory in trajectories:
                 yield from self._event(trajectory, "evaluation")
@@ -34,41 +36,40 @@ class TokenRecorder:
     def learned(
         self, trajectories: Sequence[Trajectory], kept: Sequence[Trajectory], batch: Batch, advantages: Tensor | None
     ) -> Iterator[TrajectoryTokens]:
-        """Of a rollout, after its update.
+        """Events of a training rollout, after its update.
 
         Args:
-            trajectories: all that were played.
+            trajectories: all of the rollout.
             kept: those in the batch, in its order.
-            advantages: (B, T) of the batch, or None if the update was skipped.
+            batch: of the update.
+            advantages: (B, T) of the batch; None if the update was skipped.
         """
         if self.keep == "none":
             return
         if advantages is None:
-            known: Mapping[str, Any] = dict.fromkeys(trajectory.id for trajectory in kept)
+            learned: Mapping[str, Any] = dict.fromkeys(trajectory.id for trajectory in kept)
         else:
-            known = by_trajectory(kept, batch, advantages)
+            learned = by_trajectory(kept, batch, advantages)
         for trajectory in trajectories:
-            if trajectory.id in known:
-                yield from self._event(trajectory, "no_update", known[trajectory.id])
+            if trajectory.id in learned:
+                yield from self._event(trajectory, "no_update", learned[trajectory.id])
             elif self.keep == "all":
                 yield from self._event(trajectory, "broken" if trajectory.failed else "dropped")
 
     def _event(
         self, trajectory: Trajectory, unlearned: Unlearned, advantages: Any | None = None
     ) -> Iterator[TrajectoryTokens]:
-        """Nothing for a trajectory that was never continued: its environment broke down before the first response; and
-        nothing for one whose tokens the engine did not tell.
-        """
+        """The event of a trajectory; none without sampled tokens, or where the engine did not report them."""
         turn_of = np.asarray(trajectory.turn_of)
-        drawn = turn_of >= 0
-        logprobs, entropies = np.asarray(trajectory.logprobs)[drawn], np.asarray(trajectory.entropies)[drawn]
-        if not drawn.any() or np.isnan(logprobs).any():
+        sampled = turn_of >= 0
+        logprobs, entropies = np.asarray(trajectory.logprobs)[sampled], np.asarray(trajectory.entropies)[sampled]
+        if not sampled.any() or np.isnan(logprobs).any():
             return
-        turns = np.bincount(turn_of[drawn], minlength=len(trajectory.turns)).tolist()
-        ids = np.asarray(trajectory.ids)[drawn].tolist()
+        turns = np.bincount(turn_of[sampled], minlength=len(trajectory.turns)).tolist()
+        ids = np.asarray(trajectory.ids)[sampled].tolist()
         lengths: list[int] = []
         for turn, count in zip(trajectory.turns, turns, strict=True):
-            lengths += self.pieces.lengths(ids[len(lengths) : len(lengths) + count], turn.response)
+            lengths += self.texts.lengths(ids[len(lengths) : len(lengths) + count], turn.response)
         packed = token_arrays.arrays(
             turns=turns,
             ids=ids,
@@ -87,17 +88,17 @@ class TokenRecorder:
 
 
 def by_trajectory(kept: Sequence[Trajectory], batch: Batch, advantages: Tensor) -> Mapping[str, Any]:
-    """Each trajectory's advantages in the order in which its tokens were drawn: the batch's rows are in that order."""
+    """Each trajectory's advantages in sampling order, which is the order of the batch's rows."""
     flat = advantages[batch.mask].float().cpu().numpy()
     ends = np.cumsum([trajectory.tokens for trajectory in kept])[:-1]
     return {trajectory.id: part for trajectory, part in zip(kept, np.split(flat, ends), strict=True)}
 
 
 class TokenTexts:
-    """How many characters of a response each of its tokens completes.
+    """Number of characters of a response that each of its tokens completes.
 
     Byte-level tokenizers, nearly all of today's, write a token as characters that stand for bytes; a character of the
-    text may need several tokens. For others the text is decoded a few tokens at a time.
+    text may need several tokens. With other tokenizers the text is decoded a few tokens at a time.
     """
 
     def __init__(self, chat: ChatFormat) -> None:
@@ -106,55 +107,52 @@ class TokenTexts:
         self._added = {number: token.content for number, token in chat.tokenizer.added_tokens_decoder.items()}
 
     def lengths(self, ids: Sequence[int], text: str) -> list[int]:
-        """By token; their sum is the text's length in code points."""
-        written = ids[:-1] if ids and ids[-1] == self.chat.eos_id else ids
-        pieces = [self._of(token) for token in written]
-        if all(map(bytes.isascii, pieces)):
-            found, whole = [len(piece) for piece in pieces], b"".join(pieces).decode()
+        """By token; the sum is the text's length in code points."""
+        content = ids[:-1] if ids and ids[-1] == self.chat.eos_id else ids
+        tokens = [self._bytes_of(token) for token in content]
+        if all(map(bytes.isascii, tokens)):
+            lengths, decoded = [len(token) for token in tokens], b"".join(tokens).decode()
         else:
-            found, whole = _characters(pieces)
-        if whole.replace("\0", "\N{REPLACEMENT CHARACTER}") != text:
-            found = self._decoded(written, len(text))
-        return found + [0] * (len(ids) - len(written))
+            lengths, decoded = _characters(tokens)
+        if decoded.replace("\0", "\N{REPLACEMENT CHARACTER}") != text:
+            lengths = self._lengths_by_decoding(content, len(text))
+        return lengths + [0] * (len(ids) - len(content))
 
-    def _of(self, token: int) -> bytes:
-        known = self._bytes.get(token)
-        if known is None:
-            known = self._bytes[token] = self._spelt(token)
-        return known
+    def _bytes_of(self, token: int) -> bytes:
+        cached = self._bytes.get(token)
+        if cached is None:
+            cached = self._bytes[token] = self._encode(token)
+        return cached
 
-    def _spelt(self, token: int) -> bytes:
+    def _encode(self, token: int) -> bytes:
         if token in self._added:
             return str(self._added[token]).encode()
-        spelt: str = self.chat.tokenizer.convert_ids_to_tokens(token) or ""
+        text: str = self.chat.tokenizer.convert_ids_to_tokens(token) or ""
         try:
-            return bytes(BYTE_OF[character] for character in spelt)
+            return bytes(BYTE_OF[character] for character in text)
         except KeyError:
-            return spelt.encode()
+            return text.encode()
 
-    def _decoded(self, ids: Sequence[int], total: int) -> list[int]:
-        """For tokenizers of other kinds: a short window is decoded with and without each token."""
-        found, before = [], 0
+    def _lengths_by_decoding(self, ids: Sequence[int], total: int) -> list[int]:
+        """For tokenizers that are not byte-level: decode a short window with and without each token."""
+        lengths, before = [], 0
         for index in range(len(ids)):
             start = max(0, index - _WINDOW)
-            longer = len(self._plain(ids[start : index + 1])) - len(self._plain(ids[start:index]))
+            longer = len(self._decode(ids[start : index + 1])) - len(self._decode(ids[start:index]))
             length = max(0, min(longer, total - before))
-            found.append(length)
+            lengths.append(length)
             before += length
-        if found:
-            found[-1] += total - before
-        return found
+        if lengths:
+            lengths[-1] += total - before
+        return lengths
 
-    def _plain(self, ids: Sequence[int]) -> str:
+    def _decode(self, ids: Sequence[int]) -> str:
         text: str = self.chat.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return text.removesuffix("\N{REPLACEMENT CHARACTER}")
 
 
-_WINDOW = 6
-
-
-def _characters(pieces: Sequence[bytes]) -> tuple[list[int], str]:
-    """Characters that each piece of UTF-8 completes, and the text; what is no UTF-8 becomes replacement characters."""
-    reader = codecs.getincrementaldecoder("utf-8")("replace")
-    parts = [reader.decode(piece, index == len(pieces) - 1) for index, piece in enumerate(pieces)]
+def _characters(tokens: Sequence[bytes]) -> tuple[list[int], str]:
+    """Number of characters that each token completes, and the text; invalid UTF-8 becomes replacement characters."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    parts = [decoder.decode(token, index == len(tokens) - 1) for index, token in enumerate(tokens)]
     return [len(part) for part in parts], "".join(parts)

@@ -1,7 +1,4 @@
-"""What was played: trajectories with their token ids, masks and rewards, and batches of them as tensors.
-
-Pure data; playing is rollout.py's business, scoring advantages.py's.
-"""
+"""Trajectories with their token ids, masks and rewards, and batches of them as tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +13,9 @@ from trainer.journal.events import LostAt, TrajectoryFinished, Turn
 
 @dataclass(frozen=True)
 class TokenSequence:
-    """One stretch of tokens as the policy had it before it, with lists that run parallel as in `Trajectory`."""
+    """One training sequence: tokens in the order in which the policy read them, with parallel lists as in
+    `Trajectory`.
+    """
 
     ids: list[int]
     sampled: list[bool]
@@ -26,14 +25,26 @@ class TokenSequence:
 
 @dataclass
 class Trajectory:
-    """One episode as the policy lived it.
+    """One episode with all tokens of its dialogue.
 
-    `ids` holds the whole dialogue, in order; the lists beside it run parallel: `sampled` is True exactly on tokens the
-    policy drew, `logprobs` and `entropies` are the sampler's (0 elsewhere), `turn_of` is the turn a sampled token
-    belongs to (−1 elsewhere).
-
-    `prompts` is for dialogues that are shown only in part: by turn, everything the policy read instead of what the
-    dialogue holds up to there. What it drew next it drew after that, and only that is trained on (`sequences`).
+    Attributes:
+        id: unique within the run.
+        group: group of the same initial state.
+        member: number within the group.
+        environment: number of the environment within the run.
+        ids: token ids of the whole dialogue.
+        sampled: parallel to `ids`: True exactly on tokens sampled by the policy.
+        logprobs, entropies: parallel to `ids`: the sampler's values; 0 on other tokens.
+        turn_of: parallel to `ids`: the turn of a sampled token; −1 on other tokens.
+        prompts: by turn, the whole prompt where it is not the dialogue so far (context windows). The turn's response
+            was sampled after this prompt, and is trained on with it (`sequences`).
+        turns: journal records of the turns.
+        thought_spans: by turn, start and end of the thought in `ids`.
+        success: whether the episode was solved.
+        end: why the episode ended; empty while it is played.
+        lost_at: the first action after which success was impossible.
+        error: message of what broke the episode off.
+        failed: the environment failed; the trajectory is excluded from metrics and training.
     """
 
     id: str
@@ -53,7 +64,10 @@ class Trajectory:
     lost_at: LostAt | None = None
     error: str | None = None
     failed: bool = False
-    """The environment broke down: what happened until then is no sample of play, and nobody learns of it."""
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.end)
 
     @property
     def total_reward(self) -> float:
@@ -71,7 +85,7 @@ class Trajectory:
         return sum(self.sampled)
 
     def fail(self, reason: str) -> None:
-        """The environment broke down, before the first state or while it was played."""
+        """End the trajectory because its environment (or a thought reward) failed."""
         self.end, self.error, self.failed = "truncated", reason, True
 
     def finished(self) -> TrajectoryFinished:
@@ -88,16 +102,18 @@ class Trajectory:
             error=self.error,
         )
 
-    def read(self, ids: Sequence[int]) -> None:
-        """Append tokens the policy did not write."""
+    def append_prompt(self, ids: Sequence[int]) -> None:
+        """Append tokens that the policy did not sample."""
         self.ids += ids
         self.sampled += [False] * len(ids)
         self.logprobs += [0.0] * len(ids)
         self.entropies += [0.0] * len(ids)
         self.turn_of += [-1] * len(ids)
 
-    def wrote(self, ids: Sequence[int], logprobs: Sequence[float], entropies: Sequence[float], turn: int) -> None:
-        """Append tokens the policy drew in this turn, with the sampler's numbers."""
+    def append_response(
+        self, ids: Sequence[int], logprobs: Sequence[float], entropies: Sequence[float], turn: int
+    ) -> None:
+        """Append tokens sampled in this turn, with the sampler's log-probabilities and entropies in nats."""
         self.ids += ids
         self.sampled += [True] * len(ids)
         self.logprobs += logprobs
@@ -105,55 +121,56 @@ class Trajectory:
         self.turn_of += [turn] * len(ids)
 
     def response(self, turn: int) -> list[int]:
-        """Ids that were drawn in this turn."""
+        """Ids sampled in this turn."""
         return [token for token, number in zip(self.ids, self.turn_of, strict=True) if number == turn]
 
     def sequences(self) -> list[TokenSequence]:
-        """What is trained on, in order: every sampled token exactly once, after what the policy read when it drew it.
+        """Training sequences in order: every sampled token exactly once, after the prompt it was sampled from.
 
-        One sequence, the dialogue itself, unless the policy was shown only a part of it at some turn: each such turn
-        begins another one.
+        One sequence, the dialogue itself, unless `prompts` has entries: each of those turns starts another one.
         """
-        first: dict[int, int] = {}  # by turn, where its response begins
+        first: dict[int, int] = {}  # by turn: first column of its response
         last: dict[int, int] = {}
         for column, turn in enumerate(self.turn_of):
             if turn >= 0:
                 first.setdefault(turn, column)
                 last[turn] = column
-        anew = sorted(turn for turn in self.prompts if turn in first)
-        if not anew:
+        windowed = sorted(turn for turn in self.prompts if turn in first)
+        if not windowed:
             return [TokenSequence(self.ids, self.sampled, self.logprobs, self.turn_of)]
-        starts = [first[turn] for turn in anew]
-        ends = [*(last[turn - 1] + 1 if turn else 0 for turn in anew), len(self.ids)]
-        found = [self._stretch([], 0, ends[0])] if ends[0] else []
-        for turn, start, end in zip(anew, starts, ends[1:], strict=True):
-            found.append(self._stretch(self.prompts[turn], start, end))
-        return found
+        starts = [first[turn] for turn in windowed]
+        ends = [*(last[turn - 1] + 1 if turn else 0 for turn in windowed), len(self.ids)]
+        sequences = [self._sequence([], 0, ends[0])] if ends[0] else []
+        for turn, start, end in zip(windowed, starts, ends[1:], strict=True):
+            sequences.append(self._sequence(self.prompts[turn], start, end))
+        return sequences
 
-    def _stretch(self, read: list[int], start: int, end: int) -> TokenSequence:
-        """The dialogue's tokens from `start` to before `end`, behind others that were read."""
+    def _sequence(self, prompt: list[int], start: int, end: int) -> TokenSequence:
+        """A prompt followed by the dialogue's tokens from `start` to before `end`."""
         return TokenSequence(
-            ids=read + self.ids[start:end],
-            sampled=[False] * len(read) + self.sampled[start:end],
-            logprobs=[0.0] * len(read) + self.logprobs[start:end],
-            turn_of=[-1] * len(read) + self.turn_of[start:end],
+            ids=prompt + self.ids[start:end],
+            sampled=[False] * len(prompt) + self.sampled[start:end],
+            logprobs=[0.0] * len(prompt) + self.logprobs[start:end],
+            turn_of=[-1] * len(prompt) + self.turn_of[start:end],
         )
 
 
 @dataclass
 class Batch:
-    """Trajectories as right-padded tensors; all (B, T), aligned so that column t is about the token ids[:, t].
+    """Trajectories as right-padded tensors, (B, T) unless noted; column t belongs to token ids[:, t].
 
-    `mask` is True exactly on tokens that were sampled after what stands before them; the policy's prediction of
-    ids[:, t] comes from column t − 1.
+    A trajectory has one row, or several with context windows; its rows are contiguous and in playing order.
 
-    A trajectory is one row, or several where the policy was shown only a part of the dialogue: `trajectory` (B,) says
-    which one a row belongs to, numbered from 0, its rows together and in the order in which they were played.
-
-    Of trajectories, (B,), the same in all rows of one: `group` is the id of the initial state, `environment` that of
-    the world, `weight` scales the advantages, `tokens` is the number of sampled tokens. `anchors` is (B, K): an id of
-    the state in which each turn began, the same for the same state of the same group, −1 where a trajectory has no
-    such turn.
+    Attributes:
+        mask: True exactly on tokens sampled after the row's preceding tokens; the policy's prediction of ids[:, t]
+            comes from column t − 1.
+        trajectory: (B,) number of the row's trajectory, from 0.
+        group, environment: (B,) ids of the trajectory's initial state and environment.
+        weight: (B,) factor of the trajectory's advantages.
+        tokens: (B,) number of the trajectory's sampled tokens.
+        total_rewards: (B,) R(τ) of the trajectory.
+        anchors: (B, K) id of the state in which each turn of the trajectory began, equal for equal states of the same
+            group; −1 where it has no such turn.
     """
 
     ids: Tensor
@@ -174,7 +191,7 @@ class Batch:
         return self.ids.shape[0]
 
     def select(self, rows: Tensor) -> Batch:
-        """The given rows, cut to the longest of them."""
+        """The given rows, cut to the length of the longest one."""
         width = int(self.attention[rows].sum(1).max())
         return Batch(
             ids=self.ids[rows, :width],
@@ -193,7 +210,7 @@ class Batch:
         )
 
     def to(self, device: torch.device) -> Batch:
-        """The same on a device."""
+        """The batch on a device."""
         return Batch(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
 
 
@@ -208,11 +225,11 @@ def collate(
 
     Args:
         trajectories: at least one, each with at least one sampled token.
-        pad_id: id put into the padding (never trained on, never attended to).
-        outcome: put the whole R(τ) on the last sampled token instead of each turn's reward on the turn's last one.
-        weights: what each trajectory's advantages are multiplied with; None: 1 for all.
+        pad_id: padding id (never trained on, never attended to).
+        outcome: put the whole R(τ) on the last sampled token instead of each turn's reward on the turn's last token.
+        weights: factor of each trajectory's advantages; None: 1 for all.
     """
-    rows = [(number, tokens) for number, played in enumerate(trajectories) for tokens in played.sequences()]
+    rows = [(number, tokens) for number, trajectory in enumerate(trajectories) for tokens in trajectory.sequences()]
     shape = len(rows), max(len(tokens.ids) for _, tokens in rows)
     ids = torch.full(shape, pad_id, dtype=torch.long)
     attention = torch.zeros(shape, dtype=torch.bool)
@@ -230,10 +247,10 @@ def collate(
         last = {turn: column for column, turn in enumerate(tokens.turn_of) if turn >= 0}
         turns = trajectories[number].turns
         for turn in turns:
-            paid = turns[-1].turn if outcome else turn.turn
-            if paid in last:
-                rewards[row, last[paid]] += turn.reward
-    of = torch.tensor([number for number, _ in rows])
+            rewarded = turns[-1].turn if outcome else turn.turn
+            if rewarded in last:
+                rewards[row, last[rewarded]] += turn.reward
+    trajectory_of = torch.tensor([number for number, _ in rows])
     return Batch(
         ids=ids,
         attention=attention,
@@ -241,22 +258,22 @@ def collate(
         sampler_logprobs=logprobs,
         rewards=rewards,
         turn_of=turn_of,
-        group=torch.tensor([t.group for t in trajectories])[of],
-        environment=torch.tensor([t.environment for t in trajectories])[of],
-        weight=torch.ones(len(rows)) if weights is None else torch.tensor(list(weights))[of],
-        anchors=_anchors(trajectories)[of],
-        total_rewards=torch.tensor([t.total_reward for t in trajectories])[of],
-        trajectory=of,
-        tokens=torch.tensor([t.tokens for t in trajectories])[of],
+        group=torch.tensor([t.group for t in trajectories])[trajectory_of],
+        environment=torch.tensor([t.environment for t in trajectories])[trajectory_of],
+        weight=torch.ones(len(rows)) if weights is None else torch.tensor(list(weights))[trajectory_of],
+        anchors=_anchors(trajectories)[trajectory_of],
+        total_rewards=torch.tensor([t.total_reward for t in trajectories])[trajectory_of],
+        trajectory=trajectory_of,
+        tokens=torch.tensor([t.tokens for t in trajectories])[trajectory_of],
     )
 
 
 def _anchors(trajectories: Sequence[Trajectory]) -> Tensor:
-    """(B, K) states in which turns began, told apart by what a viewer would draw; K is the largest number of turns."""
-    known: dict[tuple[int, str], int] = {}
+    """(trajectories, K) ids of the states in which turns began, compared by board; K is the maximum number of turns."""
+    ids: dict[tuple[int, str], int] = {}
     table = torch.full((len(trajectories), max(1, *(len(t.turns) for t in trajectories))), -1, dtype=torch.long)
     for row, trajectory in enumerate(trajectories):
         for turn in trajectory.turns:
-            place = (trajectory.group, turn.board.model_dump_json() if turn.board else turn.state)
-            table[row, turn.turn] = known.setdefault(place, len(known))
+            state = (trajectory.group, turn.board.model_dump_json() if turn.board else turn.state)
+            table[row, turn.turn] = ids.setdefault(state, len(ids))
     return table

@@ -62,4 +62,4 @@ def sample(name: str) -> Sample:
 
 
 def _sample(name: str, env: TextEnv) -> Sample:
-    return Sample(name, env.world, env.board().model_dump(exclude_none=True), env.render())
+    return Sample(name, env.env_spec, env.board().model_dump(exclude_none=True), env.render())

@@ -165,7 +165,7 @@ def _game(table: GameSession, start: Start, kept: Kept, said: str) -> Game:
         board=table.env.board().model_dump(exclude_none=True),
         first_board=table.board.model_dump(exclude_none=True),
         text=table.env.render(),
-        names=table.env.world.actions,
+        names=table.env.env_spec.actions,
         moves=list(table.moves),
         first_hint=table.hint,
         hint=newest if asked else None,

@@ -20,8 +20,8 @@ from envs.base import Hint, TextEnv
 from envs.pool import failure_message
 from envs.registry import environment_class
 from envs.sandbox.client import EnvironmentFailure, Sandbox
+from envs.sokoban.exact import MAX_STATES
 from envs.sokoban.sokoban_env import Sokoban, SokobanSettings
-from envs.sokoban.solver import MAX_STATES
 from webapp.play.starts import Start
 
 T = TypeVar("T")
@@ -78,11 +78,11 @@ class GameSession:
 
     def act(self, text: str) -> Move:
         """Do it. Raises Refused for what is no action here, EnvironmentFailure where the environment breaks."""
-        names = {name.lower(): name for name in self.env.world.actions}
+        names = {name.lower(): name for name in self.env.env_spec.actions}
         name = names.get(text.lower()) if names else text
         if name is None:
             raise ActionRefused(
-                f"There is no action “{_short(text)}” here. There is {', '.join(self.env.world.actions)}."
+                f"There is no action “{_short(text)}” here. There is {', '.join(self.env.env_spec.actions)}."
             )
         try:
             _, reward, terminated, truncated, info = self.env.step(name)

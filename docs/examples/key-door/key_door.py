@@ -31,7 +31,7 @@ class KeyDoorSettings(EnvSettings):
 class KeyDoor(TextEnv):
     Settings: ClassVar[type[EnvSettings]] = KeyDoorSettings
     settings: KeyDoorSettings
-    world = EnvSpec(
+    env_spec = EnvSpec(
         name="KeyDoor",
         title="Key and door",
         vocabulary={sign: symbol.name for sign, symbol in SYMBOLS.items()},
@@ -46,7 +46,7 @@ class KeyDoor(TextEnv):
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
-        self.action_space: ActionNames = ActionNames(self.world.actions)
+        self.action_space: ActionNames = ActionNames(self.env_spec.actions)
         self.observation_space = text_space(SYMBOLS, max_length=12 * 13)
         self.over = True
 

@@ -63,7 +63,7 @@ def test_a_guarded_environment_plays_exactly_like_one_in_this_process(name: str)
     for seed in range(4):
         options = {"dynamics_seed": 100 + seed}
         assert there.reset(seed=seed, options=options) == here.reset(seed=seed, options=options)
-        assert there.world == here.world
+        assert there.env_spec == here.env_spec
         over = False
         while not over:
             assert (there.render(), there.board(), there.hint()) == (here.render(), here.board(), here.hint())

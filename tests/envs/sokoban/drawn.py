@@ -7,7 +7,7 @@ from collections import deque
 from hypothesis import strategies as st
 
 from envs.sokoban.levels import Level
-from envs.sokoban.solver import State, move, steps
+from envs.sokoban.moves import State, move, steps
 
 
 @st.composite

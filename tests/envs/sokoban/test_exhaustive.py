@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envs.sokoban.exact import Solver, layers
 from envs.sokoban.exhaustive import ExhaustiveTable, TableSolver, binomials, combinations_of
 from envs.sokoban.grid import Grid
 from envs.sokoban.levels import parse
-from envs.sokoban.solver import ACTIONS, Solver, layers, solver_of
+from envs.sokoban.moves import ACTIONS
+from envs.sokoban.solver import solver_of
 from tests.envs.sokoban.drawn import after_actions, fewest, small_levels, start_of
 
 

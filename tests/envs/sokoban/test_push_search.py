@@ -15,8 +15,9 @@ from envs.sokoban.astar_advisor import AStarAdvisor, AStarSearch
 from envs.sokoban.grid import Grid
 from envs.sokoban.levels import parse
 from envs.sokoban.lower_bounds import FAR, assignment
+from envs.sokoban.moves import ACTIONS
 from envs.sokoban.rooms import make_room
-from envs.sokoban.solver import ACTIONS, solver_of
+from envs.sokoban.solver import solver_of
 from envs.support.rng import SeededRng, Stream
 from tests.envs.sokoban.drawn import after_actions, brute_force, fewest, small_levels, start_of
 

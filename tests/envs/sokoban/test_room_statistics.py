@@ -53,7 +53,7 @@ def test_rooms_are_solvable_within_the_budget_unsolved_and_as_long_as_asked_for(
     shortest = max(kind.min_length, kind.boxes)
     range_of = range(shortest, kind.max_length + 1)
     assert set(lengths) <= set(range_of)
-    assert kind.max_length <= env.world.max_actions
+    assert kind.max_length <= env.env_spec.max_actions
     weights = {length: length * math.exp(-(length - shortest) / rooms._LENGTH_SCALE) for length in range_of}
     expected = {length: count * weight / sum(weights.values()) for length, weight in weights.items()}
     kept = [length for length in range_of if expected[length] >= 5]  # longer ones are counted together

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 import envs
 from envs.sokoban import levels
-from envs.sokoban.solver import ACTIONS, Solver, move, solver_of, steps
+from envs.sokoban.exact import Solver
+from envs.sokoban.moves import ACTIONS, move, steps
+from envs.sokoban.solver import solver_of
 
 
 def forward(level, state):

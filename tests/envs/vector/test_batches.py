@@ -65,7 +65,7 @@ class Alone:
         for action in actions:
             if any(self.ends[row][:2]):
                 break
-            names = env.world.actions
+            names = env.env_spec.actions
             word = action if isinstance(action, str) else names[action] if 0 <= action < len(names) else "no such"
             _, reward, terminated, truncated, info = env.step(word)
             self.ends[row] = (terminated, truncated, info["success"])
@@ -194,7 +194,7 @@ class Echo(TextEnv):
 
     def __init__(self, settings=None, **overrides):
         super().__init__(settings, **overrides)
-        self.world = EnvSpec(
+        self.env_spec = EnvSpec(
             name="Echo",
             title="Echo",
             summary="It repeats.",

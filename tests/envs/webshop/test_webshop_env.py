@@ -140,7 +140,7 @@ def test_every_goal_of_the_generated_shop_can_be_bought_perfectly_within_the_bud
     env.reset(seed=0)
     for number in range(0, env.catalogue.goals, 9):
         env.reset(options={"goal": number})
-        assert env.hint().distance <= env.world.max_actions
+        assert env.hint().distance <= env.env_spec.max_actions
         assert advised(env)[-1] == 1.0
 
 

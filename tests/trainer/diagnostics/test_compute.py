@@ -54,7 +54,7 @@ def played(group: int, *turns: Turn, success: bool = False, thoughts: list[list[
     trajectory = Trajectory(id=f"{group}", group=group, member=0, success=success, turns=list(turns))
     for thought in thoughts or []:
         start = len(trajectory.ids)
-        trajectory.wrote(thought, [-1.0] * len(thought), [1.0] * len(thought), 0)
+        trajectory.append_response(thought, [-1.0] * len(thought), [1.0] * len(thought), 0)
         trajectory.thought_spans.append((start, len(trajectory.ids)))
     return trajectory
 

@@ -10,7 +10,7 @@ from tests.trainer.metrics.test_registry import STABLE
 from trainer.journal.events import Metrics
 from trainer.loops import reporter
 from trainer.loops.reporter import PhaseTimer
-from trainer.policy.chat_format import parse_response
+from trainer.rollout.response_parser import parse_response
 
 WITH_A_CRITIC = ["value/loss", "value/explained_variance"]
 ELSEWHERE = ("eval/", "echo_trap/", "hosted/")

@@ -1,4 +1,4 @@
-"""Wires between processes: what goes in comes out, and a broken one is noticed at once."""
+"""Control channels between ranks: messages arrive, a broken channel is noticed at once."""
 
 import queue
 import threading
@@ -11,7 +11,7 @@ from trainer.distributed.control_channel import RankLostError
 
 
 def connected(monkeypatch, size):
-    """The main process's wires and those of the others, all in this process."""
+    """The channels of rank 0 and of the other ranks, all in this process."""
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(size))
     told = [queue.Queue() for _ in range(size)]
 
@@ -33,7 +33,7 @@ def connected(monkeypatch, size):
     return mine, [others[rank] for rank in range(1, size)]
 
 
-def test_orders_and_answers_reach_the_one_they_are_for(monkeypatch):
+def test_commands_and_results_reach_their_rank(monkeypatch):
     mine, others = connected(monkeypatch, 3)
     for number, wire in enumerate(mine, start=1):
         wire.send(("order", number, torch.arange(3)))
@@ -44,13 +44,13 @@ def test_orders_and_answers_reach_the_one_they_are_for(monkeypatch):
     assert [wire.recv() for wire in mine] == [10, 20]
 
 
-def test_a_process_that_does_not_come_is_named(monkeypatch):
+def test_a_missing_rank_is_named(monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     with pytest.raises(RankLostError, match=r"process 1 of 2 did not come within 0\.2 seconds"):
         control_channel.connect(0, 2, lambda given: given, 0.2)
 
 
-def test_a_wire_that_breaks_is_noticed_and_one_that_only_carries_something_is_not(monkeypatch):
+def test_a_broken_channel_is_noticed_and_one_with_messages_is_not(monkeypatch):
     mine, others = connected(monkeypatch, 3)
     lost, ended = queue.Queue(), threading.Event()
     watch = threading.Thread(target=control_channel.monitor, args=(mine, lost.put, ended))
@@ -66,7 +66,7 @@ def test_a_wire_that_breaks_is_noticed_and_one_that_only_carries_something_is_no
         mine[1].recv()
 
 
-def test_nothing_is_said_of_wires_that_close_at_the_end(monkeypatch):
+def test_channels_closed_at_the_end_are_not_reported(monkeypatch):
     mine, others = connected(monkeypatch, 2)
     lost, ended = [], threading.Event()
     watch = threading.Thread(target=control_channel.monitor, args=(mine, lost.append, ended))

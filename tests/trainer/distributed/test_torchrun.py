@@ -1,4 +1,4 @@
-"""Several processes take the steps that one takes: data-parallel and split, with and without critic."""
+"""Several processes take the same steps as one: data-parallel and sharded, with and without critic."""
 
 import os
 import subprocess
@@ -24,13 +24,13 @@ SECTIONS = {
 }
 ALONE = Family(9, 5, [[4, 4]])
 NEAR = {"half": 5e-3, "muon": 1e-4}
-"""What sums in another order come to where they are rounded to bfloat16: in every layer, and inside Muon."""
+"""Tolerance of sums in another order, rounded to bfloat16: in every layer, and inside Muon."""
 SPLIT = [name for name in SECTIONS if name != "adapters"]
 CASES = [(name, "none") for name in SECTIONS] + [(name, "full") for name in SPLIT]
 
 
 def case(folder, name, sharding="none"):
-    """Settings and a recorded batch of seven trajectories of different lengths: two processes cannot share evenly."""
+    """Settings and a recorded batch of seven trajectories of different lengths, which two processes cannot halve."""
     sections = SECTIONS[name]
     optimizer = {"mini_batch_trajectories": 4, "micro_batch_tokens": 64, "policy_lr": 1e-4, "critic_lr": 1e-4}
     config = tiny.config(
@@ -57,7 +57,7 @@ def torchrun(*command, processes=2):
 
 @pytest.fixture(scope="module")
 def two(llama_folder, tmp_path_factory):
-    """What two processes made of every case: name, sharding → results."""
+    """Results of two processes for every case: name, sharding → results."""
     folder = tmp_path_factory.mktemp("two")
     cases = {f"{name}-{sharding}": case(llama_folder, name, sharding) for name, sharding in CASES}
     torch.save(cases, folder / "cases.pt")
@@ -69,7 +69,7 @@ def two(llama_folder, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def one(llama_folder):
-    """What one process made of every case."""
+    """Results of one process for every case."""
     return {name: rank_script.learn(*case(llama_folder, name), None) for name in SECTIONS}
 
 
@@ -95,7 +95,7 @@ def test_two_processes_learn_what_one_learns(one, two, name, sharding):
 
 
 @pytest.mark.parametrize("name, sharding", CASES)
-def test_a_checkpoint_of_two_processes_is_gone_on_from_by_one(llama_folder, one, two, name, sharding):
+def test_a_checkpoint_of_two_processes_is_resumed_by_one(llama_folder, one, two, name, sharding):
     config, batch = case(llama_folder, name)
     single, pair = (
         rank_script.learn(config, batch, None, found, first=rank_script.UPDATES + 1)

@@ -1,4 +1,4 @@
-"""Whole runs by two processes: the journal of one, stopped and gone on with, and ended when a process dies."""
+"""Runs of two processes: the journal of one, stop and resume, and the end when a process dies."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def settings(model, **sections):
 
 @pytest.fixture
 def begin():
-    """Starts a run of two processes; whatever becomes of the test, none stays behind: they die with their launcher."""
+    """Starts a run of two processes, which die with their launcher however the test ends."""
     launchers = []
 
     def begin(config, folder):
@@ -41,7 +41,7 @@ def begin():
 
 
 def children(launcher):
-    """Process numbers by RANK, once both are there."""
+    """Process ids by RANK, once both have started."""
     found = {}
     while len(found) < 2:
         assert launcher.poll() is None, launcher.stdout.read()
@@ -63,7 +63,7 @@ def children(launcher):
 
 
 def wait_until(launcher, folder, met):
-    """Until the journal tells something."""
+    """Wait until the journal has an event."""
     deadline = time.monotonic() + LATEST
     while not any(met(event) for event in (events(folder) if (folder / "journal.jsonl").exists() else [])):
         assert launcher.poll() is None, launcher.stdout.read()
@@ -72,7 +72,7 @@ def wait_until(launcher, folder, met):
 
 
 def said(folder):
-    """What was read and written; the last bits of its probabilities depend on what was played beside it."""
+    """Tokens of a journal; the last bits of their probabilities depend on the other rows of the batch."""
     return {turn: spoken[:2] for turn, spoken in dialogues(folder).items()}
 
 
@@ -82,7 +82,7 @@ def near(some, others):
 
 
 @pytest.mark.parametrize("estimator, sharding", [("reinforce_plus_plus", "none"), ("gae", "full")])
-def test_two_processes_play_and_learn_as_one_does(begin, llama_folder, tmp_path, estimator, sharding):
+def test_two_processes_play_and_learn_as_one(begin, llama_folder, tmp_path, estimator, sharding):
     algorithm = {"estimator": estimator, "drop_zero_std": False, "gamma": 0.9}  # so that equal rewards teach something
     config = settings(llama_folder, algorithm=algorithm, parallel={"sharding": sharding})
     launcher = begin(config, tmp_path / "two")
@@ -117,7 +117,7 @@ def test_two_processes_play_and_learn_as_one_does(begin, llama_folder, tmp_path,
         assert pair[when][1] == pytest.approx(values, rel=1e-3, abs=1e-5), when
 
 
-def test_a_request_to_stop_reaches_all_and_one_process_goes_on_from_there(begin, llama_folder, tmp_path):
+def test_a_stop_request_reaches_all_ranks_and_one_process_resumes(begin, llama_folder, tmp_path):
     config = settings(llama_folder, algorithm={"estimator": "gae"}, parallel={"sharding": "full"}, iterations=4)
     folder = tmp_path / "run"
     launcher = begin(config, folder)
@@ -153,7 +153,7 @@ def test_a_process_that_dies_ends_the_run_with_the_reason(begin, llama_folder, t
     assert all(not os.path.exists(f"/proc/{pid}") for pid in trainers.values())
 
 
-def test_settings_that_several_processes_cannot_follow_are_refused_with_what_to_choose(monkeypatch):
+def test_settings_unsupported_by_several_processes_are_refused_with_what_to_choose(monkeypatch):
     from trainer.distributed import torchrun as parallel
     from trainer.policy.load import ModelError
 
@@ -167,7 +167,7 @@ def test_settings_that_several_processes_cannot_follow_are_refused_with_what_to_
             parallel.join_group(tiny.config("x", parallel={"sharding": "full"}, **sections))
 
 
-def test_gradients_travel_in_bounded_buckets_of_one_type():
+def test_gradients_are_reduced_in_bounded_buckets_of_one_type():
     from trainer.distributed import torchrun as parallel
 
     parameters = [torch.nn.Parameter(torch.zeros(size)) for size in (2**23, 2**23, 1, 5)]

@@ -14,7 +14,8 @@ from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from trainer.imitation.demonstration_files import demonstration_records
 from trainer.imitation.demonstrations import demonstrate, response_text, single_state_demonstration
 from trainer.imitation.demonstrators import DEMONSTRATORS, demonstrator_of, narrate_hint
-from trainer.policy.chat_format import SYSTEM, parse_response
+from trainer.policy.chat_format import SYSTEM
+from trainer.rollout.response_parser import parse_response
 
 WORLDS = list(BUILT_IN)
 PINNED = {
@@ -38,14 +39,14 @@ def test_a_narrator_speaks_in_the_format_and_does_what_it_advises(world):
         env = envs.make(world)
         env.reset(seed=seed)
         before = env.render()
-        limit = env.world.max_actions_per_turn
+        limit = env.env_spec.max_actions_per_turn
         plan = demonstrator_of(env).narrate(env, limit)
         assert env.render() == before, "thinking ahead changes nothing"
         parsed = parse_response(response_text(plan), think=True, max_actions=limit)
         assert (parsed.thought, list(parsed.actions), parsed.problem) == (plan.thought, plan.actions, None)
         assert plan.actions[0] in env.hint().actions
-        if env.world.actions:
-            assert set(plan.actions) <= set(env.world.actions)
+        if env.env_spec.actions:
+            assert set(plan.actions) <= set(env.env_spec.actions)
         else:
             assert plan.actions[0] in plan.thought or "[" in plan.actions[0]
 
@@ -70,7 +71,7 @@ def test_the_hint_in_words_is_a_plan_as_good_as_any(world):
     for seed in range(12):
         env = envs.make(world)
         env.reset(seed=seed)
-        limit = env.world.max_actions_per_turn
+        limit = env.env_spec.max_actions_per_turn
         hint, plan = env.hint(), narrate_hint(env, limit)
         if hint.distance is None:
             assert plan.thought == f"The best play is worth {hint.value:.2g}. Next: {plan.actions[0]}."
@@ -204,8 +205,8 @@ def test_a_file_of_demonstrations_tells_the_dialogue_and_the_seeds_that_bring_it
         system, first, answer, *_ = record["messages"]
         assert system == {"role": "system", "content": SYSTEM}
         assert first["content"].endswith(record["turns"][0]["state"])
-        assert first["content"].startswith(env.world.instruction)
-        assert all(action in first["content"] for action in env.world.actions)
+        assert first["content"].startswith(env.env_spec.instruction)
+        assert all(action in first["content"] for action in env.env_spec.actions)
         assert answer["content"].startswith(f"<think>{record['turns'][0]['thought']}</think><answer>")
         assert len(record["messages"]) == 1 + 2 * len(record["turns"])
 

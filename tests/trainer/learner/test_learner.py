@@ -26,9 +26,9 @@ def played(rewards, group_size=3, seed=0):
     for index, reward in enumerate(rewards):
         one = Trajectory(id=str(index), group=index // group_size, member=index % group_size)
         for number in range(2):
-            one.read(ids(4 + index))
+            one.append_prompt(ids(4 + index))
             written = ids(3 + (index * 2 + number) % 4)
-            one.wrote(written, [0.0] * len(written), [0.0] * len(written), number)
+            one.append_response(written, [0.0] * len(written), [0.0] * len(written), number)
             one.turns.append(turn(number, reward if number else 0.0, len(written)))
         found.append(one)
     return found
@@ -271,8 +271,8 @@ def test_thoughts_scored_after_their_own_prompt_are_scored_as_in_the_dialogue(po
     for i, thought in enumerate(thoughts):
         for j, prompt in enumerate(prompts):
             one = Trajectory(id="t", group=0, member=0)
-            one.read(prompt)
-            one.wrote(thought, [0.0] * len(thought), [0.0] * len(thought), 0)
+            one.append_prompt(prompt)
+            one.append_response(thought, [0.0] * len(thought), [0.0] * len(thought), 0)
             one.turns.append(turn(0, 0.0, len(thought)))
             batch = collate([one], pad_id=0)
             assert float(scores[i, j]) == pytest.approx(float(learner.score(batch).logprobs.sum()), abs=1e-4)

@@ -11,7 +11,7 @@ from tests.trainer import tiny
 from tests.trainer.learner.test_learner import learner_for, played, weights
 from tests.trainer.loops.test_train import events, run
 from tests.trainer.policy.test_chat_format import STYLES, responses, worlds
-from tests.trainer.rollout.test_runner import plans, player
+from tests.trainer.rollout.test_runner import player, train_request
 from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.losses import LossTotals
 from trainer.config.run import PolicyConfig, RunConfig
@@ -40,7 +40,7 @@ def test_every_sampled_token_is_trained_on_once_after_what_the_policy_read_when_
     episode = tiny.episode(chat, run, seed=data.draw(st.integers(0, 50)))
     held, drawn = [], []  # what the engine holds; each sampled token with the whole context it was drawn in
     while not episode.ended:
-        if episode.restarts:
+        if episode.resets_prompt:
             held = []
         held = held + list(episode.prompt())
         response = data.draw(responses(chat))
@@ -77,7 +77,7 @@ def test_a_window_shows_the_task_and_the_last_turns_with_their_numbers_rewards_a
     prompts = []
     for _ in range(4):
         ids = episode.prompt()
-        prompts.append((episode.restarts, chat.tokenizer.decode(ids)))
+        prompts.append((episode.resets_prompt, chat.tokenizer.decode(ids)))
         episode.receive(tiny.said(chat, tiny.answer("Left", "Jump", thought=f"thought {len(prompts)}")))
     assert [restarts for restarts, _ in prompts] == [False, False, True, True]
     text = prompts[3][1]
@@ -108,7 +108,7 @@ def test_the_context_is_full_when_a_window_no_longer_fits_not_when_the_dialogue_
         rollout = {"context_turns": shown, "max_turns": 9, "max_response_tokens": 20}
         config = RunConfig.model_validate({"rollout": rollout})
         played = player(config, chat, ScriptedSampler([[tiny.said(chat, "no answer")] * 9]), [], context=420).play(
-            plans(config, [1]), iteration=1, split="train", temperature=1.0
+            train_request(config, [1])
         )
         return len(played[0].turns), played[0].error
 
@@ -129,8 +129,8 @@ def in_windows(folder, shown, *, temperature=1.0, estimator="grpo"):
         chat=chat,
         sampler=TransformersSampler(policy.model, chat.eos_id, policy.pad_id),
         context=policy.context,
-        tell=lambda *events: None,
-    ).play(plans(config, [3, 3]), iteration=1, split="train", temperature=temperature)
+        emit=lambda *events: None,
+    ).play(train_request(config, [3, 3], temperature=temperature))
     return found, Learner(config, policy), policy
 
 

@@ -14,7 +14,7 @@ from tests.trainer.hosted_server import Reply, Server, completion, in_turn, refu
 from tests.trainer.loops.test_train import events
 from trainer.cli.main import COMPLETED, main
 from trainer.config.run import RunConfig
-from trainer.engines.hosted.errors import HostedError, RefusedError
+from trainer.engines.hosted.hosted_client import HostedError, RefusedError
 from trainer.engines.hosted.response_cache import FILE_NAME
 from trainer.journal import token_arrays
 from trainer.journal.events import (
@@ -216,7 +216,7 @@ def test_a_run_that_broke_off_goes_on_without_asking_again(tmp_path: Path) -> No
         number = len(server.bodies)
         server.answer, server.bodies = answer, []
         config = settings(server, {"retries": 0, "concurrency": 1})
-        with pytest.raises(HostedError, match="What was answered before is kept"):
+        with pytest.raises(HostedError, match="Completed responses are kept"):
             play(config, tmp_path / "broken")
         assert account(tmp_path / "broken")["requests"] == 8
         server.answer, server.bodies = told, []

@@ -16,7 +16,7 @@ import torch
 from tests.envs.plugins import offering
 from tests.trainer import tiny
 from tests.trainer.loops.test_train import events, run
-from tests.trainer.rollout.test_runner import ROOM, plans, player
+from tests.trainer.rollout.test_runner import ROOM, player, train_request
 from trainer.algorithms import advantages
 from trainer.algorithms.group_filter import keep_groups, kept_count
 from trainer.algorithms.rewards import normalize
@@ -242,7 +242,7 @@ def test_seeds_are_the_same_in_every_process_and_sampling_leaves_the_global_gene
 
     def said():
         sampler = TransformersSampler(policy.model, chat.eos_id, policy.pad_id)
-        played = player(config, chat, sampler, []).play(plans(config, [2]), iteration=1, split="train", temperature=1.0)
+        played = player(config, chat, sampler, []).play(train_request(config, [2]))
         return [trajectory.ids for trajectory in played]
 
     torch.manual_seed(1)
@@ -260,7 +260,7 @@ def test_an_environment_that_hangs_ends_its_own_trajectory_after_its_time(chat, 
         sampler = ScriptedSampler([[tiny.said(chat, tiny.answer("Go", "Go"))] * 5 for _ in range(3)])
         playing = player(config, chat, sampler, [])
         try:
-            played = playing.play(plans(config, [3]), iteration=1, split="train", temperature=1.0)
+            played = playing.play(train_request(config, [3]))
         finally:
             playing.close()
     assert [trajectory.failed for trajectory in played] == [True, False, True]
@@ -273,7 +273,7 @@ def test_a_turn_can_be_read_as_soon_as_it_is_played(policy, chat) -> None:
     told, played_so_far = [], []
     sampler = TransformersSampler(policy.model, chat.eos_id, policy.pad_id)
     playing = player(config, chat, sampler, told, progress=lambda *_: played_so_far.append(len(turns(told))))
-    playing.play(plans(config, [3]), iteration=1, split="train", temperature=1.0)
+    playing.play(train_request(config, [3]))
     assert played_so_far == list(range(1, len(turns(told)) + 1)), "told one by one, long before the step"
     assert all(turn.response and turn.board for turn in turns(told))
 

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from tests.trainer import tiny
 from tests.trainer.loops.test_train import events, numbers, run, same_weights, turns_told, weights
 from trainer.config.run import PolicyConfig
-from trainer.engines.base import SamplingParams
+from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.journal.events import Metrics
 from trainer.learner.learner import Learner

@@ -18,7 +18,7 @@ def _key_door(tmp_path_factory):
 
 def always(*actions):
     def parse(response, *, think, max_actions):
-        from trainer.policy.chat_format import parse_response
+        from trainer.rollout.response_parser import parse_response
 
         return parse_response(tiny.answer(*actions), think=True, max_actions=max_actions)
 

@@ -19,7 +19,7 @@ import envs
 from envs.sokoban.sokoban_env import Sokoban
 from tests.trainer import tiny
 from trainer.config.run import PolicyConfig
-from trainer.engines.base import DivergedError
+from trainer.engines.sampler import DivergedError
 from trainer.journal import reader
 from trainer.journal.events import Metrics, RunFinished, RunStarted, Turn
 from trainer.journal.protocol import CHECKPOINTS_FOLDER, JOURNAL_FILE
@@ -378,7 +378,7 @@ def test_a_world_that_keeps_failing_does_not_end_the_run(pocket_folder, tmp_path
 
 
 def always_left(response, *, think, max_actions):
-    from trainer.policy.chat_format import parse_response
+    from trainer.rollout.response_parser import parse_response
 
     return parse_response(tiny.answer("Left", "Left"), think=True, max_actions=max_actions)
 

@@ -14,7 +14,7 @@ from tests.trainer import tiny
 from tests.trainer.learner.test_learner import batch_of, learner_for
 from trainer.config.files import load_preset, preset_names
 from trainer.config.run import POCKET, LoraConfig, PolicyConfig, RunConfig
-from trainer.engines.base import SamplingParams
+from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers import transformers_sampler as sampling
 from trainer.engines.transformers.kv_cache import KVCache
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
@@ -23,13 +23,13 @@ from trainer.learner.learner import Learner
 from trainer.memory import activations, estimate
 from trainer.memory.activations import ActivationBytes
 from trainer.policy import gradient_checkpointing, lora_adapters, shapes, token_logprobs
-from trainer.policy.chat_format import opening_message
 from trainer.policy.critic import Critic
 from trainer.policy.load import load
 from trainer.policy.packing import attention
 from trainer.policy.packing.layout import PackedBatch
 from trainer.policy.packing.shared_prefix import SharedPrefix
 from trainer.policy.shapes import ModelShape
+from trainer.rollout.prompts import opening_message
 
 SIZES = {
     "vocab_size": 500,
@@ -194,9 +194,9 @@ def test_the_cache_of_a_rollout_is_foreseen_to_the_byte(pocket_folder, dtype):
     sampler = TransformersSampler(policy.model, policy.tokenizer.eos_token_id, policy.pad_id, lanes=0)
     session = sampler.session([1, 2, 3], SamplingParams(max_tokens=5))
     list(session.generate({row: [5, 6, 7 + row] for row in range(3)}))
-    buffers = [buffer for layer in session.store.layers for buffer in (layer.keys, layer.values)]
+    buffers = [buffer for layer in session.cache.layers for buffer in (layer.keys, layer.values)]
     shape = shapes.shape_of(str(pocket_folder))
-    assert estimate.cache_bytes(shape, 3, session.store.capacity, policy.model.dtype.itemsize) == size_of(buffers)
+    assert estimate.cache_bytes(shape, 3, session.cache.capacity, policy.model.dtype.itemsize) == size_of(buffers)
 
 
 def test_room_for_rows_grows_as_the_sampler_lets_it_grow():
@@ -278,7 +278,7 @@ def test_layers_that_are_computed_twice_keep_what_enters_them(dtype):
 
 
 def test_the_numbers_of_other_modules_are_theirs():
-    assert estimate.READ_AT_ONCE == sampling._PREFILL_TOKENS
+    assert estimate.READ_AT_ONCE == sampling._MAX_PREFILL_TOKENS
     assert estimate.STRETCH == token_logprobs.MAX_LOGITS
     assert estimate.READ == micro_batches.MAX_KEYS_PER_TOKEN
 

@@ -8,16 +8,10 @@ from hypothesis import strategies as st
 import envs
 from tests.trainer import tiny
 from trainer.config.run import RolloutConfig, RunConfig
-from trainer.engines.base import SampledResponse
-from trainer.policy.chat_format import (
-    ACTION_SEPARATOR,
-    SYSTEM,
-    ChatFormat,
-    TemplateError,
-    opening_message,
-    parse_response,
-    state_message,
-)
+from trainer.engines.sampler import SampledResponse
+from trainer.policy.chat_format import SYSTEM, ChatFormat, TemplateError
+from trainer.rollout.prompts import opening_message, state_message
+from trainer.rollout.response_parser import ACTION_SEPARATOR, parse_response
 from trainer.rollout.trajectory import collate
 
 STYLES = tiny.styles()

@@ -7,7 +7,7 @@ from torch import nn
 from tests.trainer import tiny
 from tests.trainer.learner.test_learner import batch_of, played
 from trainer.config.run import PolicyConfig
-from trainer.engines.base import SamplingParams
+from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.learner.learner import Learner
 from trainer.policy.load import load

@@ -1,4 +1,4 @@
-"""Several environments in one run: their shares, settings and budgets, and what is told of each of them."""
+"""Environment mixture of a run: shares, settings, budgets, metrics per environment."""
 
 from collections import Counter
 from typing import get_args
@@ -18,6 +18,7 @@ from trainer.engines.scripted import ScriptedSampler
 from trainer.journal.events import Evaluation, GroupStarted, Metrics, TrajectoryFinished
 from trainer.metrics.registry import spec_of
 from trainer.rollout.environment_mix import assign_groups, shares_of, success_by_environment, train_plans
+from trainer.rollout.runner import RolloutRequest
 from trainer.rollout.trajectory import Trajectory, collate
 
 MIXED = {
@@ -54,7 +55,7 @@ def test_each_environment_has_its_share_settings_and_budgets():
         assert again == task.config, "a task's settings are valid settings"
 
 
-def test_a_run_in_one_environment_has_one_task_that_is_the_run():
+def test_a_run_in_one_environment_has_one_share_with_its_own_settings():
     config = RunConfig.model_validate({"environment": {"name": "FrozenLake"}, "rollout": {"max_turns": 7}})
     (only,) = shares_of(config)
     assert (only.number, only.share, only.config) == (0, 1, config)
@@ -78,12 +79,12 @@ def test_a_run_in_one_environment_has_one_task_that_is_the_run():
         ({"others": {"FrozenLake": 0.5}, "other_budgets": {"Bandit.max_turns": 2}}, "not in environment.others"),
     ],
 )
-def test_what_cannot_be_mixed_is_said_in_words(wrong, says):
+def test_invalid_mixtures_are_refused_with_the_reason(wrong, says):
     with pytest.raises(ValidationError, match=says):
         RunConfig.model_validate({"environment": wrong})
 
 
-def test_the_settings_are_the_same_run_however_they_were_written():
+def test_equivalent_settings_are_the_same_run():
     typed = mixed(other_settings={"FrozenLake.size": 5, "FrozenLake.slippery": False}, other_budgets={})
     posted = mixed(other_settings={"FrozenLake.size": "5", "FrozenLake.slippery": "off"}, other_budgets={})
     assert typed.digest() == posted.digest()
@@ -98,7 +99,7 @@ shares = st.lists(st.integers(1, 20), min_size=1, max_size=5).map(lambda parts: 
 
 
 @given(shares, st.integers(1, 40), st.integers(1, 10_000))
-def test_an_iterations_groups_are_dealt_by_the_shares_rounded_down_or_up(shares, groups, iteration):
+def test_groups_of_an_iteration_are_the_shares_rounded_down_or_up(shares, groups, iteration):
     dealt = assign_groups(shares, groups, iteration)
     assert len(dealt) == groups
     assert dealt == sorted(dealt)
@@ -116,7 +117,7 @@ def test_the_shares_hold_over_the_iterations(shares, groups, iterations):
         assert abs(played[task] - share * groups * iterations) < 4, "a few groups, however long the run"
 
 
-def test_shares_that_divide_evenly_are_kept_in_every_iteration():
+def test_shares_that_divide_evenly_hold_in_every_iteration():
     for iteration in range(1, 200):
         assert Counter(assign_groups([0.5, 0.25, 0.25], 8, iteration)) == {0: 4, 1: 2, 2: 2}
 
@@ -135,7 +136,7 @@ def test_trajectories_bear_the_number_of_their_environment_and_its_budgets(chat)
     script = [[tiny.said(chat, tiny.answer("Left", "Left"))] * 5 for _ in range(8)]
     told = []
     found = player(config, chat, ScriptedSampler(script), told).play(
-        planned, iteration=3, split="train", temperature=1.0
+        RolloutRequest(planned, iteration=3, split="train", temperature=1.0)
     )
     started = [event for event in told if isinstance(event, GroupStarted)]
     assert [event.environment for event in started] == names

@@ -1,11 +1,11 @@
-"""Rollouts of environments that hang, crash or raise: their trajectories end, are left out, and the rest goes on."""
+"""Environments that hang, crash or raise: their trajectories end and are excluded; the others continue."""
 
 import pytest
 
 from tests.envs.plugins import offering
 from tests.trainer import tiny
 from tests.trainer.loops.test_train import events, run
-from tests.trainer.rollout.test_runner import plans, player
+from tests.trainer.rollout.test_runner import player, train_request
 from trainer.cli import main
 from trainer.config.run import RunConfig
 from trainer.engines.scripted import ScriptedSampler
@@ -25,28 +25,28 @@ def trouble(**settings):
     return {"name": "Trouble", "settings": settings, "step_timeout": 1.5}
 
 
-def play(chat, settings, sizes, says=("Go", "Go")):
-    """Groups of the given sizes, dynamics seeds from 0 (group 0) and 100 (group 1) on; everybody says the same."""
+def play(chat, settings, sizes, actions=("Go", "Go")):
+    """Groups of the given sizes, dynamics seeds from 0 (group 0) and 100 (group 1) on; equal responses."""
     config = RunConfig.model_validate({"environment": trouble(**settings)})
-    script = [[tiny.said(chat, tiny.answer(*says))] * 5 for _ in range(sum(sizes))]
-    told = []
-    playing = player(config, chat, ScriptedSampler(script), told)
+    script = [[tiny.said(chat, tiny.answer(*actions))] * 5 for _ in range(sum(sizes))]
+    emitted = []
+    runner = player(config, chat, ScriptedSampler(script), emitted)
     try:
-        return playing.play(plans(config, sizes), iteration=1, split="train", temperature=1.0), told
+        return runner.play(train_request(config, sizes)), emitted
     finally:
-        playing.close()
+        runner.close()
 
 
 @pytest.mark.parametrize("how", ["loop", "sleep", "leave"])
 @pytest.mark.parametrize("when", ["step", "hint"])
-def test_a_step_that_never_ends_cuts_its_own_trajectory_and_no_other(chat, when, how):
-    played, told = play(chat, {"when": when, "how": how, "every": 2}, [3])
+def test_a_step_that_never_ends_ends_its_own_trajectory_only(chat, when, how):
+    played, emitted = play(chat, {"when": when, "how": how, "every": 2}, [3])
     assert [t.end for t in played] == ["truncated", "terminated", "truncated"]
     assert [t.failed for t in played] == [True, False, True]
     assert [t.success for t in played] == [False, True, False]
-    left = "the environment failed: during step('Go') its process ended with exit status 3"
-    assert {t.error for t in played if t.failed} == {left if how == "leave" else HUNG.format("step('Go')")}
-    closings = {event.trajectory: event for event in told if event.type == "trajectory_finished"}
+    exited = "the environment failed: during step('Go') its process ended with exit status 3"
+    assert {t.error for t in played if t.failed} == {exited if how == "leave" else HUNG.format("step('Go')")}
+    closings = {event.trajectory: event for event in emitted if event.type == "trajectory_finished"}
     assert [closings[t.id].error for t in played] == [t.error for t in played]
     last = played[0].turns[-1]
     assert [action.status for action in last.actions] == ["executed", "ignored"]
@@ -54,8 +54,8 @@ def test_a_step_that_never_ends_cuts_its_own_trajectory_and_no_other(chat, when,
 
 
 @pytest.mark.parametrize("how", ["loop", "fail"])
-def test_one_that_fails_at_its_reset_has_no_turns_and_its_group_starts_from_the_others(chat, how):
-    played, told = play(chat, {"when": "reset", "how": how, "every": 3}, [3, 2])
+def test_a_failed_reset_gives_no_turns_and_its_group_starts_from_the_others(chat, how):
+    played, emitted = play(chat, {"when": "reset", "how": how, "every": 3}, [3, 2])
     assert [(t.end, len(t.turns), t.failed) for t in played] == [
         ("truncated", 0, True),
         ("terminated", 4, False),
@@ -63,8 +63,8 @@ def test_one_that_fails_at_its_reset_has_no_turns_and_its_group_starts_from_the_
         ("terminated", 4, False),
         ("terminated", 4, False),
     ]
-    assert [event.type for event in told[:3]] == ["group_started", "trajectory_finished", "group_started"]
-    first, end, _ = told[:3]
+    assert [event.type for event in emitted[:3]] == ["group_started", "trajectory_finished", "group_started"]
+    first, end, _ = emitted[:3]
     assert first.members == ["g0n0", "g0n1", "g0n2"]
     assert first.board.text == ""
     assert "Go." in first.prompt
@@ -74,32 +74,32 @@ def test_one_that_fails_at_its_reset_has_no_turns_and_its_group_starts_from_the_
     )
 
 
-def test_a_group_in_which_nobody_can_begin_is_announced_with_the_reason(chat):
-    played, told = play(chat, {"when": "reset", "how": "fail", "every": 100}, [1, 2])
+def test_a_group_without_any_start_is_announced_with_the_reason(chat):
+    played, emitted = play(chat, {"when": "reset", "how": "fail", "every": 100}, [1, 2])
     assert [t.failed for t in played] == [True, True, False]
-    started = told[0]
+    started = emitted[0]
     assert started.type == "group_started"
     assert started.board.text == "the environment failed: RuntimeError: the pipe is broken"
     assert started.hint is None
 
 
 @pytest.mark.parametrize("when", ["make", "reset", "step"])
-def test_when_it_fails_everywhere_the_rollout_says_so(chat, when):
+def test_an_environment_that_always_fails_fails_the_rollout(chat, when):
     with pytest.raises(EnvironmentsFailedError, match=r"RuntimeError: the pipe is broken \(3 of 3\)"):
         play(chat, {"when": when, "how": "fail"}, [3])
 
 
 def always_go(response, *, think, max_actions):
-    from trainer.policy.chat_format import parse_response
+    from trainer.rollout.response_parser import parse_response
 
     return parse_response(tiny.answer("Go", "Go"), think=True, max_actions=max_actions)
 
 
-def test_nothing_is_learned_or_counted_from_what_the_environment_broke_off(pocket_folder, tmp_path, monkeypatch):
+def test_failed_trajectories_are_excluded_from_training_and_metrics(pocket_folder, tmp_path, monkeypatch):
     monkeypatch.setattr("trainer.rollout.episode.parse_response", always_go)
-    learnt = []
+    batches = []
     monkeypatch.setattr(
-        "trainer.loops.train.collate", lambda kept, *rest, **more: learnt.append(kept) or collate(kept, *rest, **more)
+        "trainer.loops.train.collate", lambda kept, *rest, **more: batches.append(kept) or collate(kept, *rest, **more)
     )
     config = tiny.config(
         pocket_folder,
@@ -111,25 +111,25 @@ def test_nothing_is_learned_or_counted_from_what_the_environment_broke_off(pocke
     )
     end = run(config, tmp_path)
     assert end.reason == "completed"
-    told = events(tmp_path)
-    closings = {event.trajectory: event for event in told if event.type == "trajectory_finished"}
+    emitted = events(tmp_path)
+    closings = {event.trajectory: event for event in emitted if event.type == "trajectory_finished"}
     broken = {name for name, event in closings.items() if event.error}
     trained = {name for name in closings if name.startswith("00001")}
     assert broken & trained
     assert trained - broken
-    assert {t.id for t in learnt[0]} == trained - broken
-    values = next(event.values for event in told if event.type == "metrics" and "reward/mean" in event.values)
+    assert {t.id for t in batches[0]} == trained - broken
+    values = next(event.values for event in emitted if event.type == "metrics" and "reward/mean" in event.values)
     assert values["rollout/failed_environments"] == len(broken & trained)
     assert values["reward/mean"] == pytest.approx(4.0)
     assert values["actions/mean"] == pytest.approx(4.0)
-    exams = [event for event in told if event.type == "evaluation"]
-    assert {event.prompts for event in exams} == {8 - len(broken - trained) // 2}
-    notices = [event.message for event in told if event.type == "notice"]
+    evaluations = [event for event in emitted if event.type == "evaluation"]
+    assert {event.prompts for event in evaluations} == {8 - len(broken - trained) // 2}
+    notices = [event.message for event in emitted if event.type == "notice"]
     assert len(notices) == 1
     assert "exit status 3" in notices[0]
 
 
-def test_a_run_whose_environment_fails_everywhere_stops_with_the_reason(pocket_folder, tmp_path, capsys, monkeypatch):
+def test_a_run_whose_environment_always_fails_stops_with_the_reason(pocket_folder, tmp_path, capsys, monkeypatch):
     config = tiny.config(pocket_folder, environment=trouble(when="reset", how="fail"), evaluation={"prompts": 0})
     arguments = ["train", "--preset", "sokoban-pocket", "--out", str(tmp_path / "run")]
     for section, values in config.model_dump(

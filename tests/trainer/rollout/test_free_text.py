@@ -1,4 +1,4 @@
-"""Environments in which any text is an action, played in turns: what counts as an answer and what is seen after it."""
+"""Environments without named actions, played in turns: answers and the next prompts."""
 
 import pytest
 
@@ -19,17 +19,17 @@ def say(episode, text):
     return episode.receive(tiny.said(episode.chat, text))
 
 
-def done(turn):
+def executed(turn):
     return [(action.text, action.status, action.reward) for action in turn.actions]
 
 
 @pytest.mark.parametrize(
     ("answer", "reward"), [("2 + 5 - 3", 1.0), ("2 + 5 + 3", 0.1), ("4", 0.0), ("no idea", 0.0), ("2+5-3)", 0.1)]
 )
-def test_an_equation_is_taken_as_it_is_written_and_ends_the_episode(chat, answer, reward):
+def test_an_equation_is_passed_on_as_written_and_ends_the_episode(chat, answer, reward):
     episode = start(chat, "Countdown", PROBLEM)
     turn = say(episode, tiny.answer(answer))
-    assert done(turn) == [(answer, "executed", reward)]
+    assert executed(turn) == [(answer, "executed", reward)]
     assert turn.terms == {"environment": reward}
     assert (turn.format_valid, turn.problem) == (True, None)
     assert (episode.trajectory.end, episode.trajectory.success) == ("terminated", reward == 1.0)
@@ -44,28 +44,28 @@ def test_an_empty_or_missing_answer_is_no_action_and_costs_the_penalty_and_a_tur
     assert turn.actions == []
     assert turn.terms == {"environment": 0.0, "format": -0.1}
     assert not episode.ended
-    assert episode.env.render() == before, "the environment was told nothing"
+    assert episode.env.render() == before, "the environment was not stepped"
     say(episode, text)
     assert episode.trajectory.end == "turns"
 
 
 def test_of_several_answers_the_first_counts(chat):
-    one = say(start(chat, "Countdown", PROBLEM), tiny.answer("2 + 5 - 3", "4"))
-    assert done(one) == [("2 + 5 - 3", "executed", 1.0)]
-    more = say(start(chat, "Countdown", PROBLEM, max_actions_per_turn=3), tiny.answer("4", "2 + 5 - 3", "x"))
-    assert done(more) == [("4", "executed", 0.0), ("2 + 5 - 3", "ignored", 0.0), ("x", "ignored", 0.0)]
+    single = say(start(chat, "Countdown", PROBLEM), tiny.answer("2 + 5 - 3", "4"))
+    assert executed(single) == [("2 + 5 - 3", "executed", 1.0)]
+    several = say(start(chat, "Countdown", PROBLEM, max_actions_per_turn=3), tiny.answer("4", "2 + 5 - 3", "x"))
+    assert executed(several) == [("4", "executed", 0.0), ("2 + 5 - 3", "ignored", 0.0), ("x", "ignored", 0.0)]
 
 
 def test_tries_within_one_turn_halve_the_reward_as_well(chat):
     turn = say(start(chat, "MetaMathQA", QUESTION, max_actions_per_turn=3), tiny.answer("41", "43", "42"))
-    assert done(turn) == [("41", "executed", 0.0), ("43", "executed", 0.0), ("42", "executed", 0.25)]
+    assert executed(turn) == [("41", "executed", 0.0), ("43", "executed", 0.0), ("42", "executed", 0.25)]
 
 
-def test_after_a_wrong_answer_question_and_verdict_are_read_together(chat):
+def test_after_a_wrong_answer_the_prompt_has_question_and_verdict(chat):
     episode = start(chat, "MetaMathQA", QUESTION, max_turns=3)
     say(episode, tiny.answer("41"))
-    told = chat.tokenizer.decode(episode.prompt())
-    assert "Reward: 0\nTurn 2:\nWhat is 6 times 7?\nIncorrect. Please think again.\nActions left: 9" in told
+    prompt = chat.tokenizer.decode(episode.prompt())
+    assert "Reward: 0\nTurn 2:\nWhat is 6 times 7?\nIncorrect. Please think again.\nActions left: 9" in prompt
     turn = episode.receive(tiny.said(chat, tiny.answer(" 4 2")))
     assert turn.state.count("Incorrect. Please think again.") == 1
     assert turn.reward == 0.5

@@ -1,4 +1,4 @@
-"""Episodes and the player: budgets, penalties, failing worlds, events in order, stops between turns."""
+"""Episodes and rollout runner: budgets, penalties, failing environments, order of events, interruption."""
 
 from collections import defaultdict
 
@@ -14,9 +14,9 @@ from trainer.config.run import RunConfig
 from trainer.engines.scripted import ScriptedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.journal.events import GroupStarted, TrajectoryFinished, Turn
-from trainer.policy.chat_format import opening_message
 from trainer.rollout.episode import ContextError, Episode
-from trainer.rollout.runner import GroupPlan, Interrupted, RolloutRunner
+from trainer.rollout.prompts import opening_message
+from trainer.rollout.runner import GroupPlan, Interrupted, RolloutRequest, RolloutRunner
 from trainer.rollout.trajectory import Trajectory
 
 ROOM = "######\n#____#\n#_PX_#\n#___O#\n#____#\n######"
@@ -47,7 +47,7 @@ def test_a_turn_executes_its_actions_and_adds_up_its_rewards(chat):
     assert turn.actions[0].board != turn.board
 
 
-def test_an_unknown_action_costs_the_penalty_once_and_the_known_ones_are_still_done(chat):
+def test_unknown_actions_cost_the_penalty_once_and_known_ones_are_executed(chat):
     episode = start(chat)
     turn = say(episode, tiny.answer("Left", "Jump", "Fly"))
     assert [action.status for action in turn.actions] == ["executed", "illegal", "illegal"]
@@ -56,7 +56,7 @@ def test_an_unknown_action_costs_the_penalty_once_and_the_known_ones_are_still_d
     assert episode.actions_left == 9
 
 
-def test_terms_about_the_thought_are_weighed_named_and_added(chat):
+def test_thought_rewards_are_weighted_named_and_added(chat):
     config = RunConfig.model_validate({"rewards": {"terms": {"facts_true": 0.5, "action_follows": 0.2, "repeats": -1}}})
     episode = tiny.episode(chat, config, options={"room": ROOM})
     thought = "I am at 3,3. Box 2,2. I go Left."
@@ -69,7 +69,7 @@ def test_terms_about_the_thought_are_weighed_named_and_added(chat):
     assert episode.trajectory.total_reward == pytest.approx(turn.reward + again.reward)
 
 
-def test_a_term_that_fails_ends_its_trajectory_and_says_which(chat, monkeypatch):
+def test_a_failing_thought_reward_ends_its_trajectory_and_is_named(chat, monkeypatch):
     monkeypatch.setitem(thought_rewards.BUILT_IN_TERMS, "broken", lambda turn: float("nan"))
     config = RunConfig.model_validate({"rewards": {"terms": {"broken": 1}}})
     episode = tiny.episode(chat, config, options={"room": ROOM})
@@ -78,7 +78,7 @@ def test_a_term_that_fails_ends_its_trajectory_and_says_which(chat, monkeypatch)
     assert "the reward term 'broken' gave nan" in episode.trajectory.error
 
 
-def test_garbage_costs_the_penalty_and_a_turn_but_no_action(chat):
+def test_an_unparsable_response_costs_the_penalty_and_a_turn_but_no_action(chat):
     episode = start(chat, max_turns=3)
     for number in range(3):
         assert not episode.ended
@@ -87,7 +87,7 @@ def test_garbage_costs_the_penalty_and_a_turn_but_no_action(chat):
         assert not turn.actions
     assert "(cut at" in episode.trajectory.turns[1].problem
     assert episode.trajectory.turns[1].truncated
-    closing = episode.finished()
+    closing = episode.trajectory.finished()
     assert (closing.end, closing.turns, closing.actions, closing.success) == ("turns", 3, 0, False)
     assert closing.total_reward == pytest.approx(-0.3)
 
@@ -97,7 +97,7 @@ def test_actions_after_the_end_are_ignored_without_a_penalty(chat):
     turn = say(episode, tiny.answer("Right", "Up", "Right"))
     assert [action.status for action in turn.actions] == ["executed", "ignored", "ignored"]
     assert turn.reward == pytest.approx(10.9)
-    closing = episode.finished()
+    closing = episode.trajectory.finished()
     assert (closing.end, closing.success, closing.actions, closing.error) == ("terminated", True, 1, None)
 
 
@@ -125,7 +125,7 @@ def test_the_first_irreversible_move_is_found(chat):
     assert lost.turn == 2
 
 
-def test_the_reward_of_a_turn_is_told_in_the_next(chat):
+def test_the_next_prompt_has_the_reward_of_the_turn(chat):
     episode = start(chat)
     assert "Reward" not in chat.tokenizer.decode(episode.prompt())
     episode.receive(tiny.said(chat, tiny.answer("Left", "Jump")))
@@ -144,7 +144,7 @@ def test_the_span_of_a_thought_ends_before_its_closing_tag(chat):
         assert chat.tokenizer.decode(episode.trajectory.ids[first:last]) == thought
 
 
-def test_a_dialogue_that_fills_the_context_ends_there_and_says_so(chat):
+def test_a_dialogue_that_fills_the_context_ends_with_an_error(chat):
     env = envs.make("Sokoban")
     env.reset(seed=0)
     run = RunConfig.model_validate({"rollout": {"max_response_tokens": 20, "max_turns": 50}})
@@ -152,7 +152,7 @@ def test_a_dialogue_that_fills_the_context_ends_there_and_says_so(chat):
     while not episode.ended:
         say(episode, "nothing")
         assert len(episode.trajectory.ids) <= 500
-    closing = episode.finished()
+    closing = episode.trajectory.finished()
     assert closing.end == "truncated"
     assert closing.error == "the dialogue filled the policy's context"
     assert len(episode.trajectory.ids) + 20 <= 500
@@ -167,7 +167,7 @@ def test_a_first_prompt_that_does_not_fit_is_refused_with_the_numbers(chat):
 
 
 class Failing(Sokoban):
-    """A world that breaks: when stepped, drawn, looked at, or by paying what is no number."""
+    """An environment that fails in step, render or hint, or returns a reward that is not finite."""
 
     def __init__(self, how):
         super().__init__()
@@ -202,7 +202,7 @@ class Failing(Sokoban):
         ("hint", "the environment failed: KeyError: 'best'"),
     ],
 )
-def test_a_world_that_fails_ends_its_own_trajectory_with_the_error(chat, how, error):
+def test_a_failing_environment_ends_its_own_trajectory_with_the_error(chat, how, error):
     env = Failing(how)
     env.reset(options={"room": ROOM})
     episode = Episode(env, RunConfig(), chat, Trajectory(id="t", group=0, member=0), 4096)
@@ -211,7 +211,7 @@ def test_a_world_that_fails_ends_its_own_trajectory_with_the_error(chat, how, er
     if how != "render":
         assert [action.status for action in turn.actions] == ["executed", "ignored", "ignored"]
         assert turn.reward == pytest.approx(-0.1)
-    closing = episode.finished()
+    closing = episode.trajectory.finished()
     assert (closing.end, closing.error) == ("truncated", error)
     assert closing.model_dump_json()
 
@@ -229,13 +229,17 @@ def plans(config, sizes):
     ]
 
 
-def player(config, chat, sampler, told, *, context=2048, **extra):
+def train_request(config, sizes, *, iteration=1, temperature=1.0):
+    return RolloutRequest(plans(config, sizes), iteration=iteration, split="train", temperature=temperature)
+
+
+def player(config, chat, sampler, emitted, *, context=2048, **extra):
     return RolloutRunner(
-        config=config, chat=chat, sampler=sampler, context=context, tell=lambda *events: told.extend(events), **extra
+        config=config, chat=chat, sampler=sampler, context=context, emit=lambda *events: emitted.extend(events), **extra
     )
 
 
-def test_one_failing_world_does_not_stop_the_others(chat, monkeypatch):
+def test_one_failing_environment_does_not_stop_the_others(chat, monkeypatch):
     config = RunConfig()
     made = []
 
@@ -243,31 +247,29 @@ def test_one_failing_world_does_not_stop_the_others(chat, monkeypatch):
         made.append(Failing("step" if len(made) == 1 else "nothing"))
         return made[-1]
 
-    monkeypatch.setattr(envs, "make", make)
+    monkeypatch.setattr("envs.registry.make", make)
     script = [[tiny.said(chat, tiny.answer("Left", "Right")) for _ in range(5)] for _ in range(3)]
-    told = []
-    played = player(config, chat, ScriptedSampler(script), told).play(
-        plans(config, [3]), iteration=1, split="train", temperature=1.0
-    )
+    emitted = []
+    played = player(config, chat, ScriptedSampler(script), emitted).play(train_request(config, [3]))
     assert [t.end for t in played] == ["actions", "truncated", "actions"]
     assert [t.error is None for t in played] == [True, False, True]
 
 
-def test_events_come_in_the_order_in_which_things_happen(policy, chat):
+def test_events_are_emitted_in_the_order_in_which_things_happen(policy, chat):
     config = tiny.config("pocket")
-    told = []
+    emitted = []
     sampler = TransformersSampler(policy.model, chat.eos_id, policy.pad_id)
     progress = []
-    played = player(config, chat, sampler, told, progress=lambda done, tokens: progress.append((done, tokens))).play(
-        plans(config, [3, 2]), iteration=7, split="train", temperature=1.0
+    played = player(config, chat, sampler, emitted, progress=lambda done, tokens: progress.append((done, tokens))).play(
+        train_request(config, [3, 2], iteration=7)
     )
     assert [t.id for t in played] == ["g0n0", "g0n1", "g0n2", "g1n0", "g1n1"]
-    assert [type(event) for event in told[:2]] == [GroupStarted, GroupStarted]
-    for started in told[:2]:
+    assert [type(event) for event in emitted[:2]] == [GroupStarted, GroupStarted]
+    for started in emitted[:2]:
         assert (started.iteration, started.split, started.suite) == (7, "train", None)
         assert started.prompt == opening_message(envs.spec("Sokoban"), config.rollout)
     by_trajectory = defaultdict(list)
-    for event in told[2:]:
+    for event in emitted[2:]:
         by_trajectory[event.trajectory].append(event)
     for one in played:
         *turns, closing = by_trajectory[one.id]
@@ -279,13 +281,11 @@ def test_events_come_in_the_order_in_which_things_happen(policy, chat):
     assert progress[-1] == (5, sum(t.tokens for t in played))
 
 
-def test_trajectories_of_a_group_start_alike_and_slip_apart(chat):
+def test_trajectories_of_a_group_share_the_start_but_not_the_slips(chat):
     config = RunConfig.model_validate({"environment": {"name": "FrozenLake"}})
     script = [[tiny.said(chat, tiny.answer("Left", "Up"))] * 5 for _ in range(24)]
-    told = []
-    played = player(config, chat, ScriptedSampler(script), told).play(
-        plans(config, [12, 12]), iteration=1, split="train", temperature=1.0
-    )
+    emitted = []
+    played = player(config, chat, ScriptedSampler(script), emitted).play(train_request(config, [12, 12]))
     for group in range(2):
         members = [t for t in played if t.group == group]
         assert len({t.turns[0].state for t in members}) == 1
@@ -294,32 +294,30 @@ def test_trajectories_of_a_group_start_alike_and_slip_apart(chat):
 
 
 @given(st.integers(0, 8))
-def test_a_stop_comes_between_turns_and_closes_what_was_open(chat, after):
+def test_a_stop_interrupts_between_turns_and_closes_open_trajectories(chat, after):
     config = RunConfig()
-    told = []
+    emitted = []
 
     def stop():
-        return sum(isinstance(event, Turn) for event in told) > after
+        return sum(isinstance(event, Turn) for event in emitted) > after
 
     script = [[tiny.said(chat, tiny.answer("Left", "Right"))] * 5 for _ in range(2)]
     with pytest.raises(Interrupted):
-        player(config, chat, ScriptedSampler(script), told, stop=stop).play(
-            plans(config, [2]), iteration=1, split="train", temperature=1.0
-        )
-    assert sum(isinstance(event, Turn) for event in told) == after + 1
-    closings = [event for event in told if isinstance(event, TrajectoryFinished)]
+        player(config, chat, ScriptedSampler(script), emitted, stop=stop).play(train_request(config, [2]))
+    assert sum(isinstance(event, Turn) for event in emitted) == after + 1
+    closings = [event for event in emitted if isinstance(event, TrajectoryFinished)]
     assert sorted(event.trajectory for event in closings) == ["g0n0", "g0n1"]
     assert {event.end for event in closings} <= {"interrupted", "actions"}
     assert sum(event.turns for event in closings) == after + 1
 
 
 @given(st.lists(st.text(max_size=30), min_size=5, max_size=5), st.sampled_from(["Sokoban", "FrozenLake", "Bandit"]))
-def test_any_text_at_all_is_a_turn(chat, texts, world):
-    episode = tiny.episode(chat, RunConfig.model_validate({"environment": {"name": world}}))
+def test_any_text_is_a_turn(chat, texts, name):
+    episode = tiny.episode(chat, RunConfig.model_validate({"environment": {"name": name}}))
     for text in texts:
         if episode.ended:
             break
         turn = say(episode, text)
         assert turn.format_valid == ("format" not in turn.terms)
         assert turn.format_valid or turn.problem
-    assert episode.finished().model_dump_json()
+    assert episode.trajectory.finished().model_dump_json()

@@ -1,4 +1,4 @@
-"""Whose tokens a run keeps, and that each token's text and numbers are those of the rollout and of the update."""
+"""Token recorder: selection of trajectories; texts and values of tokens match rollout and update."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def of(events: list[Any], kind: type) -> list[Any]:
 @given(
     text=st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from("Push up → é😀\n")), max_size=40)
 )
-def test_pieces_of_any_text_add_up_to_it(style: str, text: str) -> None:
+def test_token_lengths_of_any_text_add_up_to_it(style: str, text: str) -> None:
     chat = CHATS[style]
     ids = [*chat.tokenizer.encode(text, add_special_tokens=False), chat.eos_id]
     response = chat.decode(ids)
@@ -59,7 +59,7 @@ def test_a_character_of_several_tokens_belongs_to_the_last_of_them() -> None:
     assert TokenTexts(chat).lengths(ids[:3], chat.decode(ids[:3])) == [1, 0, len(chat.decode(ids[:3])) - 1]
 
 
-def test_bytes_that_are_no_text_are_cut_as_they_are_shown() -> None:
+def test_invalid_utf8_is_cut_as_it_is_displayed() -> None:
     chat = CHATS["pocket"]
     halves = chat.tokenizer.encode("é😀→", add_special_tokens=False)
     for ids in (halves[1:], halves[::-1], halves[:1] * 3, halves[2:4] + halves[:1]):
@@ -68,7 +68,7 @@ def test_bytes_that_are_no_text_are_cut_as_they_are_shown() -> None:
 
 
 class Unspelt:
-    """A tokenizer that does not spell tokens in bytes, as SentencePiece's do."""
+    """A tokenizer that is not byte-level, like those of SentencePiece."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
@@ -97,7 +97,7 @@ ESTIMATORS = {
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_trajectory_is_told_with_its_numbers(name: str, model: Path, tmp_path: Path) -> None:
+def test_every_trajectory_is_recorded_with_its_values(name: str, model: Path, tmp_path: Path) -> None:
     rollout = {"context_turns": 1} if "window" in name else {}
     events = played(
         tmp_path,
@@ -136,17 +136,17 @@ def test_every_trajectory_is_told_with_its_numbers(name: str, model: Path, tmp_p
 
 
 def windowed(name: str, responses: list[list[int]]) -> Trajectory:
-    """A trajectory whose turns from the second on were drawn after a prompt of their own."""
+    """A trajectory whose turns from the second on have their own prompts."""
     trajectory = Trajectory(id=name, group=0, member=0)
     for turn, ids in enumerate(responses):
-        trajectory.read([9, 9])
+        trajectory.append_prompt([9, 9])
         if turn:
             trajectory.prompts[turn] = [8, 8, 8]
-        trajectory.wrote(ids, [-0.5] * len(ids), [0.5] * len(ids), turn)
+        trajectory.append_response(ids, [-0.5] * len(ids), [0.5] * len(ids), turn)
     return trajectory
 
 
-def test_every_advantage_goes_to_the_token_it_was_computed_for() -> None:
+def test_every_advantage_belongs_to_the_token_it_was_computed_for() -> None:
     kept = [windowed("a", [[1, 2, 3], [4]]), windowed("b", [[5, 6]]), windowed("c", [[7], [1, 2], [3, 4, 5, 6]])]
     batch = collate(kept, pad_id=0)
     found = by_trajectory(kept, batch, batch.ids.float())
@@ -158,8 +158,8 @@ def test_every_advantage_goes_to_the_token_it_was_computed_for() -> None:
 
 
 @pytest.mark.parametrize(("keep", "splits"), [("all", {"train", "eval"}), ("kept", {"eval"}), ("none", set())])
-def test_the_setting_says_whose_tokens_are_kept(keep: str, splits: set[str], model: Path, tmp_path: Path) -> None:
-    """The untrained policy wins nothing, so that the filter keeps no group."""
+def test_the_setting_selects_whose_tokens_are_kept(keep: str, splits: set[str], model: Path, tmp_path: Path) -> None:
+    """The untrained policy never succeeds, so that the filter keeps no group."""
     events = played(tmp_path, model, iterations=1, journal={"tokens": keep}, algorithm={"estimator": "grpo"})
     if keep == "kept" and any(score.kept for score in of(events, GroupsScored)[0].groups):
         splits = {"train", "eval"}

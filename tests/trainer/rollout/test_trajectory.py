@@ -34,15 +34,15 @@ def turn(number, reward, tokens):
 def trajectories(draw, group=0):
     played = Trajectory(id="t", group=group, member=0)
     for number in range(draw(st.integers(1, 3))):
-        played.read(draw(st.lists(st.integers(10, 19), min_size=1, max_size=3)))
+        played.append_prompt(draw(st.lists(st.integers(10, 19), min_size=1, max_size=3)))
         ids = draw(st.lists(st.integers(20, 29), min_size=1, max_size=4))
-        played.wrote(ids, [-1.0 - n for n in range(len(ids))], [0.5] * len(ids), number)
+        played.append_response(ids, [-1.0 - n for n in range(len(ids))], [0.5] * len(ids), number)
         played.turns.append(turn(number, draw(amounts), len(ids)))
     return played
 
 
 @given(st.lists(trajectories(), min_size=1, max_size=4))
-def test_a_batch_holds_every_trajectory_and_padding_that_says_nothing(played):
+def test_a_batch_holds_every_trajectory_and_neutral_padding(played):
     batch = collate(played, pad_id=99)
     assert len(batch) == len(played)
     for row, one in enumerate(played):
@@ -90,7 +90,7 @@ def test_selected_rows_are_the_same_rows_cut_to_the_longest(played, data):
         assert torch.equal(getattr(chosen, name), getattr(alone, name)), name
 
 
-def test_actions_count_only_what_was_executed():
+def test_only_executed_actions_are_counted():
     one = Trajectory(id="t", group=0, member=0)
     moment = turn(0, 0.0, 1).model_dump()
     moment["actions"] = [

@@ -104,7 +104,7 @@ def test_of_a_bandit_the_best_arm_and_its_worth_are_told(best: bool, after: str)
     env.reset(seed=3)
     board, hint = env.board().model_dump(), env.hint().model_dump()  # type: ignore[union-attr]
     wanted = hint["actions"][0]
-    env.step(wanted if best else next(name for name in env.world.actions if name != wanted))
+    env.step(wanted if best else next(name for name in env.env_spec.actions if name != wanted))
     pull = action(wanted, env.hint().model_dump()) | {"board": env.board().model_dump()}  # type: ignore[union-attr]
     data = trajectory([pull], hint) | {"board": board}
     expected = after.replace("Dragon", wanted).replace("0.25", f"{hint['value']:.2f}")

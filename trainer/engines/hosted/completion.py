@@ -1,4 +1,4 @@
-"""What an endpoint says, read: a chat completion as text, tokens and usage, a refusal in words. Nothing is sent."""
+"""Parsing of an endpoint's responses: chat completions and errors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from trainer.engines.hosted.costs import Usage
 
-_LONGEST = 300
-_FULL = (
+_MAX_MESSAGE_LENGTH = 300
+_CONTEXT_ERRORS = (
     "context_length_exceeded",
     "context length",
     "context window",
@@ -28,55 +28,56 @@ class Completion:
     """One response.
 
     Attributes:
-        text: as it is to be shown to the model again.
-        pieces: what each sampled token spells; together the text. None where the endpoint does not tell.
-        logprobs: log-probabilities of those tokens, nats, as the endpoint reports them.
+        text: the content, as later prompts repeat it.
+        tokens: bytes of each sampled token; together the text. None where the endpoint does not report them.
+        logprobs: log-probabilities of those tokens, nats, as reported.
         ended: whether the model ended it (else it was cut at the limit).
-        full: the dialogue no longer fits into the model's context, and there is no response.
+        usage: tokens as counted by the endpoint.
+        context_exceeded: there is no response, because the dialogue no longer fits into the model's context.
     """
 
     text: str
-    pieces: tuple[bytes, ...] | None
+    tokens: tuple[bytes, ...] | None
     logprobs: tuple[float, ...]
     ended: bool
     usage: Usage
-    full: bool = False
+    context_exceeded: bool = False
 
 
 class NotACompletionError(ValueError):
-    """An answer that is no chat completion. The message says what is wrong with it."""
+    """A response that is no chat completion. The message says what is wrong with it."""
 
 
-CONTEXT_EXCEEDED = Completion("", None, (), True, Usage(), full=True)
+CONTEXT_EXCEEDED = Completion("", None, (), True, Usage(), context_exceeded=True)
 
 
 def parse_completion(data: bytes) -> Completion:
-    """A chat completion.
+    """Parse a chat completion.
 
     Raises:
-        NoCompletion: it is none, or one that reports no usage.
+        NotACompletionError: it is none, or reports no usage.
     """
-    told = _json(data)
-    if not isinstance(told, dict):
-        raise NotACompletionError("the answer is no JSON object")
+    body = _json(data)
+    if not isinstance(body, dict):
+        raise NotACompletionError("the response is no JSON object")
     try:
-        choice = told["choices"][0]
+        choice = body["choices"][0]
         message = choice["message"]
         content = message.get("content")
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise NotACompletionError("the answer has no choices[0].message") from None
+        raise NotACompletionError("the response has no choices[0].message") from None
     if content is None:
         content = message.get("refusal") or ""
     if not isinstance(content, str):
-        raise NotACompletionError("the answer's content is no text")
-    spelt = content.encode("utf-8", "replace")
-    pieces, logprobs = _tokens(choice.get("logprobs"), spelt)
+        raise NotACompletionError("the response's content is no text")
+    encoded = content.encode("utf-8", "replace")
+    tokens, logprobs = _tokens(choice.get("logprobs"), encoded)
     return Completion(
-        text=spelt.decode(),
-        pieces=pieces,
+        text=encoded.decode(),
+        tokens=tokens,
         logprobs=logprobs,
         ended=choice.get("finish_reason") != "length",
-        usage=_usage(told.get("usage")),
+        usage=_usage(body.get("usage")),
     )
 
 
@@ -87,80 +88,83 @@ def _json(data: bytes) -> Any:
         return None
 
 
-def _usage(told: Any) -> Usage:
-    prompt, completion = (_count(told, name) for name in ("prompt_tokens", "completion_tokens"))
+def _usage(usage: Any) -> Usage:
+    prompt, completion = (_count(usage, name) for name in ("prompt_tokens", "completion_tokens"))
     if prompt is None or completion is None:
-        raise NotACompletionError("the answer reports no usage, so that tokens cannot be counted")
-    return Usage(prompt, completion, _count(told.get("prompt_tokens_details"), "cached_tokens") or 0)
+        raise NotACompletionError("the response reports no usage, so that tokens cannot be counted")
+    return Usage(prompt, completion, _count(usage.get("prompt_tokens_details"), "cached_tokens") or 0)
 
 
-def _count(told: Any, name: str) -> int | None:
-    value = told.get(name) if isinstance(told, dict) else None
+def _count(usage: Any, name: str) -> int | None:
+    value = usage.get(name) if isinstance(usage, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _tokens(told: Any, spelt: bytes) -> tuple[tuple[bytes, ...] | None, tuple[float, ...]]:
-    """The tokens that spell the text. Those behind it (the end token) are left out; None if they spell another one."""
-    listed = told.get("content") if isinstance(told, dict) else None
-    if not isinstance(listed, list):
+def _tokens(logprobs: Any, text: bytes) -> tuple[tuple[bytes, ...] | None, tuple[float, ...]]:
+    """Bytes and log-probabilities of the tokens of the text, without those after it (the end token).
+
+    None where the tokens do not spell the text.
+    """
+    entries = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(entries, list):
         return None, ()
-    pieces, logprobs, left = [], [], spelt
-    for token in listed:
-        if not left:
+    tokens, values, rest = [], [], text
+    for entry in entries:
+        if not rest:
             break
-        piece, logprob = _token(token)
-        if not piece or logprob is None or not left.startswith(piece):
+        token, value = _token(entry)
+        if not token or value is None or not rest.startswith(token):
             return None, ()
-        left = left[len(piece) :]
-        pieces.append(piece)
-        logprobs.append(logprob)
-    return (None, ()) if left else (tuple(pieces), tuple(logprobs))
+        rest = rest[len(token) :]
+        tokens.append(token)
+        values.append(value)
+    return (None, ()) if rest else (tuple(tokens), tuple(values))
 
 
-def _token(told: Any) -> tuple[bytes, float | None]:
-    if not isinstance(told, dict):
+def _token(entry: Any) -> tuple[bytes, float | None]:
+    if not isinstance(entry, dict):
         return b"", None
-    spelt, logprob = told.get("bytes"), told.get("logprob")
+    listed, logprob = entry.get("bytes"), entry.get("logprob")
     try:
-        piece = bytes(spelt) if isinstance(spelt, list) else str(told.get("token") or "").encode("utf-8", "replace")
+        token = bytes(listed) if isinstance(listed, list) else str(entry.get("token") or "").encode("utf-8", "replace")
     except (TypeError, ValueError):  # numbers that are no bytes
         return b"", None
     if not isinstance(logprob, int | float) or isinstance(logprob, bool) or not math.isfinite(logprob):
-        return piece, None
-    return piece, float(logprob)
+        return token, None
+    return token, float(logprob)
 
 
 def error_message(data: bytes, secret: str = "") -> str:
-    """What a refusal says, for people: its message, or the beginning of its body; the secret never."""
-    told = _json(data)
-    error = told.get("error", told) if isinstance(told, dict) else told
+    """The message of an error response, or the start of its body; the secret is masked."""
+    body = _json(data)
+    error = body.get("error", body) if isinstance(body, dict) else body
     for place in ("message", "detail"):
         if isinstance(error, Mapping) and error.get(place):
             error = error[place]
     text = error if isinstance(error, str) else data.decode("utf-8", "replace")
     text = " ".join(text.replace(secret, "…").split() if secret else text.split()).replace("\0", "")
-    return text[:_LONGEST] + ("…" if len(text) > _LONGEST else "")
+    return text[:_MAX_MESSAGE_LENGTH] + ("…" if len(text) > _MAX_MESSAGE_LENGTH else "")
 
 
 def error_code(data: bytes) -> str:
-    """The refusal's own code or type, as in insufficient_quota; empty where there is none."""
-    told = _json(data)
-    error = told.get("error") if isinstance(told, dict) else None
+    """Code and type of an error response, as in insufficient_quota; empty where there are none."""
+    body = _json(data)
+    error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, Mapping):
         return ""
     return " ".join(str(error[name]) for name in ("code", "type") if error.get(name))
 
 
 def inner_status(data: bytes) -> int | None:
-    """The status of a refusal that came as if it were an answer (gateways do that); None where there is none."""
-    told = _json(data)
-    if not isinstance(told, dict) or not isinstance(told.get("error"), Mapping) or told.get("choices"):
+    """The status of an error that arrived with HTTP status 200 (gateways do that); None where there is none."""
+    body = _json(data)
+    if not isinstance(body, dict) or not isinstance(body.get("error"), Mapping) or body.get("choices"):
         return None
-    status = told["error"].get("code")
+    status = body["error"].get("code")
     return status if isinstance(status, int) and 400 <= status < 600 else 500
 
 
 def is_context_exceeded(status: int, data: bytes) -> bool:
-    """Whether a refusal says that the dialogue does not fit into the model's context."""
+    """Whether an error says that the dialogue does not fit into the model's context."""
     text = (error_code(data) + " " + error_message(data)).lower()
-    return status in (400, 413, 422) and any(sign in text for sign in _FULL)
+    return status in (400, 413, 422) and any(part in text for part in _CONTEXT_ERRORS)

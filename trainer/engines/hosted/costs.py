@@ -1,4 +1,4 @@
-"""What asking a hosted model took: requests, tokens, money, and the limit that the next request must fit under."""
+"""Usage and cost of a hosted model, and its budget."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from trainer.config.hosted import HostedConfig
-from trainer.engines.hosted.errors import BudgetSpentError
 
 _MILLION = 1_000_000
 
 
+class BudgetSpentError(RuntimeError):
+    """`hosted.max_cost` leaves no room for another request. The message says what was spent."""
+
+
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one request as the endpoint counts them. `cached` are those of `prompt` that it had read before."""
+    """Tokens of one request as counted by the endpoint; `cached` is the part of `prompt` read from its cache."""
 
     prompt: int = 0
     completion: int = 0
@@ -23,15 +26,15 @@ class Usage:
 
 
 class UsageTotals:
-    """Sums over all requests of a run, earlier attempts included. `cost` is 0 while no price is known."""
+    """Sums over all requests of a run, including earlier attempts. `cost` is 0 while no price is set."""
 
     def __init__(self, config: HostedConfig) -> None:
         self.config = config
         self.requests = self.retries = self.prompt = self.completion = self.cached = 0
         self.seconds = 0.0
 
-    def answered(self, usage: Usage, retries: int, seconds: float) -> None:
-        """An answer came, after so many failed tries, `seconds` after its last request was sent."""
+    def add(self, usage: Usage, retries: int, seconds: float) -> None:
+        """Add a completed request with its number of failed attempts and the latency of its last one in seconds."""
         self.requests += 1
         self.retries += retries
         self.seconds += seconds
@@ -41,18 +44,18 @@ class UsageTotals:
 
     @property
     def cost(self) -> float:
-        """In the unit of the prices; cached tokens count in full, so that it may be less in truth."""
+        """In the unit of the prices; an upper bound where cached tokens are cheaper."""
         return self.price(self.prompt, self.completion)
 
     def price(self, prompt: int, completion: int) -> float:
-        """Of so many tokens."""
+        """Price of this many tokens."""
         return (
             prompt * self.config.prompt_price_per_million + completion * self.config.completion_price_per_million
         ) / _MILLION
 
-    def values(self) -> dict[str, float]:
-        """hosted/*: see the table of metrics. What is not known is left out."""
-        found = {
+    def metrics(self) -> dict[str, float]:
+        """hosted/* metrics, without unknown ones."""
+        metrics = {
             "hosted/requests": float(self.requests),
             "hosted/retries": float(self.retries),
             "hosted/prompt_tokens": float(self.prompt),
@@ -60,46 +63,46 @@ class UsageTotals:
             "hosted/completion_tokens": float(self.completion),
         }
         if self.requests:
-            found["hosted/latency"] = self.seconds / self.requests
+            metrics["hosted/latency"] = self.seconds / self.requests
         if self.config.prompt_price_per_million or self.config.completion_price_per_million:
-            found["hosted/cost"] = self.cost
-        return found
+            metrics["hosted/cost"] = self.cost
+        return metrics
 
 
 class BudgetLimiter:
-    """Lets a request begin only if the most it may cost still fits under the limit; of one event loop.
+    """Async budget limiter: reserves the worst-case cost before a request starts. For one event loop.
 
-    What is under way is held back until its true cost is known, so that the limit holds whatever the models write.
+    The reservation is held until the actual cost is known, so the limit holds whatever the models write.
     """
 
-    def __init__(self, account: UsageTotals) -> None:
-        self.account, self.limit = account, account.config.max_cost
-        self.under_way = 0
-        self.held = 0.0
+    def __init__(self, totals: UsageTotals) -> None:
+        self.totals, self.limit = totals, totals.config.max_cost
+        self.active_requests = 0
+        self.reserved = 0.0
         self._changed = asyncio.Condition()
 
     @asynccontextmanager
-    async def hold(self, prompt: int, completion: int) -> AsyncIterator[None]:
-        """Of a request with at most so many tokens, which is booked before this is left.
+    async def reserve(self, prompt: int, completion: int) -> AsyncIterator[None]:
+        """Reserve the cost of a request of at most this many tokens; its usage is added to the totals inside.
 
         Raises:
-            BudgetSpentError: it does not fit, and nothing is under way that could turn out cheaper.
+            BudgetSpentError: it does not fit, and no active request could turn out cheaper than reserved.
         """
-        most = self.account.price(prompt, completion)
+        worst_case = self.totals.price(prompt, completion)
         async with self._changed:
-            while self.limit and self.account.cost + self.held + most > self.limit:
-                if not self.under_way:
+            while self.limit and self.totals.cost + self.reserved + worst_case > self.limit:
+                if not self.active_requests:
                     raise BudgetSpentError(
-                        f"{self.account.cost:.4f} of hosted.max_cost = {self.limit:g} are spent, and the next request "
-                        f"may cost {most:.4f}"
+                        f"{self.totals.cost:.4f} of hosted.max_cost = {self.limit:g} are spent, and the next request "
+                        f"may cost {worst_case:.4f}"
                     )
                 await self._changed.wait()
-            self.under_way += 1
-            self.held += most
+            self.active_requests += 1
+            self.reserved += worst_case
         try:
             yield
         finally:
-            self.under_way -= 1
-            self.held = self.held - most if self.under_way else 0.0
+            self.active_requests -= 1
+            self.reserved = self.reserved - worst_case if self.active_requests else 0.0
             async with self._changed:
                 self._changed.notify_all()

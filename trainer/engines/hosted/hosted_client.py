@@ -1,7 +1,4 @@
-"""One OpenAI-compatible endpoint: a request sent until it is answered, is refused for good, or patience ends.
-
-What is asked, and what answers cost, is sampler.py's and account.py's business.
-"""
+"""HTTP client of an OpenAI-compatible endpoint, with retries."""
 
 from __future__ import annotations
 
@@ -11,15 +8,19 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
 
 from trainer.config.hosted import HostedConfig
-from trainer.engines.hosted import completion, retry
-from trainer.engines.hosted.completion import Completion, NotACompletionError
-from trainer.engines.hosted.errors import HostedError, RefusedError
+from trainer.engines.hosted import completion as parser
+from trainer.engines.hosted.completion import CONTEXT_EXCEEDED, Completion, NotACompletionError
 
+FIRST_BACKOFF = 0.5
+RETRYABLE_STATUS = (408, 409, 425, 429)
+"""Statuses below 500 after which the same request may succeed; from 500 on all may."""
 _HINTS = (
     ("max_completion_tokens", "set hosted.max_tokens_param to max_completion_tokens"),
     ("logprobs", "add logprobs to hosted.unsupported_params"),
@@ -28,25 +29,35 @@ _HINTS = (
     ("system", "add system to hosted.unsupported_params"),
     ("continue_final_message", "set hosted.prefill to off"),
 )
-"""A word in what an endpoint refuses, and what to change."""
-_NO_MONEY = ("insufficient_quota", "billing_not_active", "credit_balance")
+"""Words of error messages, and what to change."""
+_PAYMENT_CODES = ("insufficient_quota", "billing_not_active", "credit_balance")
+
+
+class HostedError(RuntimeError):
+    """The endpoint did not respond in all attempts. The message says what happened."""
+
+
+class RefusedError(ValueError):
+    """The endpoint rejects the request permanently. The message says what to change."""
 
 
 @dataclass(frozen=True)
-class CompletionRequest:
-    """An answer, the failed tries before it, and the seconds between its request and it."""
+class CompletionResult:
+    """A completion, the number of failed attempts before it, and the latency of the last attempt in seconds."""
 
-    answer: Completion
+    completion: Completion
     retries: int
     seconds: float
 
 
 class HostedClient:
-    """Asks for chat completions. Belongs to one event loop; `close` it there.
+    """Requests chat completions. Bound to one event loop; `close` it there.
 
     Args:
-        config: where, and how patiently.
-        sleep: waits some seconds; tests put something quicker here.
+        config: address, credentials, timeouts and retries.
+        sleep: waits some seconds; replaceable in tests.
+    Raises:
+        RefusedError: the API key is malformed.
     """
 
     def __init__(self, config: HostedConfig, sleep: Callable[[float], Any] = asyncio.sleep) -> None:
@@ -54,8 +65,8 @@ class HostedClient:
         self.address = f"{config.url}/chat/completions"
         self.key = os.environ.get(config.api_key_env, "").strip() if config.api_key_env else ""
         if not (self.key.isascii() and self.key.isprintable()):
-            raise RefusedError(f"the key in {config.api_key_env} holds characters that no key has: set it anew")
-        self._draw = random.Random()  # only waits depend on it
+            raise RefusedError(f"the key in {config.api_key_env} contains invalid characters: set it anew")
+        self._random = random.Random()  # only for backoff
         self._slots = asyncio.Semaphore(config.concurrency)
         limits = httpx.Limits(max_connections=config.concurrency, max_keepalive_connections=config.concurrency)
         headers = {"User-Agent": "Echoscope/1"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
@@ -64,92 +75,140 @@ class HostedClient:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def ask(self, body: Mapping[str, Any]) -> CompletionRequest:
-        """The answer to a request.
+    async def complete(self, body: Mapping[str, Any]) -> CompletionResult:
+        """Send a chat completion request, and retry it while that may help.
 
         Raises:
-            RefusedError: the endpoint will not have it.
-            HostedError: no answer after all tries, or one that asks for more patience than there is.
+            RefusedError: the endpoint rejects the request permanently.
+            HostedError: no completion after all attempts, or the endpoint requests a longer wait than allowed.
         """
-        failed = 0
+        failures = 0
         while True:
-            asked: float | None = None
+            requested_wait: float | None = None
             try:
                 async with self._slots:
                     began = time.monotonic()
                     status, headers, data = await self._post(body)
                     seconds = time.monotonic() - began
                 if status == 200:
-                    return CompletionRequest(completion.parse_completion(data), failed, seconds)
-                if completion.is_context_exceeded(status, data):
-                    return CompletionRequest(completion.CONTEXT_EXCEEDED, failed, seconds)
-                problem = f"it said {status}: {completion.error_message(data, self.key) or 'nothing more'}"
-                self._refused(status, data)
-                asked = retry.retry_after(headers)
+                    return CompletionResult(parser.parse_completion(data), failures, seconds)
+                if parser.is_context_exceeded(status, data):
+                    return CompletionResult(CONTEXT_EXCEEDED, failures, seconds)
+                problem = f"status {status}: {parser.error_message(data, self.key) or 'no message'}"
+                self._raise_if_permanent(status, data)
+                requested_wait = retry_after(headers)
             except NotACompletionError as error:
                 problem = f"{error}; is hosted.url the root of an OpenAI-compatible endpoint?"
             except TimeoutError:
-                problem = f"no answer within {self.config.timeout:g} s (hosted.timeout)"
+                problem = f"no response within {self.config.timeout:g} s (hosted.timeout)"
             except httpx.RequestError as error:
                 problem = f"the connection failed: {str(error) or type(error).__name__}"
-            failed += 1
-            await self._pause(failed, asked, problem)
+            failures += 1
+            await self._wait_before_retry(failures, requested_wait, problem)
 
-    async def _pause(self, failed: int, asked: float | None, problem: str) -> None:
-        """Wait before the next try, or tell that there will be none."""
-        where, patient = self.config.host, self.config.max_backoff
-        if failed > self.config.retries:
-            times = f"{failed} tries" if failed > 1 else "one try"
+    async def _wait_before_retry(self, failures: int, requested_wait: float | None, problem: str) -> None:
+        host, max_wait = self.config.host, self.config.max_backoff
+        if failures > self.config.retries:
+            attempts = f"{failures} attempts" if failures > 1 else "one attempt"
             raise HostedError(
-                f"{where} gave no answer in {times}; the last time {problem}. What was answered before is kept: "
-                "resume asks only for the rest"
+                f"{host} sent no completion in {attempts}; the last one: {problem}. Completed responses are kept: "
+                "resume requests only the rest"
             )
-        if asked is not None and asked > patient:
+        if requested_wait is not None and requested_wait > max_wait:
             raise HostedError(
-                f"{where} asks to come back in {asked:,.0f} s, and hosted.max_backoff is {patient:g} s; {problem}. "
-                "What was answered before is kept: resume later, or lower hosted.concurrency"
+                f"{host} requests a wait of {requested_wait:,.0f} s, and hosted.max_backoff is {max_wait:g} s; "
+                f"{problem}. Completed responses are kept: resume later, or lower hosted.concurrency"
             )
-        await self.sleep(retry.backoff(failed, asked, patient, self._draw))
+        await self.sleep(backoff(failures, requested_wait, max_wait, self._random))
 
     async def _post(self, body: Mapping[str, Any]) -> tuple[int, httpx.Headers, bytes]:
-        """Status, headers and body of one try, in `timeout` seconds in all: a trickle must not hold us forever."""
+        """Status, headers and body of one attempt, within `timeout` seconds in total, however slowly data arrive."""
         async with asyncio.timeout(self.config.timeout):
             try:
                 response = await self._client.post(self.address, json=body)
             except httpx.TimeoutException as error:
                 raise TimeoutError from error
         status = response.status_code
-        if status == 200 and (inner := completion.inner_status(response.content)):
+        if status == 200 and (inner := parser.inner_status(response.content)):
             status = inner
         return status, response.headers, response.content
 
-    def _refused(self, status: int, data: bytes) -> None:
-        """Raise RefusedError for what another try cannot mend."""
-        where, text, code = self.config.host, completion.error_message(data, self.key), completion.error_code(data)
-        said = f": {text}" if text else ""
+    def _raise_if_permanent(self, status: int, data: bytes) -> None:
+        """Raise RefusedError for errors that a retry cannot fix."""
+        host, text, code = self.config.host, parser.error_message(data, self.key), parser.error_code(data)
+        detail = f": {text}" if text else ""
         variable = self.config.api_key_env
-        if status == 402 or any(sign in code for sign in _NO_MONEY):
-            raise RefusedError(f"{where} wants to be paid{said}. Look after the account there, then resume")
-        if retry.is_retryable(status):
+        if status == 402 or any(part in code for part in _PAYMENT_CODES):
+            raise RefusedError(f"{host} requires payment{detail}. Check the account there, then resume")
+        if is_retryable(status):
             return
         if status == 401:
-            what = f"does not accept the key in {variable}" if self.key else "wants a key"
+            problem = f"does not accept the key in {variable}" if self.key else "requires a key"
             todo = f"set {variable} to a valid key" if variable else "name the key's variable in hosted.api_key_env"
-            raise RefusedError(f"{where} {what}{said}. Where the run is played, {todo}, then resume")
+            raise RefusedError(f"{host} {problem}{detail}. On the machine of the run, {todo}, then resume")
         if status == 403:
             raise RefusedError(
-                f"{where} does not let this key use {self.config.model}{said}. Allow it there, or choose another "
+                f"{host} does not let this key use {self.config.model}{detail}. Allow it there, or choose another "
                 "hosted.model or key"
             )
         if status == 404:
             raise RefusedError(
-                f"{where} knows no model {self.config.model!r}, or nothing is at {self.address}{said}. Check "
-                "hosted.model and hosted.url, which mostly ends in /v1"
+                f"{host} has no model {self.config.model!r}, or {self.address} does not exist{detail}. Check "
+                "hosted.model and hosted.url, which usually ends in /v1"
             )
         if 300 <= status < 400:
-            raise RefusedError(f"{where} sends elsewhere, which is not followed: give the final address as hosted.url")
+            raise RefusedError(f"{host} redirects, which is not followed: set hosted.url to the final address")
         hint = next(
             (todo for word, todo in _HINTS if word in text),
-            "see hosted.unsupported_params, hosted.max_tokens_param and hosted.extra_body for what is sent",
+            "see hosted.unsupported_params, hosted.max_tokens_param and hosted.extra_body",
         )
-        raise RefusedError(f"{where} refuses the request ({status}){said}. To change that, {hint}")
+        raise RefusedError(f"{host} rejects the request ({status}){detail}. To change the request, {hint}")
+
+
+def is_retryable(status: int) -> bool:
+    """Whether a request that failed with this HTTP status may succeed when repeated."""
+    return status in RETRYABLE_STATUS or status >= 500
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Seconds to wait that the endpoint requests: Retry-After as seconds or date, or retry-after-ms.
+
+    None if absent or malformed. Source: RFC 9110, 10.2.3.
+    """
+    value = headers.get("retry-after", "").strip()
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return _valid_seconds(float(milliseconds) / 1000)
+        return _valid_seconds(float(value)) if value else None
+    except ValueError:
+        pass
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
+
+
+def _valid_seconds(value: float) -> float | None:
+    return value if 0 <= value < float("inf") else None
+
+
+def backoff(failures: int, requested: float | None, max_backoff: float, rng: random.Random) -> float:
+    """Seconds before the next attempt.
+
+    Args:
+        failures: failed attempts so far, at least 1.
+        requested: seconds that the endpoint requests.
+        max_backoff: upper limit of the exponential backoff, seconds.
+        rng: source of the jitter.
+    Returns:
+        The requested wait plus up to a quarter of it, so that clients do not return all at once; without one, between
+        half and all of a time that doubles with each failure, up to `max_backoff`.
+    Source: AWS Architecture Blog, "Exponential Backoff And Jitter" (equal jitter).
+    """
+    if requested is not None:
+        return requested + rng.uniform(0, requested / 4)
+    ceiling = min(max_backoff, FIRST_BACKOFF * 2 ** min(failures - 1, 30))
+    return rng.uniform(ceiling / 2, ceiling)

@@ -1,11 +1,9 @@
-"""A sampler whose model is asked over HTTP: every dialogue goes on by itself, as many at once as are allowed.
-
-One request's fate is endpoint.py's business, its price account.py's; what the ids mean is chat.py's.
-"""
+"""Sampling from a hosted model over HTTP: each dialogue proceeds on its own, with bounded concurrency."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -15,41 +13,40 @@ from pathlib import Path
 from typing import Any
 
 from trainer.config.hosted import HostedConfig
-from trainer.engines.base import SampledResponse, SamplingParams, TokenListener
 from trainer.engines.hosted.chat import HostedChat, Message
 from trainer.engines.hosted.completion import Completion
 from trainer.engines.hosted.costs import BudgetLimiter, UsageTotals
 from trainer.engines.hosted.hosted_client import HostedClient
 from trainer.engines.hosted.response_cache import ResponseCache, key_of
+from trainer.engines.sampler import SampledResponse, SamplingParams, TokenListener
 from trainer.seeds import derive
 
-_LOOK_EVERY = 0.2  # seconds between two looks at whether the run is asked to stop
-_MESSAGE_TOKENS = 32  # most that a template puts around a message
-UNKNOWN = float("nan")
+_STOP_POLL_SECONDS = 0.2
+_MAX_MESSAGE_OVERHEAD = 32  # tokens that a chat template adds to a message, at most
 
 
 class HostedSampler:
-    """A `Sampler` over an endpoint, with an event loop of its own in a thread.
+    """A `Sampler` over an endpoint, with its own event loop in a thread.
 
     Args:
         config: the endpoint.
-        chat: how dialogues are written as ids.
-        folder: where answers are kept; what lies there is not asked for again.
-        stop: once it says True, `generate` ends without waiting for answers.
+        chat: encodes dialogues as ids.
+        folder: holds the response cache.
+        stop: `generate` ends without waiting for open requests once it returns True.
     Raises:
-        RefusedError: the key cannot be one.
+        RefusedError: the API key is malformed.
     """
 
     def __init__(
         self, config: HostedConfig, chat: HostedChat, folder: Path, stop: Callable[[], bool] = lambda: False
     ) -> None:
         self.config, self.chat, self.stop = config, chat, stop
-        self.endpoint = HostedClient(config)
-        self.account = UsageTotals(config)
-        self.purse = BudgetLimiter(self.account)
-        self.ledger = ResponseCache(folder)
-        for paid in self.ledger.paid:
-            self.account.answered(paid.answer.usage, paid.retries, paid.seconds)
+        self.client = HostedClient(config)
+        self.totals = UsageTotals(config)
+        self.budget = BudgetLimiter(self.totals)
+        self.cache = ResponseCache(folder)
+        for result in self.cache.loaded:
+            self.totals.add(result.completion.usage, result.retries, result.seconds)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="hosted model", daemon=True)
         self._thread.start()
@@ -57,157 +54,168 @@ class HostedSampler:
     def session(
         self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
     ) -> HostedSession:
-        """Nobody is shown a thought while it is written: an answer comes whole."""
+        """As in `Sampler`; the listener receives nothing, because completions are not streamed."""
         return HostedSession(self, seeds, params)
 
     def weights_updated(self) -> None:
-        """Nothing to do: the weights are somebody else's."""
+        """No-op: the model is not trained here."""
 
     def sleep(self) -> None:
-        """It holds no device."""
+        """No-op: it holds no device."""
 
     def wake_up(self) -> None:
-        """It holds no device."""
+        """No-op: it holds no device."""
 
     def close(self) -> None:
-        """Break off what is under way. Harmless when done."""
+        """Cancel open requests and end the thread. Idempotent."""
         if self._thread.is_alive():
-            self.run(self._leave()).result()
+            self.submit(self._shut_down()).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
-            self.ledger.close()
+            self.cache.close()
 
-    async def _leave(self) -> None:
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
+    async def _shut_down(self) -> None:
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await self.endpoint.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.client.close()
 
-    def run(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
-        """Begin something in the event loop."""
+    def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        """Start a coroutine in the event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    async def answer(self, messages: list[Message], params: SamplingParams, seed: int, turn: int) -> Completion:
-        """The answer to a dialogue, from the ledger or from the endpoint.
+    async def complete(self, messages: list[Message], params: SamplingParams, seed: int, turn: int) -> Completion:
+        """The next response of a dialogue, from the cache or from the endpoint.
 
         Raises:
-            BudgetSpentError: there is no money left for it.
-            HostedError, RefusedError: as the endpoint has it.
+            BudgetSpentError: the budget does not allow the request.
+            HostedError, RefusedError: see `HostedClient.complete`.
         """
-        body = request(self.config, messages, params, derive(seed, turn))
-        key = key_of(self.endpoint.address, body, seed, turn)
-        known = self.ledger.find(key)
-        if known is not None:
-            return known
-        written = sum(len(message["content"].encode()) + _MESSAGE_TOKENS for message in messages)  # a byte or more each
-        async with self.purse.hold(written, params.max_tokens):
-            asked = await self.endpoint.ask(body)
-            self.ledger.keep(key, asked)
-            self.account.answered(asked.answer.usage, asked.retries, asked.seconds)
-        return asked.answer
+        body = request_body(self.config, messages, params, derive(seed, turn))
+        key = key_of(self.client.address, body, seed, turn)
+        cached = self.cache.get(key)
+        if cached is not None:
+            return cached
+        # A token has one byte at least.
+        max_prompt = sum(len(message["content"].encode()) + _MAX_MESSAGE_OVERHEAD for message in messages)
+        async with self.budget.reserve(max_prompt, params.max_tokens):
+            result = await self.client.complete(body)
+            self.cache.put(key, result)
+            self.totals.add(result.completion.usage, result.retries, result.seconds)
+        return result.completion
 
 
 @dataclass(frozen=True)
-class _Done:
-    """What became of a row's request."""
+class _Outcome:
+    """Result of a row's request."""
 
     row: int
-    answer: Completion | None
+    completion: Completion | None
     error: BaseException | None
 
 
 class HostedSession:
-    """Dialogues held as ids here and sent whole each time. See `trainer.engines.base.SamplingSession`."""
+    """Dialogues held here as ids and sent in full each turn. See `trainer.engines.sampler.SamplingSession`."""
 
     def __init__(self, sampler: HostedSampler, seeds: Sequence[int], params: SamplingParams) -> None:
         self.sampler, self.params = sampler, params
         self.seeds = list(seeds)
         self.turn = [0] * len(seeds)
-        self.held: list[list[int]] = [[] for _ in seeds]
-        self._done: queue.SimpleQueue[_Done] = queue.SimpleQueue()
-        self._under_way: dict[int, Future[Completion]] = {}
+        self.tokens: list[list[int]] = [[] for _ in seeds]  # by row: the dialogue so far
+        self._outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
+        self._requests: dict[int, Future[Completion]] = {}
 
     def reset_row(self, row: int) -> None:
-        self.held[row] = []
+        self.tokens[row] = []
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
-        """As in `Session`; ends early, with rows left unanswered, once the run is asked to stop."""
+        """As in `SamplingSession`; ends early, with open prompts, once the run is asked to stop."""
         try:
             for row, ids in prompts.items():
                 self.append(row, ids)
-            while self._under_way:
-                done = self._next()
-                if done is None:
+            while self._requests:
+                outcome = self._next()
+                if outcome is None:
                     return
-                del self._under_way[done.row]
-                if done.answer is None:
-                    raise done.error or RuntimeError("a request ended without an answer")
-                response = sampled(self.sampler.chat, done.answer)
-                self.held[done.row] += response.ids
-                yield done.row, response
+                del self._requests[outcome.row]
+                if outcome.completion is None:
+                    raise outcome.error or RuntimeError("a request ended without a result")
+                response = sampled_response(self.sampler.chat, outcome.completion)
+                self.tokens[outcome.row] += response.ids
+                yield outcome.row, response
         finally:
-            for future in self._under_way.values():
+            for future in self._requests.values():
                 future.cancel()
-            self._under_way.clear()
+            self._requests.clear()
 
     def append(self, row: int, ids: list[int]) -> None:
-        """Ask for the row's next response at once."""
-        self.held[row] += ids
+        """Request the row's next response at once."""
+        self.tokens[row] += ids
         turn, self.turn[row] = self.turn[row], self.turn[row] + 1
-        messages = self.sampler.chat.messages(self.held[row])
-        future = self.sampler.run(self.sampler.answer(messages, self.params, self.seeds[row], turn))
-        self._under_way[row] = future
-        future.add_done_callback(lambda done: self._done.put(_outcome(row, done)))
+        messages = self.sampler.chat.messages(self.tokens[row])
+        future = self.sampler.submit(self.sampler.complete(messages, self.params, self.seeds[row], turn))
+        self._requests[row] = future
+        future.add_done_callback(lambda done: self._outcomes.put(_outcome(row, done)))
 
-    def _next(self) -> _Done | None:
-        """The next answer, or None once the run is asked to stop."""
+    def _next(self) -> _Outcome | None:
+        """The next outcome, or None once the run is asked to stop."""
         while True:
             try:
-                return self._done.get(timeout=_LOOK_EVERY)
+                return self._outcomes.get(timeout=_STOP_POLL_SECONDS)
             except queue.Empty:
                 if self.sampler.stop():
                     return None
 
 
-def _outcome(row: int, future: Future[Completion]) -> _Done:
+def _outcome(row: int, future: Future[Completion]) -> _Outcome:
     if future.cancelled():
-        return _Done(row, None, None)
+        return _Outcome(row, None, None)
     error = future.exception()
-    return _Done(row, None, error) if error else _Done(row, future.result(), None)
+    return _Outcome(row, None, error) if error else _Outcome(row, future.result(), None)
 
 
-def request(config: HostedConfig, messages: list[Message], params: SamplingParams, seed: int) -> dict[str, Any]:
-    """The body of a chat completion's request."""
-    without = config.unsupported_params
-    body: dict[str, Any] = {"model": config.model, "messages": _addressed(messages, merged="system" in without)}
-    body[config.max_tokens_param] = params.max_tokens
-    if "temperature" not in without:
+def request_body(config: HostedConfig, messages: list[Message], params: SamplingParams, seed: int) -> dict[str, Any]:
+    """The JSON body of a chat completion request."""
+    unsupported = config.unsupported_params
+    body: dict[str, Any] = {
+        "model": config.model,
+        "messages": _merge_system(messages) if "system" in unsupported else messages,
+        config.max_tokens_param: params.max_tokens,
+    }
+    if "temperature" not in unsupported:
         body["temperature"] = params.temperature
-    if "seed" not in without:
+    if "seed" not in unsupported:
         body["seed"] = seed
-    if "logprobs" not in without:
+    if "logprobs" not in unsupported:
         body["logprobs"] = True
     if config.prefill:
         body |= {"add_generation_prompt": False, "continue_final_message": True}
     return body | config.extra_body
 
 
-def _addressed(messages: list[Message], *, merged: bool) -> list[Message]:
-    if not merged or len(messages) < 2 or messages[0]["role"] != "system":
+def _merge_system(messages: list[Message]) -> list[Message]:
+    """Put the system message into the first user message."""
+    if len(messages) < 2 or messages[0]["role"] != "system":
         return messages
     first = {"role": "user", "content": messages[0]["content"] + "\n\n" + messages[1]["content"]}
     return [first, *messages[2:]]
 
 
-def sampled(chat: HostedChat, answer: Completion) -> SampledResponse:
-    """An answer as ids: the endpoint's tokens where it tells them, else bytes; what is not known is NaN."""
-    if answer.full:
-        return SampledResponse(ended=True, full=True)
-    if answer.pieces is None:
-        ids = chat.pieces.encode(answer.text)
-        logprobs = [UNKNOWN] * len(ids)
+def sampled_response(chat: HostedChat, completion: Completion) -> SampledResponse:
+    """A completion as ids: the endpoint's tokens where reported, else bytes; unknown values are NaN."""
+    if completion.context_exceeded:
+        return SampledResponse(ended=True, context_exceeded=True)
+    if completion.tokens is None:
+        ids = chat.tokens.encode(completion.text)
+        logprobs = [math.nan] * len(ids)
     else:
-        ids, logprobs = chat.pieces.intern(answer.pieces), list(answer.logprobs)
-    return SampledResponse(ids, logprobs, [UNKNOWN] * len(ids), answer.ended, counted=answer.usage.completion)
+        ids, logprobs = chat.tokens.intern(completion.tokens), list(completion.logprobs)
+    return SampledResponse(
+        ids,
+        logprobs,
+        entropies=[math.nan] * len(ids),
+        ended=completion.ended,
+        reported_tokens=completion.usage.completion,
+    )

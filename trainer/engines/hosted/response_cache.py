@@ -1,4 +1,4 @@
-"""Answers that were paid for, kept in the run's folder: what is asked again after a stop is read, not bought twice."""
+"""Response cache on disk: completions of earlier attempts of a run are not requested again."""
 
 from __future__ import annotations
 
@@ -6,79 +6,100 @@ import hashlib
 import json
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from trainer.engines.hosted.completion import Completion
 from trainer.engines.hosted.costs import Usage
-from trainer.engines.hosted.hosted_client import CompletionRequest
+from trainer.engines.hosted.hosted_client import CompletionResult
 
 FILE_NAME = "hosted.jsonl"
 
 
 class ResponseCache:
-    """One JSON line for each answer, written before anybody sees it. Each line is given out once per attempt."""
+    """One JSON line per completion, written before it is used. Each line is returned once per attempt of the run.
+
+    Attributes:
+        loaded: the completions of earlier attempts.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / FILE_NAME
-        self._known: dict[str, deque[CompletionRequest]] = defaultdict(deque)
-        self.paid: list[CompletionRequest] = []
-        sound = 0
+        self._unused: dict[str, deque[CompletionResult]] = defaultdict(deque)
+        self.loaded: list[CompletionResult] = []
+        valid_length = 0
         if self.path.exists():
-            for key, asked, end in _lines(self.path.read_bytes()):
-                self._known[key].append(asked)
-                self.paid.append(asked)
-                sound = end
+            for key, result, end in _read(self.path.read_bytes()):
+                self._unused[key].append(result)
+                self.loaded.append(result)
+                valid_length = end
         self._file = self.path.open("ab", buffering=0)
-        self._file.truncate(sound)  # the last line of a process that was killed may be half a line
+        self._file.truncate(valid_length)  # a killed process may have written half a line
 
-    def find(self, key: str) -> Completion | None:
-        """An answer to exactly this request that was not given out yet."""
-        waiting = self._known.get(key)
-        return waiting.popleft().answer if waiting else None
+    def get(self, key: str) -> Completion | None:
+        """A completion of exactly this request that was not returned yet."""
+        results = self._unused.get(key)
+        return results.popleft().completion if results else None
 
-    def keep(self, key: str, asked: CompletionRequest) -> None:
-        """Write an answer down."""
-        answer = asdict(asked.answer)
-        if asked.answer.pieces is not None:
-            answer["pieces"] = [piece.decode("latin-1") for piece in asked.answer.pieces]
-        line = json.dumps({"key": key, "retries": asked.retries, "seconds": asked.seconds, "answer": answer}) + "\n"
-        left = memoryview(line.encode())
-        while left:
-            left = left[self._file.write(left) :]
+    def put(self, key: str, result: CompletionResult) -> None:
+        """Write a completion."""
+        line = json.dumps({"key": key, **_encode(result)}) + "\n"
+        rest = memoryview(line.encode())
+        while rest:
+            rest = rest[self._file.write(rest) :]
 
     def close(self) -> None:
         self._file.close()
 
 
 def key_of(address: str, body: Mapping[str, Any], seed: int, turn: int) -> str:
-    """What an answer is found again by: the request, and which dialogue's it was at which turn."""
-    told = json.dumps([address, body, seed, turn], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()
+    """Cache key: the request, and its dialogue (by seed) and turn."""
+    text = json.dumps([address, body, seed, turn], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _lines(data: bytes) -> Iterator[tuple[str, CompletionRequest, int]]:
-    """Key and answer of each complete line, with the length of the file up to its end; none from a broken one on."""
+def _encode(result: CompletionResult) -> dict[str, Any]:
+    completion = result.completion
+    tokens = completion.tokens
+    return {
+        "retries": result.retries,
+        "seconds": result.seconds,
+        "answer": {
+            "text": completion.text,
+            "pieces": None if tokens is None else [token.decode("latin-1") for token in tokens],
+            "logprobs": list(completion.logprobs),
+            "ended": completion.ended,
+            "usage": vars(completion.usage),
+            "full": completion.context_exceeded,
+        },
+    }
+
+
+def _decode(line: Mapping[str, Any]) -> CompletionResult:
+    answer = line["answer"]
+    pieces = answer["pieces"]
+    completion = Completion(
+        text=answer["text"],
+        tokens=None if pieces is None else tuple(piece.encode("latin-1") for piece in pieces),
+        logprobs=tuple(answer["logprobs"]),
+        ended=answer["ended"],
+        usage=Usage(**answer["usage"]),
+        context_exceeded=answer["full"],
+    )
+    return CompletionResult(completion, line["retries"], line["seconds"])
+
+
+def _read(data: bytes) -> Iterator[tuple[str, CompletionResult, int]]:
+    """Key and completion of each line up to the first invalid one, with the offset of the line's end in bytes."""
     end = 0
-    for line in data.splitlines(keepends=True):
-        if not line.endswith(b"\n"):
+    for raw in data.splitlines(keepends=True):
+        if not raw.endswith(b"\n"):
             return
         try:
-            told = json.loads(line)
-            answer = told["answer"]
-            pieces = answer["pieces"]
-            read = Completion(
-                text=answer["text"],
-                pieces=None if pieces is None else tuple(piece.encode("latin-1") for piece in pieces),
-                logprobs=tuple(answer["logprobs"]),
-                ended=answer["ended"],
-                usage=Usage(**answer["usage"]),
-                full=answer["full"],
-            )
-            key, asked = told["key"], CompletionRequest(read, told["retries"], told["seconds"])
+            line = json.loads(raw)
+            key, result = line["key"], _decode(line)
         except (ValueError, KeyError, TypeError, AttributeError):
             return
-        end += len(line)
-        yield key, asked, end
+        end += len(raw)
+        yield key, result, end

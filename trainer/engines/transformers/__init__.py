@@ -1,1 +1,1 @@
-"""The in-process sampler on a transformers model."""
+"""In-process sampler on a transformers model."""

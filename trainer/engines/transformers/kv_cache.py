@@ -1,7 +1,4 @@
-"""The keys and values of many dialogues, left-aligned in one buffer per layer, each written at its own position.
-
-What is read and sampled is the sampler's business; nothing here computes attention.
-"""
+"""KV cache of many dialogues: left-aligned rows in one buffer per layer, each written at its own position."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from transformers.cache_utils import CacheLayerMixin
 
 
 class _KVCacheLayer(CacheLayerMixin):
-    """Keys and values of one layer, (rows, heads, capacity, dim), as many heads as the model has keys for."""
+    """Keys and values of one layer, (rows, key-value heads, capacity, head dimension)."""
 
     def __init__(self, store: KVCache) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -60,7 +57,7 @@ class _KVCacheLayer(CacheLayerMixin):
 
 
 class KVCache:
-    """Which slot of the buffers belongs to which row, how long rows are, and where the present forward pass writes."""
+    """Slots of the buffers, their rows and lengths, and where the current forward pass writes."""
 
     def __init__(self, rows: int, layers: int) -> None:
         self.rows, self.capacity = rows, 0
@@ -75,9 +72,9 @@ class KVCache:
         self.where: slice | Tensor = slice(0, 0)
 
     def aim(self, slots: Sequence[int], positions: Tensor, width: int) -> None:
-        """The next forward pass is for these slots, writes at `positions` (n, q), reads `width` columns.
+        """Set the slots of the next forward pass, which writes at `positions` (n, q) and reads `width` columns.
 
-        Neighbouring slots are read where they lie, others are gathered first.
+        Contiguous slots are read in place, others are gathered first.
         """
         self.positions, self.width = positions, width
         first, last = slots[0], slots[-1] + 1
@@ -88,6 +85,7 @@ class KVCache:
             self.slots = self.where = torch.tensor(slots, device=positions.device)
 
     def reserve(self, columns: int) -> None:
+        """Make room for rows of this many tokens. Buffers grow by half at least, when they are next written."""
         if columns > self.capacity:
             self.capacity = max(columns, self.capacity + self.capacity // 2)
 
@@ -99,15 +97,15 @@ class KVCache:
         for layer in self.layers:
             for buffer in (layer.keys, layer.values):
                 if buffer is not None:
-                    kept = buffer[a, :, :used].clone()
+                    contents = buffer[a, :, :used].clone()
                     buffer[a, :, :used] = buffer[b, :, :used]
-                    buffer[b, :, :used] = kept
+                    buffer[b, :, :used] = contents
         self.length[a], self.length[b] = self.length[b], self.length[a]
         self.row_in[a], self.row_in[b] = self.row_in[b], self.row_in[a]
         self.slot_of[self.row_in[a]], self.slot_of[self.row_in[b]] = a, b
 
     def copy(self, source: int, targets: Sequence[int]) -> None:
-        """Give the target slots the contents of the source slot."""
+        """Copy the contents of the source slot into the target slots."""
         used = self.length[source]
         for layer in self.layers:
             for buffer in (layer.keys, layer.values):

@@ -1,23 +1,20 @@
-"""Drawing tokens from logits: temperature, top-k, top-p and min-p, as pure functions of uniform numbers.
-
-Where the numbers and the logits come from is the sampler's business.
-"""
+"""Token sampling from logits: temperature, top-k, top-p and min-p, as pure functions of uniform numbers."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from trainer.engines.base import SamplingParams
+from trainer.engines.sampler import SamplingParams
 
 
 def sample_tokens(logits: Tensor, uniform: Tensor, params: SamplingParams) -> tuple[Tensor, Tensor, Tensor]:
-    """Tokens by inverse transform.
+    """Sample tokens by inverse transform.
 
     Args:
         logits: (n, vocabulary), fp32.
-        uniform: (n,) in [0, 1), one for each row; unused at temperature 0.
-        params: how to draw.
+        uniform: (n,) in [0, 1), one per row; unused at temperature 0.
+        params: temperature and filters.
     Returns:
         (n,) token ids; (n,) their log-probabilities and (n,) the entropies of the tempered, otherwise unfiltered
         distribution, nats.
@@ -30,14 +27,14 @@ def sample_tokens(logits: Tensor, uniform: Tensor, params: SamplingParams) -> tu
     else:
         cumulative = apply_filters(probabilities, params).cumsum(-1)
         mass = cumulative[:, -1:]
-        # Rounding must not lift the aim to the whole mass: behind it there are none but filtered-out tokens.
-        aim = torch.minimum(uniform[:, None] * mass, torch.nextafter(mass, torch.zeros_like(mass)))
-        tokens = torch.searchsorted(cumulative, aim, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
+        # Rounding must not lift the target to the whole mass: only filtered-out tokens lie beyond it.
+        target = torch.minimum(uniform[:, None] * mass, torch.nextafter(mass, torch.zeros_like(mass)))
+        tokens = torch.searchsorted(cumulative, target, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
     return tokens, whole.gather(-1, tokens[:, None])[:, 0], entropies
 
 
 def apply_filters(probabilities: Tensor, params: SamplingParams) -> Tensor:
-    """(n, vocabulary) probabilities with everything outside top-k, top-p and min-p at zero (not renormalised)."""
+    """(n, vocabulary) probabilities with tokens outside top-k, top-p and min-p set to zero (not renormalised)."""
     if params.min_p:
         probabilities = probabilities.where(probabilities >= params.min_p * probabilities.amax(-1, keepdim=True), 0)
     if params.top_k:

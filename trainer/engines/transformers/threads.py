@@ -1,8 +1,7 @@
-"""Rows of a small model dealt out to threads, each with a session of its own over the same weights.
+"""Multi-threaded CPU sampling of a small model: one session per thread over the same weights.
 
-A small model's layers are too short to be split among a processor's cores: starting the others and waiting for them
-takes longer than what they take over. So each lane computes on one core, and the lanes side by side; layers leave
-Python's lock while they compute. What a session does is transformers.py's business.
+The layers of a small model are too short to be split among cores: waking the other cores takes longer than the work
+they take over. So each thread computes on one core; layers release Python's lock while they compute.
 """
 
 from __future__ import annotations
@@ -12,160 +11,133 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from queue import SimpleQueue
-from threading import Lock
 from typing import Protocol
 
 import torch
 
-from trainer.engines.base import SampledResponse, SamplingSession, TokenListener
+from trainer.engines.sampler import SampledResponse, SamplingSession, TokenListener
+from trainer.engines.transformers.listeners import SharedListener
 
-SMALL = 32 * 2**20
-"""Bytes of weights up to which cores are better used side by side than on one layer together."""
+MAX_THREADED_BYTES = 32 * 2**20
+"""Largest model (bytes of weights) for which one session per core is faster than one session on all cores."""
 MIN_ROWS_PER_THREAD = 12
-"""Rows below which a lane's own cost, most of it Python's, is as large as what it computes."""
+"""Below this a thread's overhead, most of it Python's, is as large as its computation."""
 MAX_THREADS = 4
-"""More lanes than that wait for each other in Python."""
+"""More threads wait for each other in Python."""
 
 
-def shares(rows: int, lanes: int) -> list[range]:
-    """The rows of each lane: neighbours together, since the rows of a group begin alike, and about equally many."""
-    cuts = [rows * number // lanes for number in range(lanes + 1)]
+def partition_rows(rows: int, threads: int) -> list[range]:
+    """The rows of each thread: contiguous, since the rows of a group share a prefix, and of nearly equal size."""
+    cuts = [rows * number // threads for number in range(threads + 1)]
     return [range(start, stop) for start, stop in pairwise(cuts)]
 
 
 def thread_count(rows: int, model: torch.nn.Module) -> int:
-    """How many lanes to play so many rows in; 0: none, in the caller's own thread with all of its cores."""
+    """Number of threads for this many rows; 0: none, sample in the caller's thread with all of its cores."""
     threads = torch.get_num_threads()
     weights = list(model.parameters())
-    if threads == 1 or any(own.device.type != "cpu" for own in weights):
+    if threads == 1 or any(weight.device.type != "cpu" for weight in weights):
         return 0
-    if sum(own.numel() * own.element_size() for own in weights) > SMALL:
+    if sum(weight.numel() * weight.element_size() for weight in weights) > MAX_THREADED_BYTES:
         return 0
     return max(1, min(rows // MIN_ROWS_PER_THREAD, threads, MAX_THREADS))
 
 
 class ThreadSession(SamplingSession, Protocol):
-    """A session that can be told to end early."""
+    """A session that can be stopped early."""
 
     halted: bool
-    """Set from another thread: nothing more is sampled, the present round ends without its unfinished rows."""
+    """Set from another thread: sampling stops, and the current round ends without its unfinished rows."""
 
 
 class ThreadedSession:
-    """Dialogues in several lanes. See `trainer.engines.base.SamplingSession`.
+    """Dialogues in several threads. See `trainer.engines.sampler.SamplingSession`.
 
-    Each lane plays in rounds, and its next one begins when its results were taken. Results are given lane by lane, so
-    that their order, and with it a run's journal, does not depend on which lane is quicker.
+    Each thread samples in rounds and starts the next one after its results were taken. Results are yielded thread by
+    thread, so that their order, and with it a run's journal, does not depend on timing.
 
     Args:
-        open_lane: makes the session of some rows, which it numbers from 0, and of who listens to it.
-        rows: the rows of each lane, as they are known outside.
-        listener: hears all lanes, one thread at a time.
+        open_session: opens the session of some rows, which it numbers from 0, with its listener.
+        rows: the rows of each thread.
+        listener: receives the tokens of all threads, one thread at a time.
     """
 
     def __init__(
         self,
-        open_lane: Callable[[range, TokenListener | None], ThreadSession],
+        open_session: Callable[[range, TokenListener | None], ThreadSession],
         rows: Sequence[range],
         listener: TokenListener | None,
     ) -> None:
         self.rows = list(rows)
-        everybody = None if listener is None else _SharedListener(listener)
-        self.ears = [None if everybody is None else _ThreadListener(everybody, share) for share in rows]
-        self.lanes = [open_lane(share, ear) for share, ear in zip(rows, self.ears, strict=True)]
-        self.place = {row: (lane, row - share.start) for lane, share in enumerate(rows) for row in share}
-        self.asked: list[dict[int, list[int]]] = [{} for _ in rows]
+        self.listener = None if listener is None else SharedListener(listener)
+        self.sessions = [
+            open_session(part, None if self.listener is None else self.listener.for_thread(thread, part))
+            for thread, part in enumerate(rows)
+        ]
+        self.place = {row: (thread, row - part.start) for thread, part in enumerate(rows) for row in part}
+        self.prompts: list[dict[int, list[int]]] = [{} for _ in rows]
 
     def reset_row(self, row: int) -> None:
-        lane, place = self.place[row]
-        self.lanes[lane].reset_row(place)
+        thread, index = self.place[row]
+        self.sessions[thread].reset_row(index)
 
     def append(self, row: int, ids: list[int]) -> None:
-        """Its turn comes in its lane's next round."""
-        lane, place = self.place[row]
-        self.asked[lane][place] = ids
+        """The prompt is read in the next round of the row's thread."""
+        thread, index = self.place[row]
+        self.prompts[thread][index] = ids
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         for row, ids in prompts.items():
             self.append(row, ids)
-        threads = torch.get_num_threads()
-        each = max(1, threads // len(self.lanes))
-        for session in self.lanes:
+        cores = torch.get_num_threads()
+        cores_each = max(1, cores // len(self.sessions))
+        for session in self.sessions:
             session.halted = False
-        pool = ThreadPoolExecutor(len(self.lanes), "lane", initializer=torch.set_num_threads, initargs=(each,))
+        pool = ThreadPoolExecutor(
+            len(self.sessions), "sampler", initializer=torch.set_num_threads, initargs=(cores_each,)
+        )
         try:
-            rounds = deque(self._begin(pool, lane) for lane in range(len(self.lanes)))
-            while rounds:
-                round_ = rounds.popleft()
-                if round_ is None:
+            batches = deque(self._start_batch(pool, thread) for thread in range(len(self.sessions)))
+            while batches:
+                batch = batches.popleft()
+                if batch is None:
                     continue
-                yield from round_.results()
-                rounds.append(self._begin(pool, round_.lane))
+                yield from batch.results()
+                batches.append(self._start_batch(pool, batch.thread))
         finally:
-            for session in self.lanes:
+            for session in self.sessions:
                 session.halted = True
             pool.shutdown()
-            torch.set_num_threads(threads)  # threads that PyTorch starts from now on would have the lanes' number
+            torch.set_num_threads(cores)  # threads that PyTorch starts later would otherwise inherit `cores_each`
 
-    def _begin(self, pool: ThreadPoolExecutor, lane: int) -> _ThreadBatch | None:
-        """The lane's next round, if anybody is to answer in it."""
-        asked, self.asked[lane] = dict(sorted(self.asked[lane].items())), {}
-        return _ThreadBatch(pool, self, lane, asked) if asked else None
+    def _start_batch(self, pool: ThreadPoolExecutor, thread: int) -> _ThreadBatch | None:
+        """Start the thread's next round; None if it has no open prompts."""
+        prompts, self.prompts[thread] = dict(sorted(self.prompts[thread].items())), {}
+        return _ThreadBatch(pool, self, thread, prompts) if prompts else None
 
 
 class _ThreadBatch:
-    """One response for each of some rows of a lane, sampled in a thread of the pool."""
+    """One round of a thread: one response for each open prompt, sampled in the pool."""
 
     def __init__(
-        self, pool: ThreadPoolExecutor, lanes: ThreadedSession, lane: int, asked: Mapping[int, list[int]]
+        self, pool: ThreadPoolExecutor, owner: ThreadedSession, thread: int, prompts: Mapping[int, list[int]]
     ) -> None:
-        self.lane = lane
-        self.said: SimpleQueue[tuple[int, SampledResponse] | None] = SimpleQueue()
-        self.end: Future[None] = pool.submit(self._play, lanes.lanes[lane], lanes.rows[lane], lanes.ears[lane], asked)
+        self.owner, self.thread = owner, thread
+        self._responses: SimpleQueue[tuple[int, SampledResponse] | None] = SimpleQueue()
+        self._end: Future[None] = pool.submit(self._sample, prompts)
 
-    def _play(
-        self, session: ThreadSession, rows: range, ear: _ThreadListener | None, asked: Mapping[int, list[int]]
-    ) -> None:
+    def _sample(self, prompts: Mapping[int, list[int]]) -> None:
+        rows = self.owner.rows[self.thread]
         try:
-            for place, sampled in session.generate(asked):
-                self.said.put((rows[place], sampled))
+            for index, response in self.owner.sessions[self.thread].generate(prompts):
+                self._responses.put((rows[index], response))
         finally:
-            if ear is not None:
-                ear.rests()
-            self.said.put(None)
+            if self.owner.listener is not None:
+                self.owner.listener.round_ended(self.thread)
+            self._responses.put(None)
 
     def results(self) -> Iterator[tuple[int, SampledResponse]]:
-        """As they come, to the end of the round. Raises what the lane raised."""
-        while (result := self.said.get()) is not None:
+        """Yield responses as they arrive, to the end of the round. Raises what the thread raised."""
+        while (result := self._responses.get()) is not None:
             yield result
-        self.end.result()
-
-
-class _SharedListener:
-    """Who listens to all lanes, and the rows that are being continued in them: some pick one among all."""
-
-    def __init__(self, listener: TokenListener) -> None:
-        self.listener, self.lock = listener, Lock()
-        self.alive: dict[range, list[int]] = {}
-
-
-class _ThreadListener:
-    """What a listener hears of one lane, whose rows it knows by their numbers outside."""
-
-    def __init__(self, everybody: _SharedListener, rows: range) -> None:
-        self.everybody, self.rows = everybody, rows
-
-    def select_rows(self, rows: Sequence[int]) -> Sequence[int]:
-        with self.everybody.lock:
-            self.everybody.alive[self.rows] = [self.rows[place] for place in rows]
-            alive = sorted(row for known in self.everybody.alive.values() for row in known)
-            return [row - self.rows.start for row in self.everybody.listener.select_rows(alive) if row in self.rows]
-
-    def on_tokens(self, row: int, ids: list[int]) -> None:
-        with self.everybody.lock:
-            self.everybody.listener.on_tokens(self.rows[row], ids)
-
-    def rests(self) -> None:
-        """Nobody in the lane is being continued until its next round."""
-        with self.everybody.lock:
-            self.everybody.alive.pop(self.rows, None)
+        self._end.result()

@@ -1,7 +1,7 @@
-"""Sampling with a transformers model in this process: ragged rows, a KV cache kept across turns, no finished rows.
+"""Sampling with a transformers model in this process: ragged rows and a KV cache that is kept across turns.
 
-Rows still being continued lie in front in the store of rows.py, so that a decoding step touches nothing but living rows
-and no padding ever enters a row's context. How a token is drawn is drawing.py's business.
+Active rows occupy the first slots of the KV cache, so that a decoding step computes only active rows and no padding
+ever enters a row's context.
 """
 
 from __future__ import annotations
@@ -15,34 +15,35 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from trainer.engines.base import DivergedError, SampledResponse, SamplingParams, TokenListener
+from trainer.engines.sampler import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
 from trainer.engines.transformers.kv_cache import KVCache
 from trainer.engines.transformers.sampling import sample_tokens
-from trainer.engines.transformers.threads import ThreadedSession, shares, thread_count
+from trainer.engines.transformers.threads import ThreadedSession, partition_rows, thread_count
 from trainer.policy.load import output_head
 from trainer.policy.packing.shared_prefix import find_shared_prefixes
 
-_PREFILL_TOKENS = 8192
-_LISTEN_EVERY = 4
-_WORTH_A_PASS = 128
-"""How many tokens a further forward pass must save: its own cost on a small model, in tokens."""
+_MAX_PREFILL_TOKENS = 8192
+_LISTENER_INTERVAL = 4
+"""Decoding steps between two calls of the listener."""
+_MIN_SHARED_TOKENS = 128
+"""Tokens that an additional forward pass over a shared prefix must save: its own cost on a small model, in tokens."""
 
 
 class TransformersSampler:
-    """A `Sampler` over a causal LM; reads the model's weights as they are at each call.
+    """A `Sampler` over a causal LM; uses the model's current weights at each call.
 
     Args:
-        model: what plays.
+        model: the policy.
         eos_id: the token that ends a response.
-        pad_id: what gaps are filled with; it is never read.
-        lanes: threads that play rows of their own (lanes.py); 0: none; None: as many as suit model, rows and cores.
+        pad_id: fills gaps; never attended to.
+        threads: threads with a session each (`ThreadedSession`); 0: none; None: chosen by model size, rows and cores.
     """
 
     def __init__(
-        self, model: PreTrainedModel, eos_id: int, pad_id: int | None = None, lanes: int | None = None
+        self, model: PreTrainedModel, eos_id: int, pad_id: int | None = None, threads: int | None = None
     ) -> None:
         self.model = model
-        self.lanes = lanes
+        self.threads = threads
         self.eos_id = eos_id
         self.pad_id = eos_id if pad_id is None else pad_id
         self.head = output_head(model)
@@ -55,39 +56,39 @@ class TransformersSampler:
         listener: TokenListener | None = None,
         turns: Sequence[int] | None = None,
     ) -> TransformersSession | ThreadedSession:
-        """See `trainer.engines.base.Sampler`. `turns`: each row's responses so far; none if not given."""
+        """See `trainer.engines.sampler.Sampler`. `turns`: number of earlier responses by row; 0 if omitted."""
         turns = turns or [0] * len(seeds)
-        lanes = thread_count(len(seeds), self.model) if self.lanes is None else min(self.lanes, len(seeds))
-        if not lanes:
-            return self.lane(seeds, params, listener, turns)
+        threads = thread_count(len(seeds), self.model) if self.threads is None else min(self.threads, len(seeds))
+        if not threads:
+            return self.thread_session(seeds, params, listener, turns)
 
-        def open_lane(rows: range, ear: TokenListener | None) -> TransformersSession:
-            share = slice(rows.start, rows.stop)
-            return self.lane(seeds[share], params, ear, turns[share])
+        def open_session(rows: range, thread_listener: TokenListener | None) -> TransformersSession:
+            part = slice(rows.start, rows.stop)
+            return self.thread_session(seeds[part], params, thread_listener, turns[part])
 
-        return ThreadedSession(open_lane, shares(len(seeds), lanes), listener)
+        return ThreadedSession(open_session, partition_rows(len(seeds), threads), listener)
 
-    def lane(
+    def thread_session(
         self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None, turns: Sequence[int]
     ) -> TransformersSession:
-        """A session that is played in one thread."""
+        """Open a session that runs in one thread."""
         return TransformersSession(self, seeds, params, listener, turns)
 
     def weights_updated(self) -> None:
-        """Nothing to do: the weights are the learner's own."""
+        """No-op: the model is the learner's own."""
 
     def sleep(self) -> None:
-        """Nothing to free: what a rollout holds goes with its session."""
+        """No-op: the memory of a rollout belongs to its session."""
 
     def wake_up(self) -> None:
-        """Nothing to take back."""
+        """No-op: it never sleeps."""
 
     def close(self) -> None:
-        """Nothing to end."""
+        """No-op: it started nothing."""
 
 
 class TransformersSession:
-    """Dialogues whose keys and values stay in this process. See `trainer.engines.base.SamplingSession`."""
+    """Dialogues with their KV cache in this process. See `trainer.engines.sampler.SamplingSession`."""
 
     halted = False
 
@@ -101,115 +102,117 @@ class TransformersSession:
     ) -> None:
         self.sampler, self.params, self.listener = sampler, params, listener
         self.seeds, self.turn = list(seeds), list(turns)
-        self.store = KVCache(len(seeds), sampler.layers)
-        self.pending: list[list[int]] = [[] for _ in seeds]  # by row: sampled last, not yet in the cache
-        self.held: list[list[int]] = [[] for _ in seeds]  # by row: everything in the cache, in order
-        self.restarted: set[int] = set()
-        self.added: dict[int, list[int]] = {}
+        self.cache = KVCache(len(seeds), sampler.layers)
+        self.pending: list[list[int]] = [[] for _ in seeds]  # by row: the last sampled token, not yet in the cache
+        self.cached: list[list[int]] = [[] for _ in seeds]  # by row: the ids in the cache, in order
+        self.reset_rows: set[int] = set()
+        self.appended: dict[int, list[int]] = {}
         self.device = sampler.model.device
 
     def reset_row(self, row: int) -> None:
-        self.restarted.add(row)
+        self.reset_rows.add(row)
 
     def append(self, row: int, ids: list[int]) -> None:
-        """Its turn comes when the present round is over, in the order of the rows' numbers."""
-        self.added[row] = ids
+        """The prompt is read in the next round, in the order of row numbers."""
+        self.appended[row] = ids
 
     @torch.inference_mode()
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         waiting = dict(prompts)
         while waiting:
             yield from self._round(waiting)
-            waiting, self.added = dict(sorted(self.added.items())), {}
+            waiting, self.appended = dict(sorted(self.appended.items())), {}
 
     def _round(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
-        """One response for each of the rows."""
+        """Sample one response for each of the rows."""
         rows = list(prompts)
-        store = self.store
+        cache = self.cache
         for slot, row in enumerate(rows):
-            store.swap(slot, store.slot_of[row])
-        fresh = [self._fresh(row, prompts[row]) for row in rows]
-        if any(not ids for ids in fresh):
-            raise ValueError("every row needs at least one new token to be continued from")
-        longest = max(store.length[slot] + len(ids) for slot, ids in enumerate(fresh))
-        store.reserve(longest + self.params.max_tokens)
-        for row, ids in zip(rows, fresh, strict=True):
-            self.held[row] += ids
-        logits = self._prefill(fresh)
-        uniforms = torch.from_numpy(np.stack([self._draws(row) for row in rows])).to(self.device)
+            cache.swap(slot, cache.slot_of[row])
+        uncached = [self._uncached(row, prompts[row]) for row in rows]
+        if any(not ids for ids in uncached):
+            raise ValueError("every prompt needs at least one token")
+        longest = max(cache.length[slot] + len(ids) for slot, ids in enumerate(uncached))
+        cache.reserve(longest + self.params.max_tokens)
+        for row, ids in zip(rows, uncached, strict=True):
+            self.cached[row] += ids
+        logits = self._prefill(uncached)
+        uniforms = torch.from_numpy(np.stack([self._uniforms(row) for row in rows])).to(self.device)
         for row in rows:
             self.turn[row] += 1
         yield from self._decode(rows, logits, uniforms)
 
-    def _fresh(self, row: int, prompt: list[int]) -> list[int]:
-        """What the row has to read now. The cache of what a restarted row's new prompt begins with is kept."""
-        if row not in self.restarted:
+    def _uncached(self, row: int, prompt: list[int]) -> list[int]:
+        """The tokens to prefill. A row that was reset keeps the cache of the prefix shared with its new prompt."""
+        if row not in self.reset_rows:
             return self.pending[row] + prompt
-        self.restarted.discard(row)
-        held, kept = self.held[row], 0
-        while kept < min(len(held), len(prompt) - 1) and held[kept] == prompt[kept]:
-            kept += 1
-        self.store.length[self.store.slot_of[row]] = kept
-        del held[kept:]
-        return prompt[kept:]
+        self.reset_rows.discard(row)
+        cached, shared = self.cached[row], 0
+        while shared < min(len(cached), len(prompt) - 1) and cached[shared] == prompt[shared]:
+            shared += 1
+        self.cache.length[self.cache.slot_of[row]] = shared
+        del cached[shared:]
+        return prompt[shared:]
 
-    def _draws(self, row: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Uniform numbers of one response, from the row's seed and turn alone."""
+    def _uniforms(self, row: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Uniform numbers of one response; they depend on the row's seed and turn alone."""
         generator = np.random.Generator(np.random.Philox(key=[self.seeds[row], self.turn[row]]))
         return generator.random(self.params.max_tokens, dtype=np.float32)
 
-    def _prefill(self, fresh: list[list[int]]) -> Tensor:
-        """Read new tokens into slots 0…n−1; what empty rows begin with in common is read once.
+    def _prefill(self, uncached: list[list[int]]) -> Tensor:
+        """Prefill slots 0…n−1; shared prefixes of empty rows are computed once.
 
-        Returns: (n, vocabulary) logits after the last new token of each row.
+        Returns: (n, vocabulary) logits after the last token of each row.
         """
-        store = self.store
-        empty = [slot for slot in range(len(fresh)) if store.length[slot] == 0]
-        for shared in find_shared_prefixes([fresh[slot] for slot in empty], _WORTH_A_PASS):
-            slots = [empty[beginning.members[0]] for beginning in shared]
-            self._read(slots, [fresh[slot][part.start : part.stop] for slot, part in zip(slots, shared, strict=True)])
-            for slot, part in zip(slots, shared, strict=True):
-                store.copy(slot, [empty[member] for member in part.members[1:]])
+        cache = self.cache
+        empty = [slot for slot in range(len(uncached)) if cache.length[slot] == 0]
+        for prefixes in find_shared_prefixes([uncached[slot] for slot in empty], _MIN_SHARED_TOKENS):
+            slots = [empty[prefix.members[0]] for prefix in prefixes]
+            self._forward_all(
+                slots, [uncached[slot][part.start : part.stop] for slot, part in zip(slots, prefixes, strict=True)]
+            )
+            for slot, part in zip(slots, prefixes, strict=True):
+                cache.copy(slot, [empty[member] for member in part.members[1:]])
         for slot in empty:
-            fresh[slot] = fresh[slot][store.length[slot] :]
-        return self._logits(self._read(range(len(fresh)), fresh))
+            uncached[slot] = uncached[slot][cache.length[slot] :]
+        return self._logits(self._forward_all(range(len(uncached)), uncached))
 
-    def _read(self, slots: Sequence[int], fresh: Sequence[list[int]]) -> Tensor:
-        """Forward passes in batches of bounded size. Gives the hidden state after the last token of each row."""
+    def _forward_all(self, slots: Sequence[int], tokens: Sequence[list[int]]) -> Tensor:
+        """Forward passes in batches of bounded size; the hidden state after the last token of each row."""
         parts, start = [], 0
-        while start < len(fresh):
+        while start < len(tokens):
             stop, width = start, 0
-            while stop < len(fresh):
-                wider = max(width, len(fresh[stop]))
-                if stop > start and wider * (stop - start + 1) > _PREFILL_TOKENS:
+            while stop < len(tokens):
+                wider = max(width, len(tokens[stop]))
+                if stop > start and wider * (stop - start + 1) > _MAX_PREFILL_TOKENS:
                     break
                 width, stop = wider, stop + 1
-            parts.append(self._read_batch(slots[start:stop], fresh[start:stop]))
+            parts.append(self._forward_batch(slots[start:stop], tokens[start:stop]))
             start = stop
         return torch.cat(parts)
 
-    def _read_batch(self, slots: Sequence[int], fresh: Sequence[list[int]]) -> Tensor:
-        store, sizes = self.store, [len(ids) for ids in fresh]
-        wide = max(sizes)
-        ids = torch.tensor([row + [self.sampler.pad_id] * (wide - len(row)) for row in fresh], device=self.device)
-        starts = torch.tensor([store.length[slot] for slot in slots])
-        width = int(starts.max()) + wide
-        store.reserve(width)
-        hidden = self._forward(slots, ids, (starts[:, None] + torch.arange(wide)).to(self.device), width)
-        for slot, row in zip(slots, fresh, strict=True):
-            store.length[slot] += len(row)
+    def _forward_batch(self, slots: Sequence[int], tokens: Sequence[list[int]]) -> Tensor:
+        cache, sizes = self.cache, [len(ids) for ids in tokens]
+        longest = max(sizes)
+        ids = torch.tensor([row + [self.sampler.pad_id] * (longest - len(row)) for row in tokens], device=self.device)
+        starts = torch.tensor([cache.length[slot] for slot in slots])
+        width = int(starts.max()) + longest
+        cache.reserve(width)
+        hidden = self._forward(slots, ids, (starts[:, None] + torch.arange(longest)).to(self.device), width)
+        for slot, row in zip(slots, tokens, strict=True):
+            cache.length[slot] += len(row)
         return hidden[torch.arange(len(sizes)), torch.tensor(sizes) - 1]
 
     def _forward(self, slots: Sequence[int], ids: Tensor, positions: Tensor, width: int) -> Tensor:
-        self.store.aim(slots, positions, width)
-        # Added to the scores as it is: a mask of booleans would be turned into this one in every layer.
+        self.cache.aim(slots, positions, width)
+        # Additive mask: a boolean one would be converted to this in every layer.
         unread = torch.arange(width, device=self.device) > positions[:, None, :, None]
         mask = torch.zeros(unread.shape, dtype=self.sampler.model.dtype, device=self.device)
         output = self.sampler.model.base_model(
             input_ids=ids,
             attention_mask=mask.masked_fill_(unread, -torch.inf),
             position_ids=positions,
-            past_key_values=self.store.cache,
+            past_key_values=self.cache.cache,
             use_cache=True,
         )
         hidden: Tensor = output.last_hidden_state
@@ -219,53 +222,50 @@ class TransformersSession:
         return self.sampler.head(hidden).float()  # type: ignore[no-any-return]
 
     def _decode(self, rows: list[int], logits: Tensor, uniforms: Tensor) -> Iterator[tuple[int, SampledResponse]]:
-        store, eos, limit = self.store, self.sampler.eos_id, self.params.max_tokens
-        alive = len(rows)  # slots 0…alive−1 are still being continued
-        drawn = {row: SampledResponse() for row in rows}
-        order = torch.arange(alive)  # slot → its line in `uniforms`
+        cache, eos, limit = self.cache, self.sampler.eos_id, self.params.max_tokens
+        active = len(rows)  # slots 0…active−1 are still being sampled
+        responses = {row: SampledResponse() for row in rows}
+        order = torch.arange(active)  # slot → its row of `uniforms`
         for step in range(limit):
-            tokens, logprobs, entropies = self._draw(logits, uniforms[order, step])
-            listed = tokens.tolist()
+            tokens, logprobs, entropies = self._sample_step(logits, uniforms[order, step])
+            ids = tokens.tolist()
             for slot, (token, logprob, entropy) in enumerate(
-                zip(listed, logprobs.tolist(), entropies.tolist(), strict=True)
+                zip(ids, logprobs.tolist(), entropies.tolist(), strict=True)
             ):
-                sampled = drawn[store.row_in[slot]]
+                response = responses[cache.row_in[slot]]
                 if not math.isfinite(logprob):
-                    raise DivergedError(
-                        "the policy's weights have diverged: its logits are no longer finite numbers. Earlier "
-                        "checkpoints are kept; go on from one of them with a smaller optimizer.policy_lr"
-                    )
-                sampled.ids.append(token)
-                sampled.logprobs.append(logprob)
-                sampled.entropies.append(entropy)
-            if self.listener is not None and step % _LISTEN_EVERY == 0:
-                for row in self.listener.select_rows(store.row_in[:alive]):
-                    self.listener.on_tokens(row, list(drawn[row].ids))
-            keep = list(range(alive))
+                    raise DivergedError(DIVERGED_MESSAGE)
+                response.ids.append(token)
+                response.logprobs.append(logprob)
+                response.entropies.append(entropy)
+            if self.listener is not None and step % _LISTENER_INTERVAL == 0:
+                for row in self.listener.select_rows(cache.row_in[:active]):
+                    self.listener.on_tokens(row, list(responses[row].ids))
+            sources = list(range(active))  # by slot: its slot before finished rows were moved behind
             finished = []
-            for slot in reversed(range(alive)):
-                if listed[slot] == eos or step == limit - 1:
-                    row = store.row_in[slot]
-                    self.pending[row] = [listed[slot]]
-                    self.held[row] += drawn[row].ids[:-1]
-                    drawn[row].ended = listed[slot] == eos
+            for slot in reversed(range(active)):
+                if ids[slot] == eos or step == limit - 1:
+                    row = cache.row_in[slot]
+                    self.pending[row] = [ids[slot]]
+                    self.cached[row] += responses[row].ids[:-1]
+                    responses[row].ended = ids[slot] == eos
                     finished.append(row)
-                    alive -= 1
-                    store.swap(slot, alive)
-                    keep[slot] = keep[alive]
-            del keep[alive:]
+                    active -= 1
+                    cache.swap(slot, active)
+                    sources[slot] = sources[active]
+            del sources[active:]
             for row in reversed(finished):
-                yield row, drawn[row]
-            if not alive or self.halted:
+                yield row, responses[row]
+            if not active or self.halted:
                 return
             if finished:
-                picked = torch.tensor(keep)
-                tokens, order = tokens[picked], order[picked]
-            positions = torch.tensor(store.length[:alive], device=self.device)[:, None]
-            hidden = self._forward(range(alive), tokens[:, None], positions, max(store.length[:alive]) + 1)
-            for slot in range(alive):
-                store.length[slot] += 1
+                selected = torch.tensor(sources)
+                tokens, order = tokens[selected], order[selected]
+            positions = torch.tensor(cache.length[:active], device=self.device)[:, None]
+            hidden = self._forward(range(active), tokens[:, None], positions, max(cache.length[:active]) + 1)
+            for slot in range(active):
+                cache.length[slot] += 1
             logits = self._logits(hidden[:, -1])
 
-    def _draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _sample_step(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return sample_tokens(logits, uniform, self.params)

@@ -1,1 +1,1 @@
-"""vLLM in this process and on servers."""
+"""Engines on vLLM: in this process and on servers."""

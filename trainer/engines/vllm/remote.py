@@ -1,7 +1,4 @@
-"""Sampling with vLLM servers elsewhere: rows are spread over them, weights reach them through a shared folder.
-
-One server, its absences and its weights, is server_client.py's business.
-"""
+"""Sampling with remote vLLM servers: rows are distributed over them, weights reach them through a shared folder."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from trainer.config.run import RunConfig
-from trainer.engines.base import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
+from trainer.engines.sampler import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
 from trainer.engines.vllm.vllm_client import VllmServer
 from trainer.engines.vllm.vllm_engine import logprobs_mode
 from trainer.policy import lora_adapters
@@ -28,22 +25,22 @@ from trainer.seeds import derive
 
 
 class ServerSampler:
-    """A `Sampler` over `engine.urls`. Adapters are merged into the weights that the servers are given.
+    """A `Sampler` over `engine.urls`. Adapters are merged into the weights that the servers load.
 
     Raises:
-        ServerError: a server stays away, takes no weights, or was started with settings that do not fit.
+        ServerError: a server stays unavailable, takes no weights, or was started with unsuitable settings.
     """
 
     def __init__(self, config: RunConfig, policy: Policy, eos_id: int, folder: Path | None = None) -> None:
         self.config, self.policy, self.eos_id = config, policy, eos_id
         self.closed = False
-        given = config.engine.weights_dir or (str(folder / "weights") if folder else tempfile.gettempdir())
-        self.folder = Path(given).resolve() / secrets.token_hex(4)
+        parent = config.engine.weights_dir or (str(folder / "weights") if folder else tempfile.gettempdir())
+        self.folder = Path(parent).resolve() / secrets.token_hex(4)
         self.servers = [
             VllmServer(url, config.engine.server_timeout, lambda: self.closed) for url in config.engine.urls
         ]
         for server in self.servers:
-            server.meet(policy.context, logprobs_mode(config.rollout))
+            server.connect(policy.context, logprobs_mode(config.rollout))
         self.version = 0
         self._stale = True
 
@@ -57,7 +54,7 @@ class ServerSampler:
         self._stale = True
 
     def sleep(self) -> None:
-        """The servers have devices of their own."""
+        """No-op: the servers have their own devices."""
 
     def wake_up(self) -> None:
         if not self._stale:
@@ -67,7 +64,11 @@ class ServerSampler:
         new = self.folder / str(self.version)
         _write(lora_adapters.merged(self.policy.model), new)
         with ThreadPoolExecutor(len(self.servers)) as pool:
-            list(pool.map(lambda server: server.give(str(new), f"{self.folder.name}-{self.version}"), self.servers))
+            list(
+                pool.map(
+                    lambda server: server.load_weights(str(new), f"{self.folder.name}-{self.version}"), self.servers
+                )
+            )
         shutil.rmtree(old, ignore_errors=True)
         self._stale = False
 
@@ -79,21 +80,21 @@ class ServerSampler:
 
 
 def _write(weights: dict[str, Tensor], folder: Path) -> None:
-    """Every tensor under every name it has: vLLM goes on with an old output layer that shares one but is not named."""
+    """Save every tensor under each of its names: vLLM keeps the old output layer if a tied one is not named."""
     folder.mkdir(parents=True)
     seen: set[int] = set()
-    found = {}
+    tensors = {}
     for name, tensor in weights.items():
-        found[name] = tensor.detach().clone() if tensor.data_ptr() in seen else tensor.detach().contiguous()
+        tensors[name] = tensor.detach().clone() if tensor.data_ptr() in seen else tensor.detach().contiguous()
         seen.add(tensor.data_ptr())
-    save_file(found, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 class ServerSession:
-    """Dialogues whose keys and values lie in the servers' prefix caches. See `trainer.engines.base.SamplingSession`.
+    """Dialogues with their KV cache in the servers' prefix caches. See `trainer.engines.sampler.SamplingSession`.
 
-    A row always asks the same server. Every request carries the row's whole history and a seed of its own, so that
-    asking again gives the same response.
+    A row always uses the same server. Every request carries the row's whole history and its own seed, so that a
+    repeated request gives the same response.
     """
 
     def __init__(
@@ -102,23 +103,23 @@ class ServerSession:
         self.sampler, self.listener = sampler, listener
         self.seeds, self.params = list(seeds), params
         self.turn = [0] * len(seeds)
-        self.held: list[list[int]] = [[] for _ in seeds]
-        self.asked: set[int] = set()
-        self.answers: SimpleQueue[tuple[int, SampledResponse | Exception]] = SimpleQueue()
+        self.tokens: list[list[int]] = [[] for _ in seeds]  # by row: the dialogue so far
+        self.active: set[int] = set()
+        self.results: SimpleQueue[tuple[int, SampledResponse | Exception]] = SimpleQueue()
         self.pool: ThreadPoolExecutor | None = None
 
     def reset_row(self, row: int) -> None:
-        self.held[row] = []
+        self.tokens[row] = []
 
     def append(self, row: int, ids: list[int]) -> None:
-        """The row's server is asked at once."""
+        """Request the row's next response at once."""
         if not ids:
-            raise ValueError("every row needs at least one new token to be continued from")
+            raise ValueError("every prompt needs at least one token")
         if self.pool is None:
-            raise RuntimeError("rows are added while generate is being iterated")
-        self.held[row] += ids
-        self.asked.add(row)
-        self.pool.submit(self._ask, row, self._body(row))
+            raise RuntimeError("append is allowed only while generate is iterated")
+        self.tokens[row] += ids
+        self.active.add(row)
+        self.pool.submit(self._request, row, self._body(row))
         self.turn[row] += 1
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
@@ -127,26 +128,26 @@ class ServerSession:
         try:
             for row, ids in prompts.items():
                 self.append(row, ids)
-            while self.asked:
-                row, answer = self.answers.get()
-                if isinstance(answer, Exception):
-                    raise answer
-                self.asked.discard(row)
-                self.held[row] += answer.ids
+            while self.active:
+                row, result = self.results.get()
+                if isinstance(result, Exception):
+                    raise result
+                self.active.discard(row)
+                self.tokens[row] += result.ids
                 if self.listener is not None and row in self.listener.select_rows([row]):
-                    self.listener.on_tokens(row, list(answer.ids))
-                yield row, answer
+                    self.listener.on_tokens(row, list(result.ids))
+                yield row, result
             for server in self.sampler.servers:
                 server.check()
         finally:
-            self.asked.clear()
+            self.active.clear()
             self.pool.shutdown(wait=False, cancel_futures=True)
             self.pool = None
 
     def _body(self, row: int) -> dict[str, Any]:
         params = self.params
         return {
-            "prompt": list(self.held[row]),
+            "prompt": list(self.tokens[row]),
             "max_tokens": params.max_tokens,
             "temperature": params.temperature,
             "top_p": params.top_p,
@@ -161,16 +162,16 @@ class ServerSession:
             "add_special_tokens": False,
         }
 
-    def _ask(self, row: int, body: dict[str, Any]) -> None:
-        """In a thread of the pool: whatever comes of it goes to the one that iterates."""
+    def _request(self, row: int, body: dict[str, Any]) -> None:
+        """Runs in the pool: puts the response or the error into `results`."""
         server = self.sampler.servers[row % len(self.sampler.servers)]
         try:
             choice = server.complete(body)["choices"][0]
-            self.answers.put((row, self._sampled(choice)))
+            self.results.put((row, self._response(choice)))
         except Exception as error:  # noqa: BLE001 it is raised again by `generate`
-            self.answers.put((row, error))
+            self.results.put((row, error))
 
-    def _sampled(self, choice: dict[str, Any]) -> SampledResponse:
+    def _response(self, choice: dict[str, Any]) -> SampledResponse:
         ids, logprobs = list(choice["token_ids"]), list(choice["logprobs"]["token_logprobs"])
         if not all(logprob is not None and math.isfinite(logprob) for logprob in logprobs):
             raise DivergedError(DIVERGED_MESSAGE)

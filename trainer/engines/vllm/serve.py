@@ -1,7 +1,4 @@
-"""`python -m trainer serve-vllm`: vLLM's own OpenAI-compatible server, set up to take a learner's weights.
-
-Only its command line is made here; asking such a server is server.py's business.
-"""
+"""`python -m trainer serve-vllm`: starts vLLM's OpenAI-compatible server, set up to load a learner's weights."""
 
 from __future__ import annotations
 
@@ -23,46 +20,57 @@ MISSING = (
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """The grammar of the command."""
-    parser.add_argument("model", help="what policy.model is in the runs that it shall serve")
-    parser.add_argument("--host", default="127.0.0.1", help="who reaches it can load files by it (default: 127.0.0.1)")
+    """Add the arguments of the command."""
+    parser.add_argument("model", help="policy.model of the runs that it serves")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; clients can make it load files (default: 127.0.0.1)"
+    )
     parser.add_argument("--port", type=int, default=8000, help="default: 8000")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="as policy.dtype")
     parser.add_argument("--filtered", action="store_true", help="for rollouts with top_p, top_k or min_p")
-    parser.add_argument("--cpu", action="store_true", help="without a GPU: nothing is compiled, which takes minutes")
-    parser.add_argument("--further", default="", help='options for vLLM itself, as in "--max-model-len 4096"')
+    parser.add_argument("--cpu", action="store_true", help="run without a GPU and without compilation")
+    parser.add_argument("--further", default="", help='further options of vLLM, as in "--max-model-len 4096"')
 
 
-def command(given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
-    """What to start, and the variables to add to its environment.
+def command(options: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
+    """Command line of the server, and the variables to add to its environment.
 
     Raises:
         ValueError: vLLM is not installed.
     """
     if importlib.util.find_spec("vllm") is None:
         raise ValueError(MISSING)
-    model = given.model
+    model = options.model
     if model == POCKET:
         from trainer.paths import POCKET_CHECKPOINT
 
         model = str(POCKET_CHECKPOINT)
     words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
-    words += ["--host", given.host, "--port", str(given.port), "--dtype", given.dtype, "--generation-config", "vllm"]
-    words += ["--logprobs-mode", "raw_logprobs" if given.filtered else "processed_logprobs"]
+    words += [
+        "--host",
+        options.host,
+        "--port",
+        str(options.port),
+        "--dtype",
+        options.dtype,
+        "--generation-config",
+        "vllm",
+    ]
+    words += ["--logprobs-mode", "raw_logprobs" if options.filtered else "processed_logprobs"]
     words += ["--enable-prefix-caching", "--worker-extension-cls", EXTENSION]
     root = str(Path(__file__).resolve().parents[2])
     environment = {
-        "VLLM_SERVER_DEV_MODE": "1",  # opens the routes by which weights are announced
+        "VLLM_SERVER_DEV_MODE": "1",  # enables /collective_rpc, which announces weights
         "VLLM_NO_USAGE_STATS": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")])),
     }
-    if given.cpu:
+    if options.cpu:
         words += ["--enforce-eager", "--kv-cache-memory-bytes", str(2**30)]
         words += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "32768"]  # see vllm_engine.py
         environment |= {"TORCHDYNAMO_DISABLE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-    return [*words, *shlex.split(given.further)], environment
+    return [*words, *shlex.split(options.further)], environment
 
 
 def serve(words: Sequence[str], environment: dict[str, str]) -> int:
-    """Become the server."""
+    """Replace this process by the server."""
     os.execve(words[0], list(words), {**os.environ, **environment})

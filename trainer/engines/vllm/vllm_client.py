@@ -1,7 +1,4 @@
-"""One vLLM server as the trainer sees it: asked for responses, given weights, waited for when it is away.
-
-Which rows go to which server, and what a dialogue is, is server.py's business.
-"""
+"""HTTP client of one vLLM server: completions, weight updates, waiting while it is unavailable."""
 
 from __future__ import annotations
 
@@ -15,122 +12,124 @@ import httpx
 
 from trainer.policy.load import ModelError
 
-_PAUSE = 0.5  # seconds between two questions whether it is back
-_CONNECT = 5.0
-_ANSWER = 600.0
+_RETRY_SECONDS = 0.5
+_CONNECT_TIMEOUT = 5.0
+_RESPONSE_TIMEOUT = 600.0
 
 
 class ServerError(ModelError):
-    """A server that cannot be used, or stays away. The message says which, why and what to do."""
+    """A server that is unusable or stays unavailable. The message says which, why and what to do."""
 
 
 class VllmServer:
-    """A server that shall hold certain weights; a restarted one is given them again before it is asked anything.
+    """A server that holds the learner's weights; after a restart they are loaded again before any other request.
 
     Args:
         url: its root, as in http://gpu1:8000.
-        patience: longest absence in seconds.
-        stopped: asked while waiting; once it says True the wait ends with ServerError.
+        timeout: maximum unavailability in seconds.
+        stopped: polled while waiting; once it returns True the wait ends with ServerError.
+    Attributes:
+        restarts: number of restarts noticed.
     """
 
-    def __init__(self, url: str, patience: float, stopped: Callable[[], bool] = lambda: False) -> None:
-        self.url, self.patience, self.stopped = url, patience, stopped
+    def __init__(self, url: str, timeout: float, stopped: Callable[[], bool] = lambda: False) -> None:
+        self.url, self.timeout, self.stopped = url, timeout, stopped
         self.http = httpx.Client(
-            timeout=httpx.Timeout(_ANSWER, connect=_CONNECT), limits=httpx.Limits(max_connections=None)
+            timeout=httpx.Timeout(_RESPONSE_TIMEOUT, connect=_CONNECT_TIMEOUT),
+            limits=httpx.Limits(max_connections=None),
         )
         self.folder, self.version = "", ""
         self.restarts, self._pushed = 0, ""
         self._lock = threading.Lock()
-        self._sound = threading.Event()
+        self._ready = threading.Event()
 
-    def meet(self, context: int, logprobs_mode: str) -> None:
-        """Wait until it is there, and learn what it calls its model.
+    def connect(self, context: int, logprobs_mode: str) -> None:
+        """Wait until the server is available, read its model's name and check its settings.
 
         Raises:
-            ServerError: it stays away, is no server of ours, or was started for another context or other settings.
+            ServerError: it stays unavailable, is no server of `serve-vllm`, or was started for another context length
+                or other settings.
         """
-        self._await(time.monotonic() + self.patience)
-        known = self._json(self.http.get(f"{self.url}/v1/models"))["data"][0]
-        self.model = str(known["id"])
-        if known["max_model_len"] < context:
+        self._wait_until_healthy(time.monotonic() + self.timeout)
+        model = self._json(self.http.get(f"{self.url}/v1/models"))["data"][0]
+        self.model = str(model["id"])
+        if model["max_model_len"] < context:
             raise ServerError(
-                f"engine.urls: {self.url} holds dialogues of {known['max_model_len']} tokens, the policy {context}: "
+                f"engine.urls: {self.url} holds dialogues of {model['max_model_len']} tokens, the policy {context}: "
                 f"start it with --further '--max-model-len {context}'"
             )
-        if (mode := self._held()["logprobs_mode"]) != logprobs_mode:
-            wanted = "with" if logprobs_mode == "raw_logprobs" else "without"
+        if (mode := self._weights_info()["logprobs_mode"]) != logprobs_mode:
+            option = "with" if logprobs_mode == "raw_logprobs" else "without"
             raise ServerError(
-                f"engine.urls: {self.url} reports {mode}, but rollout's top_p, top_k and min_p want {logprobs_mode}: "
-                f"start it {wanted} --filtered"
+                f"engine.urls: {self.url} reports {mode}, but rollout's top_p, top_k and min_p require "
+                f"{logprobs_mode}: start it {option} --filtered"
             )
 
-    def give(self, folder: str, version: str) -> None:
-        """From now on it shall hold these weights. Raises ServerError if it stays away or cannot load them."""
-        self._sound.clear()
+    def load_weights(self, folder: str, version: str) -> None:
+        """Load the weights of a folder. Raises ServerError if it stays unavailable or cannot load them."""
+        self._ready.clear()
         self.folder, self.version = folder, version
         self._recover()
 
     def check(self) -> None:
-        """Raises ServerError if it was restarted without anybody noticing, so that answers came of other weights."""
-        if self._sound.is_set() and self._held()["version"] != self.version:
+        """Raise ServerError if it was restarted unnoticed, so that responses were sampled with other weights."""
+        if self._ready.is_set() and self._weights_info()["version"] != self.version:
             raise ServerError(f"{self.url} lost its weights during a rollout, which cannot be used: resume the run")
 
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
-        """A completion; asked again, with the very same request, when the server goes away meanwhile.
+        """Request a completion; the identical request is repeated when the server becomes unavailable.
 
         Raises:
-            ServerError: it stays away for longer than `patience`, or refuses the request.
+            ServerError: it stays unavailable for longer than `timeout`, or rejects the request.
         """
-        gives_up = math.inf
+        deadline = math.inf
         while True:
-            if not self._sound.is_set():
+            if not self._ready.is_set():
                 self._recover()
             try:
                 reply = self.http.post(f"{self.url}/v1/completions", json={"model": self.model, **body})
-                trouble = f"status {reply.status_code}: {reply.text[:300]}" if reply.status_code >= 500 else ""
+                problem = f"status {reply.status_code}: {reply.text[:300]}" if reply.status_code >= 500 else ""
             except httpx.TransportError as error:
-                trouble = str(error) or type(error).__name__
-            if not trouble:
-                answer = self._json(reply)
-                if answer["choices"][0]["finish_reason"] in ("stop", "length"):
-                    return answer
-                trouble = "it broke off the response"  # as it does when it is told to end
-            gives_up = min(gives_up, time.monotonic() + 2 * self.patience)
-            if self.stopped() or time.monotonic() > gives_up:
-                raise ServerError(f"engine.urls: {self.url} is there, but does not complete a request: {trouble}")
-            self._lost()
+                problem = str(error) or type(error).__name__
+            if not problem:
+                completion = self._json(reply)
+                if completion["choices"][0]["finish_reason"] in ("stop", "length"):
+                    return completion
+                problem = "it aborted the response"  # as it does while shutting down
+            deadline = min(deadline, time.monotonic() + 2 * self.timeout)
+            if self.stopped() or time.monotonic() > deadline:
+                raise ServerError(f"engine.urls: {self.url} is there, but does not complete a request: {problem}")
+            self._ready.clear()
+            time.sleep(_RETRY_SECONDS)
 
     def close(self) -> None:
-        """Let go of the connections; the server goes on."""
+        """Close the connections; the server keeps running."""
         self.http.close()
 
-    def _lost(self) -> None:
-        self._sound.clear()
-        time.sleep(_PAUSE)
-
     def _recover(self) -> None:
-        """Wait for it and see to its weights; one thread does, the others wait for that."""
+        """Wait until it is available and holds the weights; one thread does so, the others wait for it."""
         with self._lock:
-            deadline = time.monotonic() + self.patience
-            while not self._sound.is_set():
-                self._await(deadline)
+            deadline = time.monotonic() + self.timeout
+            while not self._ready.is_set():
+                self._wait_until_healthy(deadline)
                 try:
-                    if self._held()["version"] != self.version:
+                    if self._weights_info()["version"] != self.version:
                         self.restarts += self._pushed == self.version
                         self._push()
                 except httpx.TransportError:
                     continue
-                self._sound.set()
+                self._ready.set()
 
     def _push(self) -> None:
         self._call("take_weights", {"folder": self.folder, "version": self.version})
         self._pushed = self.version
         self._json(self.http.post(f"{self.url}/reset_prefix_cache"))
 
-    def _held(self) -> dict[str, str]:
+    def _weights_info(self) -> dict[str, str]:
         return self._call("held", {})[0]
 
     def _call(self, method: str, arguments: dict[str, str]) -> list[dict[str, str]]:
+        """Call a method of `WeightLoader` in all workers of the server."""
         reply = self.http.post(f"{self.url}/collective_rpc", json={"method": method, "kwargs": arguments})
         if reply.status_code in (404, 405):
             raise ServerError(f"engine.urls: {self.url} takes no weights: start it with `python -m trainer serve-vllm`")
@@ -139,22 +138,22 @@ class VllmServer:
 
     def _json(self, reply: httpx.Response) -> dict[str, Any]:
         if reply.is_error:
-            raise ServerError(f"{self.url} refuses {reply.request.url.path} ({reply.status_code}): {reply.text[:300]}")
-        found: dict[str, Any] = reply.json()
-        return found
+            raise ServerError(f"{self.url} rejects {reply.request.url.path} ({reply.status_code}): {reply.text[:300]}")
+        content: dict[str, Any] = reply.json()
+        return content
 
-    def _await(self, deadline: float) -> None:
-        """Until it answers. Raises ServerError at the deadline."""
-        reason = "it does not answer"
+    def _wait_until_healthy(self, deadline: float) -> None:
+        """Poll its health. Raises ServerError at the deadline."""
+        reason = "it does not respond"
         while time.monotonic() < deadline and not self.stopped():
             try:
-                if (reply := self.http.get(f"{self.url}/health", timeout=_CONNECT)).is_success:
+                if (reply := self.http.get(f"{self.url}/health", timeout=_CONNECT_TIMEOUT)).is_success:
                     return
-                reason = f"it answers with status {reply.status_code}"
+                reason = f"it responds with status {reply.status_code}"
             except httpx.TransportError as error:
                 reason = str(error) or type(error).__name__
-            time.sleep(_PAUSE)
+            time.sleep(_RETRY_SECONDS)
         raise ServerError(
-            f"engine.urls: {self.url} stayed away for {self.patience:g} s ({reason}): start it again with `python -m "
-            "trainer serve-vllm` and resume the run, or raise engine.server_timeout"
+            f"engine.urls: {self.url} was unavailable for {self.timeout:g} s ({reason}): start it again with `python "
+            "-m trainer serve-vllm` and resume the run, or raise engine.server_timeout"
         )

@@ -1,6 +1,6 @@
-"""A vLLM engine in this process, with the learner's weights or adapters. Dialogues are vllm.py's business.
+"""vLLM engine in this process, with the learner's weights or adapters.
 
-vLLM is imported only when an engine is made: it is large, and most installations do without it.
+vLLM is imported when an engine is created: it is large, and most installations do not need it.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ MISSING = (
     "for CPUs `make test-vllm` builds an environment with it; or choose engine.name=transformers"
 )
 _ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # in this process, so that weights need not leave it
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # the learner's threads are not to be tied to cores
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # in this process, where the weights are
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # keeps the learner's threads from being bound to cores
     "VLLM_LOGGING_LEVEL": "WARNING",
     "VLLM_NO_USAGE_STATS": "1",
 }
 
 
 class VllmEngine:
-    """vLLM with the policy's weights as they were at the last `push`.
+    """vLLM with the policy's weights of the last `push`.
 
     Args:
         config: the run's settings.
-        policy: the learner's model. With adapters the engine holds the base and is given them as a LoRA request.
+        policy: the learner's model. With adapters the engine holds the base model and gets them as a LoRA request.
 
     Raises:
-        ModelError: vLLM is missing, or it cannot take this model or these settings.
+        ModelError: vLLM is not installed, or does not support this model or these settings.
     """
 
     def __init__(self, config: RunConfig, policy: Policy) -> None:
@@ -65,7 +65,7 @@ class VllmEngine:
 
     def _arguments(self) -> dict[str, Any]:
         engine, model = self.config.engine, self.policy.model
-        found: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "model": self._source(),
             "load_format": "auto" if self.adapted else "dummy",
             "dtype": str(model.dtype).removeprefix("torch."),
@@ -80,30 +80,30 @@ class VllmEngine:
             "seed": 0,
         }
         if self.on_gpu:
-            found |= {
+            arguments |= {
                 "gpu_memory_utilization": engine.gpu_memory_utilization,
                 "enable_sleep_mode": engine.sleep_between_rollouts,
             }
         else:
-            found["kv_cache_memory_bytes"] = int(engine.cpu_kv_cache_gib * 2**30)
-            # vLLM 0.32 cannot read a seeded row's prompt in parts there ("CPU Generator does not use offset").
-            found |= {"enable_chunked_prefill": False, "max_num_batched_tokens": max(8192, self.policy.context)}
+            arguments["kv_cache_memory_bytes"] = int(engine.cpu_kv_cache_gib * 2**30)
+            # vLLM 0.32 cannot prefill a seeded row in chunks on CPUs ("CPU Generator does not use offset").
+            arguments |= {"enable_chunked_prefill": False, "max_num_batched_tokens": max(8192, self.policy.context)}
         if self.adapted:
-            found |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(self.config.lora.rank)}
-        return found
+            arguments |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(self.config.lora.rank)}
+        return arguments
 
     def _source(self) -> str:
-        """Where the engine reads the model from: all of it with adapters, else only what shape it has."""
+        """Path or name that the engine loads: the base model with adapters, else only the model's configuration."""
         if self.adapted:
             return str(self.policy.model.name_or_path)
-        described = self.policy.model.config
-        described.architectures = [type(self.policy.model).__name__]
-        described.save_pretrained(self.folder.name)
+        model_config = self.policy.model.config
+        model_config.architectures = [type(self.policy.model).__name__]
+        model_config.save_pretrained(self.folder.name)
         return self.folder.name
 
     @torch.no_grad()
     def push(self) -> None:
-        """Give the engine the learner's present weights, or adapters, and forget what the old ones computed."""
+        """Load the learner's current weights or adapters into the engine, and reset its prefix cache."""
         self.pushes += 1
         if self.adapted:
             self._push_adapter()
@@ -121,7 +121,7 @@ class VllmEngine:
 
     @property
     def adapter(self) -> Any:
-        """The LoRA request of the adapters pushed last; None without adapters."""
+        """LoRA request of the last pushed adapters; None without adapters."""
         if not self.adapted:
             return None
         from vllm.lora.request import LoRARequest
@@ -131,23 +131,23 @@ class VllmEngine:
 
     @property
     def sleeps(self) -> bool:
-        """Whether its memory can be left to the learner: only a GPU's can."""
+        """Whether its memory can be released to the learner: only on a GPU."""
         return self.on_gpu and self.config.engine.sleep_between_rollouts
 
     def step(self) -> list[Any]:
-        """One step of everything under way: vLLM's outputs. Nothing is compiled on a CPU: it takes minutes there."""
+        """Outputs of one step of all active requests. On a CPU nothing is compiled, which would take minutes."""
         if self.on_gpu:
             return list(self.core.step())
         with torch.compiler.set_stance("force_eager"):
             return list(self.core.step())
 
     def abort(self, names: list[str]) -> None:
-        """Forget requests that are under way."""
+        """Abort active requests."""
         if not self.closed:
             self.core.abort_request(names)
 
     def close(self) -> None:
-        """End the engine and remove what it wrote."""
+        """Shut the engine down and remove its files."""
         self.closed = True
         self.core.engine_core.shutdown()
         del self.core
@@ -155,25 +155,25 @@ class VllmEngine:
 
 
 def logprobs_mode(rollout: RolloutConfig) -> Literal["raw_logprobs", "processed_logprobs"]:
-    """What vLLM must report for it to be the tempered, otherwise unfiltered distribution.
+    """The mode in which vLLM reports the tempered, otherwise unfiltered distribution.
 
-    It knows two: before temperature and filters, and after both. With no filter the latter is ours at any temperature;
-    with one the former is, at temperature 1 (RunConfig allows no other then).
+    vLLM has two: before temperature and filters, and after both. Without filters the latter is right at any
+    temperature; with filters the former is, at temperature 1 (RunConfig allows no other then).
     """
     return "raw_logprobs" if rollout.biased else "processed_logprobs"
 
 
 def lora_rank(rank: int) -> int:
-    """The smallest rank that vLLM's kernels know and that holds this one. Raises ModelError above 512."""
-    for known in (8, 16, 32, 64, 128, 256, 320, 512):
-        if rank <= known:
-            return known
+    """The smallest rank supported by vLLM's kernels that is not below this one. Raises ModelError above 512."""
+    for supported in (8, 16, 32, 64, 128, 256, 320, 512):
+        if rank <= supported:
+            return supported
     raise ModelError(f"lora.rank: vLLM takes adapters of rank 512 at most, not {rank}: choose engine.name=transformers")
 
 
 @contextmanager
 def _signals_restored(*, threads: bool) -> Iterator[None]:
-    """A starting engine seeds the process's generators and on a CPU takes over torch's threads; both are in use."""
+    """Restore the process's random generators, which a starting engine seeds, and torch's thread setter (CPU)."""
     python, numbers = random.getstate(), np.random.get_state()
     number, setter = torch.get_num_threads(), torch.set_num_threads
     with torch.random.fork_rng():
@@ -181,5 +181,5 @@ def _signals_restored(*, threads: bool) -> Iterator[None]:
     random.setstate(python)
     np.random.set_state(numbers)
     if threads:
-        setattr(torch, "set_num_threads", setter)  # noqa: B010 vLLM puts one there that does nothing
+        setattr(torch, "set_num_threads", setter)  # noqa: B010 vLLM replaces it by a no-op
         setter(number)

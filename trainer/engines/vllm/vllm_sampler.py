@@ -1,6 +1,6 @@
-"""Sampling with a vLLM engine beside the learner: each row goes on as soon as its prompt is there, nobody waits.
+"""Sampling with a vLLM engine in this process.
 
-Starting the engine and giving it weights is vllm_engine.py's.
+Continuous batching: each row is resubmitted as soon as its next prompt is ready.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from itertools import count
 from typing import Any
 
 from trainer.config.run import RunConfig
-from trainer.engines.base import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
+from trainer.engines.sampler import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
 from trainer.engines.vllm.vllm_engine import VllmEngine
 from trainer.policy.load import Policy
 from trainer.seeds import derive
 
-_LISTEN_EVERY = 4
+_LISTENER_INTERVAL = 4  # tokens between two calls of the listener
 _log = logging.getLogger(__name__)
 
 
 class VllmSampler:
-    """A `Sampler` over an engine of its own; the learner's weights are pushed before the first session after a change.
+    """A `Sampler` over its own engine; changed weights are pushed before the next session.
 
     Raises:
-        ModelError: vLLM is missing, or it cannot take this model or these settings.
+        ModelError: vLLM is not installed, or does not support this model or these settings.
     """
 
     def __init__(self, config: RunConfig, policy: Policy, eos_id: int) -> None:
@@ -46,7 +46,7 @@ class VllmSampler:
         self._stale = True
 
     def sleep(self) -> None:
-        """Adapters need the base's weights back as they were; without adapters they are pushed anew anyway."""
+        """Level 1 keeps the base weights, which adapters need; without adapters all weights are pushed on waking."""
         if self.engine.sleeps and not self._asleep:
             self.engine.core.sleep(level=1 if self.engine.adapted else 2)
             self._asleep = True
@@ -67,7 +67,7 @@ class VllmSampler:
 
 
 class VllmSession:
-    """Dialogues whose keys and values lie in vLLM's prefix cache. See `trainer.engines.base.SamplingSession`."""
+    """Dialogues with their KV cache in vLLM's prefix cache. See `trainer.engines.sampler.SamplingSession`."""
 
     def __init__(
         self, sampler: VllmSampler, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None
@@ -75,24 +75,24 @@ class VllmSession:
         self.sampler, self.engine, self.listener = sampler, sampler.engine, listener
         self.seeds, self.params = list(seeds), params
         self.turn = [0] * len(seeds)
-        self.held: list[list[int]] = [[] for _ in seeds]
-        self.row_of: dict[str, int] = {}  # by request under way
-        self.drawn: dict[int, SampledResponse] = {}
+        self.tokens: list[list[int]] = [[] for _ in seeds]  # by row: the dialogue so far
+        self.row_of: dict[str, int] = {}  # by active request
+        self.responses: dict[int, SampledResponse] = {}
 
     def reset_row(self, row: int) -> None:
-        self.held[row] = []
+        self.tokens[row] = []
 
     def append(self, row: int, ids: list[int]) -> None:
-        """The row is continued from vLLM's next step on."""
+        """Submit the row's next prompt; vLLM's next step includes it."""
         if not ids:
-            raise ValueError("every row needs at least one new token to be continued from")
+            raise ValueError("every prompt needs at least one token")
         vllm = self.engine.vllm
-        self.held[row] += ids
+        self.tokens[row] += ids
         name = f"{next(self.sampler.serial)}"
-        self.row_of[name], self.drawn[row] = row, SampledResponse()
+        self.row_of[name], self.responses[row] = row, SampledResponse()
         self.engine.core.add_request(
             name,
-            vllm.TokensPrompt(prompt_token_ids=list(self.held[row])),
+            vllm.TokensPrompt(prompt_token_ids=list(self.tokens[row])),
             self._params(row),
             lora_request=self.engine.adapter,
         )
@@ -114,7 +114,7 @@ class VllmSession:
             stop_token_ids=[self.sampler.eos_id],
             detokenize=False,
             output_kind=RequestOutputKind.DELTA,
-            stream_interval=_LISTEN_EVERY if self.listener else params.max_tokens,
+            stream_interval=_LISTENER_INTERVAL if self.listener else params.max_tokens,
         )
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
@@ -124,35 +124,34 @@ class VllmSession:
             while self.row_of:
                 for output in self.engine.step():
                     row = self.row_of[output.request_id]
-                    self._take(row, output.outputs[0])
+                    self._add(row, output.outputs[0])
                     if output.finished:
                         del self.row_of[output.request_id]
                         yield row, self._finish(row)
-                self._tell()
+                self._notify_listener()
         finally:
             self.engine.abort(list(self.row_of))
             self.row_of.clear()
 
-    def _take(self, row: int, piece: Any) -> None:
-        sampled = self.drawn[row]
-        for token, known in zip(piece.token_ids, piece.logprobs, strict=True):
-            logprob = known[token].logprob
+    def _add(self, row: int, delta: Any) -> None:
+        response = self.responses[row]
+        for token, logprobs in zip(delta.token_ids, delta.logprobs, strict=True):
+            logprob = logprobs[token].logprob
             if not math.isfinite(logprob):
                 raise DivergedError(DIVERGED_MESSAGE)
-            sampled.ids.append(token)
-            sampled.logprobs.append(logprob)
-            sampled.entropies.append(math.nan)  # vLLM does not tell
+            response.ids.append(token)
+            response.logprobs.append(logprob)
+            response.entropies.append(math.nan)  # not reported by vLLM
 
     def _finish(self, row: int) -> SampledResponse:
-        sampled = self.drawn.pop(row)
-        sampled.ended = sampled.ids[-1] == self.sampler.eos_id
-        self.held[row] += sampled.ids
-        return sampled
+        response = self.responses.pop(row)
+        response.ended = response.ids[-1] == self.sampler.eos_id
+        self.tokens[row] += response.ids
+        return response
 
-    def _tell(self) -> None:
-        """Show what is being written to whoever watches."""
+    def _notify_listener(self) -> None:
         if self.listener is None:
             return
-        under_way = [row for row in self.row_of.values() if self.drawn[row].ids]
-        for row in self.listener.select_rows(under_way):
-            self.listener.on_tokens(row, list(self.drawn[row].ids))
+        started = [row for row in self.row_of.values() if self.responses[row].ids]
+        for row in self.listener.select_rows(started):
+            self.listener.on_tokens(row, list(self.responses[row].ids))

@@ -1,6 +1,6 @@
-"""What a vLLM server's worker learns for us: taking weights from a folder, and saying which ones it holds.
+"""Worker extension of vLLM servers: loads weights from a folder and reports their version.
 
-Named to vLLM by --worker-extension-cls; its methods are called through the server's route /collective_rpc.
+Passed to vLLM as --worker-extension-cls; its methods are called through the server's route /collective_rpc.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from torch import Tensor
 
 
 class WeightLoader:
-    """Mixed into vLLM's worker. vLLM wants no name here that the worker has itself."""
+    """Mixed into vLLM's worker, whose attribute names must not be used here."""
 
     held_version = ""
 
     def take_weights(self, folder: str, version: str) -> dict[str, str]:
-        """Load all weights of a folder with safetensors; from now on these are `version`."""
+        """Load all safetensors files of a folder as `version`."""
         self.held_version = ""
         worker: Any = self
         worker.reload_weights(weights_iterator=_weights(Path(folder)))
@@ -27,7 +27,7 @@ class WeightLoader:
         return self.held()
 
     def held(self) -> dict[str, str]:
-        """Which weights are in force ("" = those the server started with), and how log-probabilities are meant."""
+        """Version of the current weights ("" = those the server started with), and vLLM's logprobs_mode."""
         worker: Any = self
         return {"version": self.held_version, "logprobs_mode": str(worker.model_config.logprobs_mode)}
 
@@ -35,8 +35,8 @@ class WeightLoader:
 def _weights(folder: Path) -> Iterator[tuple[str, Tensor]]:
     files = sorted(folder.glob("*.safetensors"))
     if not files:
-        raise FileNotFoundError(f"{folder} holds no *.safetensors: do learner and server see the same folder?")
+        raise FileNotFoundError(f"{folder} contains no *.safetensors: do learner and server see the same folder?")
     for file in files:
         with safe_open(file, framework="pt") as tensors:
-            for name in tensors.keys():  # noqa: SIM118 it is no mapping
+            for name in tensors.keys():  # noqa: SIM118 not a mapping
                 yield name, tensors.get_tensor(name)

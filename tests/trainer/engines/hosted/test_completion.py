@@ -1,4 +1,4 @@
-"""What an endpoint says is read as it is meant: text, tokens that really spell it, usage, refusals in words."""
+"""Parsing of an endpoint's responses: text, tokens that spell it, usage, errors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer.hosted_server import completion
-from trainer.engines.hosted import completion as answers
+from trainer.engines.hosted import completion as parser
 from trainer.engines.hosted.chat import HostedChat
 from trainer.engines.hosted.completion import NotACompletionError
 from trainer.engines.hosted.costs import Usage
-from trainer.engines.hosted.hosted_sampler import sampled
+from trainer.engines.hosted.hosted_sampler import sampled_response
 
 
 def changed(**choice: Any) -> bytes:
@@ -24,49 +24,47 @@ def changed(**choice: Any) -> bytes:
     return json.dumps(body).encode()
 
 
-def test_text_tokens_and_usage_are_read() -> None:
-    found = answers.parse_completion(completion("Up é", tokens=["Up", " é"], prompt=9, written=3, cached=4).data())
-    assert (found.text, found.pieces, found.logprobs) == ("Up é", (b"Up", " é".encode()), (-0.5, -1.0))
-    assert (found.usage, found.ended) == (Usage(9, 3, 4), True)
-    assert not answers.parse_completion(completion("Up", finish="length").data()).ended
+def test_text_tokens_and_usage_are_parsed() -> None:
+    parsed = parser.parse_completion(completion("Up é", tokens=["Up", " é"], prompt=9, written=3, cached=4).data())
+    assert (parsed.text, parsed.tokens, parsed.logprobs) == ("Up é", (b"Up", " é".encode()), (-0.5, -1.0))
+    assert (parsed.usage, parsed.ended) == (Usage(9, 3, 4), True)
+    assert not parser.parse_completion(completion("Up", finish="length").data()).ended
 
 
-def test_the_end_token_behind_the_text_is_left_out() -> None:
-    assert answers.parse_completion(completion("Up", tokens=["Up", "<|im_end|>"]).data()).pieces == (b"Up",)
+def test_the_end_token_after_the_text_is_dropped() -> None:
+    assert parser.parse_completion(completion("Up", tokens=["Up", "<|im_end|>"]).data()).tokens == (b"Up",)
 
 
 @pytest.mark.parametrize("tokens", [["U"], ["Down"], ["thinking", "Up"], ["", "Up"], []])
-def test_tokens_that_do_not_spell_the_text_are_not_taken_for_its_own(tokens: list[str]) -> None:
-    found = answers.parse_completion(completion("Up", tokens=tokens).data())
-    assert (found.pieces, found.logprobs, found.text) == (None, (), "Up")
+def test_tokens_that_do_not_spell_the_text_are_dropped(tokens: list[str]) -> None:
+    parsed = parser.parse_completion(completion("Up", tokens=tokens).data())
+    assert (parsed.tokens, parsed.logprobs, parsed.text) == (None, (), "Up")
 
 
 @pytest.mark.parametrize("logprob", [None, "x", math.nan, -math.inf, True])
-def test_a_log_probability_that_is_no_number_is_not_known(logprob: Any) -> None:
+def test_an_invalid_log_probability_is_dropped(logprob: Any) -> None:
     listed = {"content": [{"token": "Up", "logprob": logprob, "bytes": None}]}
-    assert answers.parse_completion(changed(logprobs=listed)).pieces is None
+    assert parser.parse_completion(changed(logprobs=listed)).tokens is None
 
 
-def test_what_is_not_known_is_nan_and_never_zero() -> None:
+def test_unknown_values_are_nan_and_never_zero() -> None:
     chat = HostedChat(think=True, prefill=False)
-    untold = sampled(chat, answers.parse_completion(completion("Up", written=5).data()))
-    assert all(map(math.isnan, [*untold.logprobs, *untold.entropies]))
-    assert (untold.tokens, len(untold.ids)) == (5, 2)
-    told = sampled(chat, answers.parse_completion(completion("Up", tokens=["Up"]).data()))
-    assert told.logprobs == [-0.5]
-    assert math.isnan(told.entropies[0])
+    without_tokens = sampled_response(chat, parser.parse_completion(completion("Up", written=5).data()))
+    assert all(map(math.isnan, [*without_tokens.logprobs, *without_tokens.entropies]))
+    assert (without_tokens.tokens, len(without_tokens.ids)) == (5, 2)
+    with_tokens = sampled_response(chat, parser.parse_completion(completion("Up", tokens=["Up"]).data()))
+    assert with_tokens.logprobs == [-0.5]
+    assert math.isnan(with_tokens.entropies[0])
 
 
-def test_a_model_that_declines_has_said_so() -> None:
+def test_a_refusal_of_the_model_is_its_text() -> None:
+    assert parser.parse_completion(completion(None, refusal="I would rather not.").data()).text == "I would rather not."
+    assert parser.parse_completion(completion(None).data()).text == ""
+
+
+def test_a_lone_surrogate_becomes_a_question_mark() -> None:
     assert (
-        answers.parse_completion(completion(None, refusal="I would rather not.").data()).text == "I would rather not."
-    )
-    assert answers.parse_completion(completion(None).data()).text == ""
-
-
-def test_half_a_surrogate_does_no_harm() -> None:
-    assert (
-        answers.parse_completion(
+        parser.parse_completion(
             b'{"choices":[{"message":{"content":"a\\ud800"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}'
         ).text
         == "a?"
@@ -74,7 +72,7 @@ def test_half_a_surrogate_does_no_harm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "problem"),
     [
         (b"<html>", "no JSON object"),
         (b"[" * 100_000, "no JSON object"),
@@ -87,9 +85,9 @@ def test_half_a_surrogate_does_no_harm() -> None:
         (b'{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":-1,"completion_tokens":2}}', "no usage"),
     ],
 )
-def test_what_is_no_completion_is_told(data: bytes, told: str) -> None:
-    with pytest.raises(NotACompletionError, match=told):
-        answers.parse_completion(data)
+def test_a_response_that_is_no_completion_is_refused(data: bytes, problem: str) -> None:
+    with pytest.raises(NotACompletionError, match=problem):
+        parser.parse_completion(data)
 
 
 json_values = st.recursive(
@@ -109,24 +107,24 @@ json_values = st.recursive(
 
 
 @given(json_values, json_values)
-def test_no_answer_whatever_breaks_the_reader(message: Any, logprobs: Any) -> None:
+def test_no_response_breaks_the_parser(message: Any, logprobs: Any) -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 1}
     body = {"choices": [{"message": message, "logprobs": logprobs}], "usage": usage}
-    for told in (body, message):
-        data = json.dumps(told).encode()
+    for content in (body, message):
+        data = json.dumps(content).encode()
         try:
-            found = answers.parse_completion(data)
+            parsed = parser.parse_completion(data)
         except NotACompletionError:
             pass
         else:
-            assert found.pieces is None or b"".join(found.pieces) == found.text.encode()
-        answers.error_message(data)
-        answers.error_code(data)
-        answers.inner_status(data)
+            assert parsed.tokens is None or b"".join(parsed.tokens) == parsed.text.encode()
+        parser.error_message(data)
+        parser.error_code(data)
+        parser.inner_status(data)
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "problem"),
     [
         (b'{"error":{"message":"bad  key sk-1"}}', "bad key …"),
         (b'{"message":"at the top"}', "at the top"),
@@ -137,16 +135,16 @@ def test_no_answer_whatever_breaks_the_reader(message: Any, logprobs: Any) -> No
         (b"", ""),
     ],
 )
-def test_a_refusal_is_told_in_its_own_words_without_the_key(data: bytes, told: str) -> None:
-    assert answers.error_message(data, "sk-1") == told
+def test_an_error_message_is_extracted_without_the_key(data: bytes, problem: str) -> None:
+    assert parser.error_message(data, "sk-1") == problem
 
 
 def test_a_long_refusal_is_cut() -> None:
-    assert len(answers.error_message(b"x" * 5000)) == 301
+    assert len(parser.error_message(b"x" * 5000)) == 301
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "full"),
+    ("status", "error", "exceeded"),
     [
         (400, {"code": "context_length_exceeded", "message": "x"}, True),
         (400, {"message": "This model's maximum context length is 2048 tokens. However, you requested"}, True),
@@ -155,11 +153,11 @@ def test_a_long_refusal_is_cut() -> None:
         (500, {"message": "context length"}, False),
     ],
 )
-def test_a_full_context_is_recognised(status: int, error: dict[str, str], full: bool) -> None:
-    assert answers.is_context_exceeded(status, json.dumps({"error": error}).encode()) is full
+def test_context_errors_are_recognised(status: int, error: dict[str, str], exceeded: bool) -> None:
+    assert parser.is_context_exceeded(status, json.dumps({"error": error}).encode()) is exceeded
 
 
-def test_an_error_that_comes_as_an_answer_has_a_status() -> None:
-    assert answers.inner_status(b'{"error":{"code":429,"message":"slow down"}}') == 429
-    assert answers.inner_status(b'{"error":{"message":"x"}}') == 500
-    assert answers.inner_status(completion("Up").data()) is None
+def test_an_error_with_http_status_200_has_an_inner_status() -> None:
+    assert parser.inner_status(b'{"error":{"code":429,"message":"slow down"}}') == 429
+    assert parser.inner_status(b'{"error":{"message":"x"}}') == 500
+    assert parser.inner_status(completion("Up").data()) is None

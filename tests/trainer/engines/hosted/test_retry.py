@@ -1,4 +1,4 @@
-"""Waiting: as long as the endpoint asks for, else longer each time, never all at once."""
+"""Retry policy: waits as requested by the endpoint, else exponential backoff, always with jitter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.engines.hosted.retry import backoff, is_retryable, retry_after
+from trainer.engines.hosted.hosted_client import backoff, is_retryable, retry_after
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -30,33 +30,33 @@ NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
         ({"retry-after-ms": "x"}, None),
     ],
 )
-def test_what_an_endpoint_asks_for_is_understood(headers: dict[str, str], seconds: float | None) -> None:
+def test_retry_after_is_parsed(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers, NOW) == seconds
 
 
 @given(st.text(max_size=30))
-def test_no_header_whatever_breaks_it(text: str) -> None:
-    found = retry_after({"retry-after": text}, NOW)
-    assert found is None or found >= 0
+def test_no_header_breaks_the_parser(text: str) -> None:
+    seconds = retry_after({"retry-after": text}, NOW)
+    assert seconds is None or seconds >= 0
 
 
 @given(st.integers(1, 200), st.floats(0, 3600), st.integers())
-def test_our_own_waits_grow_up_to_the_longest(attempt: int, longest: float, seed: int) -> None:
-    found = backoff(attempt, None, longest, random.Random(seed))
-    most = min(longest, 0.5 * 2 ** min(attempt - 1, 30))
-    assert most / 2 <= found <= most
+def test_backoff_grows_up_to_the_limit(failures: int, max_backoff: float, seed: int) -> None:
+    seconds = backoff(failures, None, max_backoff, random.Random(seed))
+    ceiling = min(max_backoff, 0.5 * 2 ** min(failures - 1, 30))
+    assert ceiling / 2 <= seconds <= ceiling
 
 
 @given(st.floats(0, 3600), st.integers())
-def test_what_is_asked_for_is_kept_and_spread(asked: float, seed: int) -> None:
-    assert asked <= backoff(1, asked, 60, random.Random(seed)) <= asked * 1.25
+def test_a_requested_wait_is_honoured_with_jitter(requested: float, seed: int) -> None:
+    assert requested <= backoff(1, requested, 60, random.Random(seed)) <= requested * 1.25
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 529])
-def test_what_may_pass_is_tried_again(status: int) -> None:
+def test_temporary_errors_are_retryable(status: int) -> None:
     assert is_retryable(status)
 
 
 @pytest.mark.parametrize("status", [301, 400, 401, 402, 403, 404, 413, 422])
-def test_what_will_not_pass_is_not(status: int) -> None:
+def test_permanent_errors_are_not_retryable(status: int) -> None:
     assert not is_retryable(status)

@@ -1,10 +1,10 @@
-"""Playing in waves: the same dialogues as all at once, and going on with smaller waves when the memory runs out."""
+"""Chunked sampling: the same dialogues as in one session, and smaller chunks after an out-of-memory error."""
 
 import pytest
 import torch
 
 from tests.trainer import tiny
-from trainer.engines.base import SamplingParams
+from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.chunks import ChunkedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.memory.oom import OutOfMemoryError
@@ -21,17 +21,17 @@ def sampler(tmp_path_factory):
     return TransformersSampler(policy.model, policy.tokenizer.eos_token_id, policy.pad_id)
 
 
-def play(sampler, turns=3, restarted=(), listener=None):
-    """Every row's responses over some turns; rows in `restarted` begin each of them from a new prompt."""
+def sample(sampler, turns=3, reset=(), listener=None):
+    """Every row's responses over some turns; rows in `reset` are reset before each of them."""
     session = sampler.session(SEEDS, SamplingParams(max_tokens=6), listener)
-    said = {row: [] for row in PROMPTS}
+    responses = {row: [] for row in PROMPTS}
     for row, response in session.generate(PROMPTS):
-        said[row].append(response)
-        if len(said[row]) < turns:
-            if row in restarted:
+        responses[row].append(response)
+        if len(responses[row]) < turns:
+            if row in reset:
                 session.reset_row(row)
-            session.append(row, [20 + row, 21, 22 + len(said[row])])
-    return said
+            session.append(row, [20 + row, 21, 22 + len(responses[row])])
+    return responses
 
 
 def same(one, other):
@@ -42,27 +42,27 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("rows", [None, 5, 3, 1])
-@pytest.mark.parametrize("restarted", [(), (0, 3)])
-def test_waves_of_any_size_say_what_all_rows_say_at_once(sampler, rows, restarted):
-    same(play(ChunkedSampler(sampler, rows), restarted=restarted), play(sampler, restarted=restarted))
+@pytest.mark.parametrize("reset", [(), (0, 3)])
+def test_chunks_of_any_size_sample_what_one_session_samples(sampler, rows, reset):
+    same(sample(ChunkedSampler(sampler, rows), reset=reset), sample(sampler, reset=reset))
 
 
-def test_a_wave_that_takes_everybody_gives_the_very_numbers_of_the_sampler_alone(sampler):
-    assert play(ChunkedSampler(sampler)) == play(sampler)
+def test_a_chunk_of_all_rows_gives_exactly_the_numbers_of_the_sampler_alone(sampler):
+    assert sample(ChunkedSampler(sampler)) == sample(sampler)
 
 
-def test_no_more_rows_than_a_wave_are_read_at_once(sampler, monkeypatch):
+def test_no_forward_pass_has_more_rows_than_a_chunk(sampler, monkeypatch):
     seen = []
     forward = sampler.model.base_model.forward
     monkeypatch.setattr(
         sampler.model.base_model, "forward", lambda *a, **k: seen.append(len(k["input_ids"])) or forward(*a, **k)
     )
-    play(ChunkedSampler(sampler, 2))
+    sample(ChunkedSampler(sampler, 2))
     assert max(seen) == 2
 
 
-def too_many(sampler, monkeypatch, rows, after=0):
-    """A forward pass over more rows than these runs out of memory, from the n-th pass on."""
+def limit_rows(sampler, monkeypatch, rows, after=0):
+    """Make forward passes over more than `rows` rows run out of memory, after the first `after` passes."""
     passes = []
     forward = sampler.model.base_model.forward
 
@@ -76,41 +76,41 @@ def too_many(sampler, monkeypatch, rows, after=0):
 
 
 @pytest.mark.parametrize("after", [0, 4, 9])
-def test_memory_that_runs_out_makes_waves_smaller_and_changes_nothing_that_is_said(sampler, monkeypatch, after):
-    whole = play(sampler)
-    too_many(sampler, monkeypatch, 2, after)
-    told = []
-    waves = ChunkedSampler(sampler, tell=told.append)
-    same(play(waves), whole)
-    assert waves.rows <= 2
-    assert told
-    assert "trajectories were played at once" in told[0]
-    assert "rollout.groups" in told[0]
+def test_out_of_memory_shrinks_chunks_and_leaves_responses_unchanged(sampler, monkeypatch, after):
+    whole = sample(sampler)
+    limit_rows(sampler, monkeypatch, 2, after)
+    messages = []
+    chunked = ChunkedSampler(sampler, notify=messages.append)
+    same(sample(chunked), whole)
+    assert chunked.rows <= 2
+    assert messages
+    assert "trajectories were sampled at once" in messages[0]
+    assert "rollout.groups" in messages[0]
 
 
-def test_rows_that_had_answered_before_the_memory_ran_out_do_not_answer_again(sampler, monkeypatch):
-    too_many(sampler, monkeypatch, 3, after=9)
-    assert all(len(responses) == 3 for responses in play(ChunkedSampler(sampler)).values())
+def test_responses_from_before_an_out_of_memory_error_are_not_sampled_again(sampler, monkeypatch):
+    limit_rows(sampler, monkeypatch, 3, after=9)
+    assert all(len(row) == 3 for row in sample(ChunkedSampler(sampler)).values())
 
 
-def test_a_single_row_that_does_not_fit_ends_with_what_to_set(sampler, monkeypatch):
-    too_many(sampler, monkeypatch, 0)
+def test_a_single_row_that_does_not_fit_raises_with_what_to_set(sampler, monkeypatch):
+    limit_rows(sampler, monkeypatch, 0)
     with pytest.raises(OutOfMemoryError, match=r"single trajectory.*rollout\.max_response_tokens"):
-        play(ChunkedSampler(sampler))
+        sample(ChunkedSampler(sampler))
 
 
-def test_a_listener_hears_rows_by_the_numbers_it_knows(sampler):
+def test_a_listener_receives_outer_row_numbers(sampler):
     class Listener:
         def __init__(self):
-            self.heard = {}
+            self.received = {}
 
         def select_rows(self, rows):
             return [row for row in rows if row == 4]
 
         def on_tokens(self, row, ids):
-            self.heard.setdefault(row, []).append(list(ids))
+            self.received.setdefault(row, []).append(list(ids))
 
     listener = Listener()
-    said = play(ChunkedSampler(sampler, 2), turns=1, listener=listener)
-    assert set(listener.heard) == {4}
-    assert all(said[4][0].ids[: len(ids)] == ids for ids in listener.heard[4])
+    responses = sample(ChunkedSampler(sampler, 2), turns=1, listener=listener)
+    assert set(listener.received) == {4}
+    assert all(responses[4][0].ids[: len(ids)] == ids for ids in listener.received[4])

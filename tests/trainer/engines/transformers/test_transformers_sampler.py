@@ -1,4 +1,4 @@
-"""Sampling with a kept cache says the same as reading everything anew, whatever plays beside a row."""
+"""Sampling with a KV cache gives the same as without one, whatever the other rows are."""
 
 import pytest
 import torch
@@ -6,14 +6,14 @@ from transformers import GenerationConfig
 
 from tests.trainer import tiny
 from trainer.config.run import PolicyConfig
-from trainer.engines.base import DivergedError, SamplingParams
+from trainer.engines.sampler import DivergedError, SamplingParams
 from trainer.engines.scripted import ScriptedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.learner.learner import Learner
 from trainer.policy.load import load
 from trainer.rollout.trajectory import Trajectory, collate
 
-EOS = 5  # among random weights an early end is as likely as any token; a common one makes rows ragged
+EOS = 5  # random weights make an early end token unlikely; a more frequent one makes rows ragged
 PROMPTS = [[11, 12, 13, 14], [21], [31, 32, 33, 34, 35, 36, 37], [11, 12, 13, 14], [41, 42], [21]]
 LATER = [[51, 52], [61, 62, 63], [71], [81, 82, 83, 84], [91], [51, 52]]
 
@@ -25,8 +25,8 @@ def model(request, pocket_folder, llama_folder):
     return load(folder, PolicyConfig()).model
 
 
-class Eager(TransformersSampler):
-    """Draws a given token more often, so that responses end at different lengths."""
+class EarlyEnding(TransformersSampler):
+    """Samples the end token more often, so that responses have different lengths."""
 
     def __init__(self, model):
         super().__init__(model, EOS)
@@ -41,26 +41,26 @@ class Eager(TransformersSampler):
         self.head = lifted
 
 
-def play(sampler, rows, turns=3, params=None, seeds=None):
-    """Play the given rows together; by row, the tokens read and the responses."""
+def sample(sampler, rows, turns=3, params=None, seeds=None):
+    """Sample the given rows in one session; by row, the prompts and the responses."""
     params = params or SamplingParams(max_tokens=9)
     session = sampler.session([seeds[row] if seeds else 100 + row for row in rows], params)
-    read = {row: [] for row in rows}
+    prompts_of = {row: [] for row in rows}
     responses = {row: [] for row in rows}
     for turn in range(turns):
         prompts = {place: PROMPTS[row] if turn == 0 else LATER[row] for place, row in enumerate(rows)}
         for place, response in session.generate(prompts):
             responses[rows[place]].append(response)
         for row in rows:
-            read[row].append(PROMPTS[row] if turn == 0 else LATER[row])
-    return read, responses
+            prompts_of[row].append(PROMPTS[row] if turn == 0 else LATER[row])
+    return prompts_of, responses
 
 
-def trajectory(read, responses):
+def trajectory(prompts, responses):
     played = Trajectory(id="t", group=0, member=0)
-    for turn, (prompt, response) in enumerate(zip(read, responses, strict=True)):
-        played.read(prompt)
-        played.wrote(response.ids, response.logprobs, response.entropies, turn)
+    for turn, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
+        played.append_prompt(prompt)
+        played.append_response(response.ids, response.logprobs, response.entropies, turn)
     return played
 
 
@@ -73,7 +73,7 @@ def same(ours, theirs):
 
 
 def test_rows_end_at_different_lengths_by_the_end_token_or_the_limit(model):
-    _, responses = play(Eager(model), range(6))
+    _, responses = sample(EarlyEnding(model), range(6))
     every = [response for row in responses.values() for response in row]
     assert len({len(response.ids) for response in every}) > 2
     assert {response.ended for response in every} == {True, False}
@@ -89,8 +89,8 @@ def test_log_probabilities_are_the_trainers(pocket_folder, llama_folder, tempera
     for folder in (pocket_folder, llama_folder):
         policy = load(folder, PolicyConfig())
         sampler = TransformersSampler(policy.model, EOS)
-        read, responses = play(sampler, range(6), params=SamplingParams(temperature=temperature, max_tokens=9))
-        batch = collate([trajectory(read[row], responses[row]) for row in range(6)], pad_id=0)
+        prompts, responses = sample(sampler, range(6), params=SamplingParams(temperature=temperature, max_tokens=9))
+        batch = collate([trajectory(prompts[row], responses[row]) for row in range(6)], pad_id=0)
         learner = Learner(tiny.config(folder, rollout={"temperature": temperature}), policy)
         scores = learner.score(batch)
         assert torch.allclose(scores.logprobs, batch.sampler_logprobs, atol=1e-4)
@@ -98,30 +98,30 @@ def test_log_probabilities_are_the_trainers(pocket_folder, llama_folder, tempera
         assert scores.entropies[batch.mask].tolist() == pytest.approx(entropies, abs=1e-4)
 
 
-def test_log_probabilities_are_those_of_the_whole_text_read_at_once(model):
-    read, responses = play(Eager(model), range(6))
+def test_log_probabilities_are_those_of_one_forward_pass_over_the_dialogue(model):
+    prompts, responses = sample(EarlyEnding(model), range(6))
     for row in range(6):
-        played = trajectory(read[row], responses[row])
+        played = trajectory(prompts[row], responses[row])
         logits = model(input_ids=torch.tensor([played.ids])).logits[0].detach().float()
         logits[:, EOS] += 3.5
         expected = torch.log_softmax(logits[:-1], -1).gather(-1, torch.tensor(played.ids)[1:, None])[:, 0]
-        for place, (written, logprob) in enumerate(zip(played.sampled, played.logprobs, strict=True)):
-            if written:
+        for place, (sampled, logprob) in enumerate(zip(played.sampled, played.logprobs, strict=True)):
+            if sampled:
                 assert logprob == pytest.approx(float(expected[place - 1]), abs=1e-4)
 
 
-def test_a_row_does_not_depend_on_what_plays_beside_it_nor_on_the_order(model):
+def test_a_row_depends_neither_on_other_rows_nor_on_their_order(model):
     seeds = {row: 7 * row for row in range(6)}
-    _, together = play(Eager(model), [0, 1, 2, 3, 4, 5], seeds=seeds)
-    _, shuffled = play(Eager(model), [4, 2, 5, 0, 3, 1], seeds=seeds)
+    _, together = sample(EarlyEnding(model), [0, 1, 2, 3, 4, 5], seeds=seeds)
+    _, shuffled = sample(EarlyEnding(model), [4, 2, 5, 0, 3, 1], seeds=seeds)
     for row in range(6):
-        _, alone = play(Eager(model), [row], seeds=seeds)
+        _, alone = sample(EarlyEnding(model), [row], seeds=seeds)
         same(together[row], alone[row])
         same(together[row], shuffled[row])
 
 
 def test_rows_may_pause_and_come_back(model):
-    sampler, params = Eager(model), SamplingParams(max_tokens=9)
+    sampler, params = EarlyEnding(model), SamplingParams(max_tokens=9)
     seeds = [3, 4, 5]
     session = sampler.session(seeds, params)
     first = dict(session.generate({0: PROMPTS[0], 1: PROMPTS[1], 2: PROMPTS[2]}))
@@ -136,28 +136,28 @@ def test_rows_may_pause_and_come_back(model):
         same([dict(alone.generate({0: prompt}))[0] for prompt, _ in expected], [response for _, response in expected])
 
 
-def test_rows_added_while_others_are_continued_say_what_they_say_turn_by_turn(model):
-    sampler, params = Eager(model), SamplingParams(max_tokens=9)
+def test_rows_appended_while_others_are_sampled_give_what_they_give_turn_by_turn(model):
+    sampler, params = EarlyEnding(model), SamplingParams(max_tokens=9)
     by_turn = sampler.session(range(6), params)
     expected = list(by_turn.generate(dict(enumerate(PROMPTS))))
     expected += list(by_turn.generate({row: LATER[row] for row in (0, 2, 3, 5)}))
     at_once = sampler.session(range(6), params)
-    heard = []
+    received = []
     for row, response in at_once.generate(dict(enumerate(PROMPTS))):
-        heard.append((row, response))
-        if row in (0, 2, 3, 5) and len([1 for other, _ in heard if other == row]) == 1:
+        received.append((row, response))
+        if row in (0, 2, 3, 5) and len([1 for other, _ in received if other == row]) == 1:
             at_once.append(row, LATER[row])
-    assert [row for row, _ in heard] == [row for row, _ in expected]
-    same([response for _, response in heard], [response for _, response in expected])
+    assert [row for row, _ in received] == [row for row, _ in expected]
+    same([response for _, response in received], [response for _, response in expected])
 
 
-def test_what_prompts_begin_with_is_read_once_and_gives_the_same_as_read_separately(model):
-    """Two groups of four with the same instruction; one of the first group has more to read than the others."""
+def test_shared_prefixes_are_computed_once_and_give_the_same_as_separate_prompts(model):
+    """Two groups of four with the same instruction; one row of the first group has a longer prompt."""
     instruction = list(range(10, 70))
     first, second = instruction + list(range(100, 160)), instruction + list(range(200, 270))
     shared, seeds = [first, first, [*first, 7, 8, 9], first, second, second, second, second], list(range(8))
     read = []
-    sampler = Eager(model)
+    sampler = EarlyEnding(model)
     handle = model.base_model.register_forward_pre_hook(
         lambda module, args, kwargs: read.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
     )
@@ -167,7 +167,7 @@ def test_what_prompts_begin_with_is_read_once_and_gives_the_same_as_read_separat
     finally:
         handle.remove()
     assert read[:3] == [(1, 60), (2, 69), (8, 4)], (
-        "the instruction, what groups have in common, everybody's last tokens"
+        "the instruction, the prefixes of the groups, the last tokens of all rows"
     )
     again = dict(session.generate({row: LATER[row % 6] for row in range(8)}))
     for row in range(8):
@@ -176,7 +176,7 @@ def test_what_prompts_begin_with_is_read_once_and_gives_the_same_as_read_separat
         same([dict(alone.generate({0: LATER[row % 6]}))[0]], [again[row]])
 
 
-def test_greedy_sampling_says_what_generate_says_on_the_whole_text_of_every_turn(model):
+def test_greedy_sampling_gives_what_generate_gives_on_the_whole_dialogue(model):
     params = SamplingParams(temperature=0.0, max_tokens=7)
     settings = GenerationConfig(max_new_tokens=7, do_sample=False, eos_token_id=EOS, pad_token_id=0)
     session = TransformersSampler(model, EOS).session([1] * 6, params)
@@ -192,31 +192,31 @@ def test_greedy_sampling_says_what_generate_says_on_the_whole_text_of_every_turn
 
 
 def test_a_response_depends_on_seed_and_turn_alone(model):
-    _, once = play(Eager(model), range(3))
-    _, again = play(Eager(model), range(3))
-    _, other = play(Eager(model), range(3), seeds=[900, 901, 902])
+    _, once = sample(EarlyEnding(model), range(3))
+    _, again = sample(EarlyEnding(model), range(3))
+    _, other = sample(EarlyEnding(model), range(3), seeds=[900, 901, 902])
     torch.manual_seed(99)
     for row in range(3):
         same(once[row], again[row])
     assert [r.ids for r in once[0]] != [r.ids for r in other[0]]
 
 
-def test_a_restarted_row_says_what_it_would_say_if_it_had_never_read_anything_else(model):
-    """Row 0 starts anew with a beginning it has read before, row 1 with something else; row 2 just goes on."""
-    sampler, params, seeds = Eager(model), SamplingParams(max_tokens=9), [3, 4, 5]
-    anew = {0: [*PROMPTS[0][:2], 77, 78], 1: PROMPTS[2]}
+def test_a_reset_row_samples_as_if_it_had_never_had_another_prompt(model):
+    """Row 0 is reset to a prompt with a cached prefix, row 1 to another one; row 2 goes on."""
+    sampler, params, seeds = EarlyEnding(model), SamplingParams(max_tokens=9), [3, 4, 5]
+    new_prompts = {0: [*PROMPTS[0][:2], 77, 78], 1: PROMPTS[2]}
     session = sampler.session(seeds, params)
     first = dict(session.generate(dict(enumerate(PROMPTS[:3]))))
     session.reset_row(0)
     session.reset_row(1)
-    second = dict(session.generate({2: LATER[2], 1: anew[1], 0: anew[0]}))
+    second = dict(session.generate({2: LATER[2], 1: new_prompts[1], 0: new_prompts[0]}))
     third = dict(session.generate({0: LATER[0], 1: LATER[1], 2: LATER[0]}))
     session.reset_row(0)
     fourth = dict(session.generate({0: PROMPTS[0]}))
     for row in (0, 1):
         alone = sampler.session([seeds[row]], params)
-        alone.turn[0] = 1  # the draws of a second turn, with nothing read in a first one
-        same([dict(alone.generate({0: anew[row]}))[0]], [second[row]])
+        alone.turn[0] = 1  # the random numbers of a second turn, without a first one
+        same([dict(alone.generate({0: new_prompts[row]}))[0]], [second[row]])
         same([dict(alone.generate({0: LATER[row]}))[0]], [third[row]])
     alone = sampler.session([seeds[2]], params)
     expected = [dict(alone.generate({0: prompt}))[0] for prompt in (PROMPTS[2], LATER[2], LATER[0])]
@@ -226,7 +226,7 @@ def test_a_restarted_row_says_what_it_would_say_if_it_had_never_read_anything_el
     same([dict(alone.generate({0: PROMPTS[0]}))[0]], [fourth[0]])
 
 
-def test_a_restarted_row_does_not_read_again_what_its_cache_holds(model):
+def test_a_reset_row_does_not_prefill_its_cached_prefix_again(model):
     session = TransformersSampler(model, EOS).session([1], SamplingParams(max_tokens=4))
     (response,) = dict(session.generate({0: PROMPTS[2]})).values()
     session.reset_row(0)
@@ -242,7 +242,7 @@ def test_a_restarted_row_does_not_read_again_what_its_cache_holds(model):
 
 
 def allowed(logits, params):
-    """Ids that top-k, top-p and min-p leave, computed the plain way."""
+    """Ids that pass top-k, top-p and min-p, computed the plain way."""
     probabilities = torch.softmax(logits / params.temperature, -1)
     order = probabilities.argsort(descending=True).tolist()
     order = order[: params.top_k or None]
@@ -271,47 +271,47 @@ def allowed(logits, params):
 )
 def test_top_k_top_p_and_min_p_hold_and_the_log_probabilities_stay_unfiltered(model, top_k, top_p, min_p):
     params = SamplingParams(temperature=0.8, top_k=top_k, top_p=top_p, min_p=min_p, max_tokens=6)
-    read, responses = play(TransformersSampler(model, EOS), range(4), turns=1, params=params)
+    prompts, responses = sample(TransformersSampler(model, EOS), range(4), turns=1, params=params)
     for row in range(4):
-        ids = read[row][0] + responses[row][0].ids
+        ids = prompts[row][0] + responses[row][0].ids
         logits = model(input_ids=torch.tensor([ids])).logits[0].detach().float()
         for place, token in enumerate(responses[row][0].ids):
-            before = logits[len(read[row][0]) + place - 1]
+            before = logits[len(prompts[row][0]) + place - 1]
             assert token in allowed(before, params)
             expected = float(torch.log_softmax(before / 0.8, -1)[token])
             assert responses[row][0].logprobs[place] == pytest.approx(expected, abs=1e-4)
 
 
-def test_tokens_come_up_as_often_as_they_should_and_none_that_is_filtered_out(model):
+def test_token_frequencies_match_the_filtered_distribution(model):
     session = TransformersSampler(model, EOS).session([0], SamplingParams(top_k=2))
     logits = torch.zeros(3, 8)
     logits[:, 2:4] = 9.0
     uniform = torch.tensor([0.0, 0.5, 1 - 2**-24])
-    tokens, _, _ = session._draw(logits, uniform)
+    tokens, _, _ = session._sample_step(logits, uniform)
     assert set(tokens.tolist()) <= {2, 3}
     mass = torch.tensor([[0.1, 0.2, 0.3, 0.4, 0.0, 0.0]]).log().expand(20_000, 6)
-    drawn, _, _ = session._draw(mass, torch.rand(20_000, generator=torch.Generator().manual_seed(0)))
+    drawn, _, _ = session._sample_step(mass, torch.rand(20_000, generator=torch.Generator().manual_seed(0)))
     assert set(drawn.tolist()) == {2, 3}
     assert (drawn == 3).float().mean().item() == pytest.approx(4 / 7, abs=0.02)
 
 
-def test_min_p_counts_from_the_likeliest_token(model):
+def test_min_p_is_relative_to_the_likeliest_token(model):
     session = TransformersSampler(model, EOS).session([0], SamplingParams(min_p=0.5))
     mass = torch.tensor([[0.1, 0.2, 0.3, 0.4, 0.0, 0.0]]).log().expand(20_000, 6)
-    drawn, logprobs, _ = session._draw(mass, torch.rand(20_000, generator=torch.Generator().manual_seed(0)))
+    drawn, logprobs, _ = session._sample_step(mass, torch.rand(20_000, generator=torch.Generator().manual_seed(0)))
     assert set(drawn.tolist()) == {1, 2, 3}
     assert (drawn == 3).float().mean().item() == pytest.approx(4 / 9, abs=0.02)
     assert logprobs[drawn == 1][0].exp().item() == pytest.approx(0.2)
 
 
-def test_every_row_must_be_given_something_to_read(model):
+def test_an_empty_prompt_is_refused(model):
     session = TransformersSampler(model, EOS).session([0], SamplingParams())
-    with pytest.raises(ValueError, match="at least one new token"):
+    with pytest.raises(ValueError, match="at least one token"):
         list(session.generate({0: []}))
     assert list(session.generate({})) == []
 
 
-def test_weights_that_have_diverged_are_named_as_the_cause(pocket_folder):
+def test_diverged_weights_are_named_as_the_cause(pocket_folder):
     model = load(pocket_folder, PolicyConfig()).model
     with torch.no_grad():
         model.model.norm.weight.fill_(float("nan"))
@@ -320,37 +320,37 @@ def test_weights_that_have_diverged_are_named_as_the_cause(pocket_folder):
         list(session.generate({0: [1, 2]}))
 
 
-class Watcher:
-    """Watches one row."""
+class RowListener:
+    """Records the tokens of one row."""
 
     def __init__(self, row):
-        self.row, self.seen = row, []
+        self.row, self.received = row, []
 
     def select_rows(self, rows):
         return [row for row in rows if row == self.row]
 
     def on_tokens(self, row, ids):
-        self.seen.append((row, ids))
+        self.received.append((row, ids))
 
 
-def test_a_listener_sees_its_row_grow(model):
-    watcher = Watcher(2)
-    session = Eager(model).session([1, 2, 3], SamplingParams(max_tokens=20), watcher)
+def test_a_listener_receives_its_growing_row(model):
+    listener = RowListener(2)
+    session = EarlyEnding(model).session([1, 2, 3], SamplingParams(max_tokens=20), listener)
     response = dict(session.generate({row: PROMPTS[row] for row in range(3)}))[2]
-    assert watcher.seen
-    for row, ids in watcher.seen:
+    assert listener.received
+    for row, ids in listener.received:
         assert row == 2
         assert ids == response.ids[: len(ids)]
 
 
-def test_a_script_is_played_row_by_row_and_says_when_it_is_too_short(chat):
+def test_a_script_is_replayed_by_row_and_raises_when_too_short(chat):
     script = [[tiny.said(chat, "a"), tiny.said(chat, "b")], [tiny.said(chat, "c")]]
     sampler = ScriptedSampler(script)
     session = sampler.session([0, 0], SamplingParams())
     assert dict(session.generate({0: [1], 1: [2]})) == {0: script[0][0], 1: script[1][0]}
     assert dict(session.generate({0: [3]})) == {0: script[0][1]}
-    assert sampler.read == [[[1], [3]], [[2]]]
+    assert sampler.prompts == [[[1], [3]], [[2]]]
     with pytest.raises(ValueError, match="dialogue 1 ends after 1 turns"):
         list(session.generate({1: [4]}))
-    with pytest.raises(ValueError, match="3 dialogues were asked for, but only 2"):
+    with pytest.raises(ValueError, match="3 dialogues were requested, but only 2"):
         sampler.session([0, 0, 0], SamplingParams())

@@ -1,0 +1,131 @@
+"""Interface between rollout and generation engines: `Sampler`, `SamplingSession` and what passes between them.
+
+Token ids go in and come out; decoding text is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """Sampling settings. `temperature` 0 is greedy decoding.
+
+    `top_k` 0, `top_p` 1 and `min_p` 0 are off; a token must pass all filters that are on.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    max_tokens: int = 96
+
+
+class DivergedError(RuntimeError):
+    """The policy's logits are not finite, so no token can be sampled. The message says what to do."""
+
+
+DIVERGED_MESSAGE = (
+    "the policy has diverged: its logits are not finite. Earlier checkpoints are kept: resume from one of them with a "
+    "smaller optimizer.policy_lr"
+)
+
+
+@dataclass
+class SampledResponse:
+    """One response as sampled.
+
+    Attributes:
+        ids: (n,) sampled token ids, including the end token if it was sampled.
+        logprobs: (n,) log-probabilities under the tempered, otherwise unfiltered distribution, nats; NaN where the
+            engine does not report them.
+        entropies: (n,) entropies of that distribution, nats; NaN where the engine does not report them.
+        ended: whether the last token is the end token (else the response was cut at `max_tokens`).
+        reported_tokens: token count reported by the engine, where `ids` are not the model's tokens.
+        context_exceeded: there is no response, because the dialogue no longer fits into the model's context.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    entropies: list[float] = field(default_factory=list)
+    ended: bool = False
+    reported_tokens: int | None = None
+    context_exceeded: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens that the model generated."""
+        return len(self.ids) if self.reported_tokens is None else self.reported_tokens
+
+
+class TokenListener(Protocol):
+    """Receives partial responses while they are sampled."""
+
+    def select_rows(self, rows: Sequence[int]) -> Sequence[int]:
+        """The subset of the rows now being sampled whose partial responses are to be sent to `on_tokens`."""
+
+    def on_tokens(self, row: int, ids: list[int]) -> None:
+        """Receive all ids of the row's response so far."""
+
+
+class SamplingSession(Protocol):
+    """Many dialogues, one per row; an engine keeps their tokens (and usually their KV cache) between turns."""
+
+    def reset_row(self, row: int) -> None:
+        """Drop the row's dialogue: its next prompt starts from the first token. Its random stream goes on."""
+
+    def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
+        """Append tokens to some rows and sample a response for each, until no row has an open prompt.
+
+        Args:
+            prompts: row → ids to append to the row's dialogue (which includes its own earlier responses).
+        Yields:
+            (row, response) in the order in which rows finish, including rows appended meanwhile.
+        """
+
+    def append(self, row: int, ids: list[int]) -> None:
+        """Give a row its next prompt while `generate` is iterated; its previous response must have been yielded.
+
+        The engine may read it at once or after the current round.
+        """
+
+
+class Sampler(Protocol):
+    """A generation engine that holds the policy's current weights."""
+
+    def session(
+        self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
+    ) -> SamplingSession:
+        """Open a session of `len(seeds)` rows; a row's samples depend on `seeds[row]` alone, not on other rows."""
+
+    def weights_updated(self) -> None:
+        """The learner's weights have changed: later sessions use the new ones."""
+
+    def sleep(self) -> None:
+        """Release the device to the learner as far as the engine can; no session is open."""
+
+    def wake_up(self) -> None:
+        """Take the device back before the next session. No-op when awake."""
+
+    def close(self) -> None:
+        """Release everything the sampler started; it cannot be used afterwards."""
+
+
+@dataclass(frozen=True)
+class Actor:
+    """The player of a run.
+
+    Attributes:
+        sampler: samples its responses.
+        context: context length in tokens.
+        device: description of its device.
+        parameters: number of parameters; 0 if unknown.
+    """
+
+    sampler: Sampler
+    context: int
+    device: str
+    parameters: int
