@@ -10,7 +10,7 @@ from trainer.config.files import load_preset
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
 from trainer.journal.events import FILE_NAME, Metrics, Turn
-from trainer.loops.train import TrainRun
+from trainer.loops import run_factory
 
 
 def settings(engine: str) -> RunConfig:
@@ -30,7 +30,7 @@ def runs(tmp_path_factory):
     found = {}
     for engine in ("transformers", "vllm"):
         folder = tmp_path_factory.mktemp(engine)
-        assert TrainRun(settings(engine), folder, folder / "cache").train().reason == "completed"
+        assert run_factory.run(settings(engine), folder, folder / "cache").reason == "completed"
         found[engine] = list(journal.read(folder / FILE_NAME))
     return found
 

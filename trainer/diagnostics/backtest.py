@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import fmean, median
 
 from trainer.config.run import EchoTrapConfig
-from trainer.diagnostics.echo_trap import REWARD, SUCCESS, EchoTrap
+from trainer.diagnostics.echo_trap import EchoTrap
+from trainer.diagnostics.signal_checks import REWARD, SUCCESS
 from trainer.journal.events import Alarm, Metrics, RunStarted, parse_line
 
 SPAN = 10  # iterations of the average in which a collapse is looked for

@@ -26,8 +26,8 @@ from trainer.journal.events import (
     TrajectoryTokens,
     Turn,
 )
+from trainer.loops import run_factory
 from trainer.loops.evaluate import results
-from trainer.loops.run_factory import run_class
 from trainer.metrics.registry import spec_of
 
 TOKENS = ["<think>", "go", "</think>", "<answer>", "Up", "</answer>", "<|end|>"]
@@ -49,7 +49,7 @@ def settings(server: Server, hosted: dict[str, Any] | None = None, **sections: A
 
 
 def play(config: RunConfig, folder: Path, **extra: Any) -> RunFinished:
-    return run_class(config)(config, folder, folder / "cache", **extra).train()
+    return run_factory.run(config, folder, folder / "cache", **extra)
 
 
 def account(folder: Path) -> dict[str, float]:

@@ -13,8 +13,7 @@ from tests.trainer import tiny
 from trainer.cli import main
 from trainer.journal import events as journal
 from trainer.journal.events import FILE_NAME, Journal, Metrics, Notice, RunFinished, RunStarted
-from trainer.loops import trackers
-from trainer.loops.train import TrainRun
+from trainer.loops import run_factory, trackers
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +145,7 @@ def test_trackio_keeps_one_run_across_attempts(tmp_path, monkeypatch):
 
 def test_a_real_run_sends_what_its_journal_says(pocket_folder, tmp_path):
     config = tiny.config(pocket_folder, iterations=2, sinks=["tensorboard"])
-    TrainRun(config, tmp_path, tmp_path / "cache").train()
+    run_factory.run(config, tmp_path, tmp_path / "cache")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     read = EventAccumulator(str(tmp_path / "tensorboard"))
@@ -192,7 +191,7 @@ def test_a_sink_that_fails_is_told_once_and_left_alone_after_three_times(pocket_
     Broken.taken = []
     monkeypatch.setitem(trackers.TRACKERS, "trackio", (Broken, "trackio", "trackio"))
     config = tiny.config(pocket_folder, iterations=6, sinks=["trackio", "tensorboard"], evaluation={"prompts": 0})
-    assert TrainRun(config, tmp_path, tmp_path / "cache").train().reason == "completed"
+    assert run_factory.run(config, tmp_path, tmp_path / "cache").reason == "completed"
     notices = [event.message for event in journal.read(tmp_path / FILE_NAME) if isinstance(event, Notice)]
     assert notices == [
         "trackio did not take what it was sent: no route to host. The run goes on, and the journal has everything. "

@@ -21,7 +21,7 @@ from trainer.journal.events import (
     TrajectoryTokens,
     Turn,
 )
-from trainer.loops.train import TrainRun
+from trainer.loops import run_factory
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.token_recorder import TokenTexts, by_trajectory
 from trainer.rollout.trajectory import Trajectory, collate
@@ -37,7 +37,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def played(folder: Path, model: Path, **settings: Any) -> list[Any]:
     config = tiny.config(model, **settings)
-    TrainRun(config, folder, folder / "cache").train()
+    run_factory.run(config, folder, folder / "cache")
     return list(journal.read(folder / FILE_NAME))
 
 
