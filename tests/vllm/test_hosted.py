@@ -17,7 +17,7 @@ from trainer.config.run import RunConfig
 from trainer.engines.hosted.hosted_client import HostedClient, RefusedError
 from trainer.journal import token_arrays
 from trainer.journal.events import Evaluation, Metrics, RunFinished, TrajectoryFinished, TrajectoryTokens, Turn
-from trainer.loops.run_factory import run_class
+from trainer.loops import run_factory
 
 KEY, VARIABLE, MODEL = "sk-only-for-this-test", "ECHOSCOPE_TEST_KEY", "pocket"
 
@@ -55,7 +55,7 @@ def settings(server: str, hosted: dict[str, Any] | None = None, **sections: Any)
 
 
 def play(config: RunConfig, folder: Path) -> RunFinished:
-    return run_class(config)(config, folder, folder / "cache").train()
+    return run_factory.run(config, folder, folder / "cache")
 
 
 def turns(folder: Path) -> dict[tuple[str, int], Turn]:

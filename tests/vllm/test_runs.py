@@ -8,10 +8,10 @@ import pytest
 
 from trainer.config.files import load_preset
 from trainer.config.run import RunConfig
-from trainer.journal import reader
+from trainer.journal import events as journal
 from trainer.journal.events import Metrics, Turn
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.loops.train import TrainRun
+from trainer.loops import run_factory
 
 
 def settings(engine: str) -> RunConfig:
@@ -31,8 +31,8 @@ def runs(tmp_path_factory):
     found = {}
     for engine in ("transformers", "vllm"):
         folder = tmp_path_factory.mktemp(engine)
-        assert TrainRun(settings(engine), folder, folder / "cache").train().reason == "completed"
-        found[engine] = list(reader.read(folder / JOURNAL_FILE))
+        assert run_factory.run(settings(engine), folder, folder / "cache").reason == "completed"
+        found[engine] = list(journal.read(folder / JOURNAL_FILE))
     return found
 
 

@@ -194,14 +194,14 @@ def _train(config: RunConfig, folder: Path, stop: Stop | None = None) -> int:
     from transformers.utils import logging
 
     from trainer.distributed import torchrun
+    from trainer.loops import run_factory
     from trainer.loops.evaluate import results, table
-    from trainer.loops.run_factory import run_class
 
     logging.disable_progress_bar()  # a log is kept of what is printed here
     if torchrun.is_worker_rank():
         return _follow(config)
     try:
-        end = run_class(config)(config, folder, default_cache(), stop, torchrun.join_group(config)).train()
+        end = run_factory.run(config, folder, default_cache(), stop, torchrun.join_group(config))
     except _failures() as error:
         return _failed(error)
     print(end.message)
@@ -229,17 +229,13 @@ def _follow(config: RunConfig) -> int:
 
 def _failures() -> tuple[type[Exception], ...]:
     """What a run raises for reasons that its message explains."""
-    from trainer.distributed.control_channel import RankLostError
-    from trainer.engines.hosted.hosted_client import HostedError
-    from trainer.engines.sampler import DivergedError
-    from trainer.loops.train import BAD_SETTINGS
-    from trainer.rollout.runner import EnvironmentsFailedError
+    from trainer.loops.session import EXPLAINED_ERRORS
 
-    return (*BAD_SETTINGS, DivergedError, HostedError, RankLostError, EnvironmentsFailedError, OSError)
+    return (*EXPLAINED_ERRORS, OSError)
 
 
 def _failed(error: Exception) -> int:
-    from trainer.loops.train import BAD_SETTINGS
+    from trainer.loops.session import BAD_SETTINGS
 
     print(f"error: {error}", file=sys.stderr)
     return BAD_CONFIGURATION if isinstance(error, BAD_SETTINGS) else FAILED

@@ -14,7 +14,8 @@ from statistics import fmean, median
 
 from trainer.config.files import current_settings
 from trainer.config.run import EchoTrapConfig
-from trainer.diagnostics.echo_trap import REWARD, SUCCESS, EchoTrap
+from trainer.diagnostics.echo_trap import EchoTrap
+from trainer.diagnostics.signal_checks import REWARD, SUCCESS
 from trainer.journal.events import Alarm, Metrics, RunStarted
 from trainer.journal.reader import parse_line
 

@@ -1,20 +1,20 @@
-"""Metrics of an iteration and of an evaluation: pure functions from what was played and what the policy said about it.
+"""Metrics of a rollout, an update's importance ratio, thoughts and an evaluation, as pure functions.
 
-Names, units and meanings stand in `metrics`; the Echo Trap watch that reads the values is `echo_trap`. A value that
-cannot be computed is left out: no function here returns NaN or infinity.
+Names, units and meanings are in trainer/metrics. A value that cannot be computed is left out: no function here returns
+NaN or infinity.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from statistics import stdev
 
 import torch
 from torch import Tensor
 
-from trainer.algorithms.group_filter import FilterResult, group_stats
+from trainer.algorithms.group_filter import FilterResult, GroupStats, group_stats
 from trainer.algorithms.kl_estimators import MAX_LOG_RATIO
 from trainer.journal.events import Turn
 from trainer.metrics.registry import TERM_PREFIX, finite
@@ -22,79 +22,93 @@ from trainer.metrics.statistics import mean
 from trainer.metrics.text import ngrams
 from trainer.rollout.trajectory import Trajectory
 
-COMPARED_PROMPTS = 32  # the cost of comparing them grows with the square
+MAX_COMPARED_PROMPTS = 32  # the cost of comparing them grows with the square
 Z_95 = 1.959963984540054
 
 
+TRAJECTORY_METRICS: dict[str, Callable[[Sequence[Trajectory]], float | None]] = {
+    "success/rate": lambda played: mean(trajectory.success for trajectory in played),
+    "turns/mean": lambda played: mean(len(trajectory.turns) for trajectory in played),
+    "actions/mean": lambda played: mean(trajectory.actions for trajectory in played),
+    "length/think": lambda played: mean(map(len, thoughts_of(played))),
+    "diversity/think_distinct_2": lambda played: distinct(thoughts_of(played), 2),
+    "diversity/think_repetition": lambda played: mean(
+        share for thought in thoughts_of(played) if (share := repetition(thought)) is not None
+    ),
+    "diversity/actions_in_group": lambda played: distinct_in_group(
+        [trajectory.group for trajectory in played], [first_answer(trajectory) for trajectory in played]
+    ),
+}
+"""Metrics of a rollout's trajectories. A new one is a line here and a row in trainer/metrics/table.py."""
+
+TURN_METRICS: dict[str, Callable[[Sequence[Turn]], float | None]] = {
+    "format/valid_rate": lambda turns: mean(turn.format_valid for turn in turns),
+    "entropy/mean": lambda turns: token_entropy(turns),
+    "length/response": lambda turns: mean(turn.tokens for turn in turns),
+    "length/truncated_share": lambda turns: mean(turn.truncated for turn in turns),
+    "actions/effective_rate": lambda turns: mean(
+        action.effective for turn in turns for action in turn.actions if action.status == "executed"
+    ),
+}
+"""Metrics of all turns of a rollout, likewise."""
+
+REWARD_METRICS: dict[str, Callable[[Sequence[float], Sequence[GroupStats]], float | None]] = {
+    "reward/mean": lambda rewards, groups: mean(rewards),
+    "reward/std": lambda rewards, groups: stdev(rewards) if len(rewards) > 1 else None,
+    "reward/in_group_std": lambda rewards, groups: mean(group.std for group in groups),
+    "reward/zero_std_share": lambda rewards, groups: mean(not group.informative for group in groups),
+}
+"""Metrics of the raw rewards R(τ) of trajectories and the statistics of their groups, likewise."""
+
+
 def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Everything about an iteration's rollout that follows from the trajectories alone; empty for none."""
-    turns = [turn for trajectory in trajectories for turn in trajectory.turns]
-    thoughts = [trajectory.ids[start:end] for trajectory in trajectories for start, end in trajectory.thought_spans]
-    return reward_metrics([t.total_reward for t in trajectories], [t.group for t in trajectories]) | finite(
-        {
-            "success/rate": mean(t.success for t in trajectories),
-            **term_means(trajectories),
-            **turn_metrics(turns),
-            "turns/mean": mean(len(t.turns) for t in trajectories),
-            "actions/mean": mean(t.actions for t in trajectories),
-            "length/think": mean(len(thought) for thought in thoughts),
-            "diversity/think_distinct_2": distinct(thoughts, 2),
-            "diversity/think_repetition": mean(
-                repeated for thought in thoughts if (repeated := repetition(thought)) is not None
-            ),
-            "diversity/actions_in_group": distinct_in_group(
-                [t.group for t in trajectories], [first_answer(t) for t in trajectories]
-            ),
-        }
-    )
+    """All metrics of an iteration's rollout that follow from its trajectories; empty for none."""
+    rewards = reward_metrics([t.total_reward for t in trajectories], [t.group for t in trajectories])
+    turns = turn_metrics([turn for trajectory in trajectories for turn in trajectory.turns])
+    values = {name: compute(trajectories) for name, compute in TRAJECTORY_METRICS.items()}
+    return rewards | finite(values | term_means(trajectories)) | turns
+
+
+def turn_metrics(turns: Sequence[Turn]) -> dict[str, float]:
+    """Format, length, entropy and effect of turns; empty for none."""
+    return finite({name: compute(turns) for name, compute in TURN_METRICS.items()})
 
 
 def reward_metrics(rewards: Sequence[float], groups: Sequence[int]) -> dict[str, float]:
     """reward/*: from the raw rewards R(τ) of trajectories and the group of each."""
     if len(rewards) != len(groups):
         raise ValueError(f"{len(rewards)} rewards but {len(groups)} group ids: each trajectory has one of each")
-    by_group: dict[int, list[float]] = {}
+    members: dict[int, list[float]] = {}
     for group, reward in zip(groups, rewards, strict=True):
-        by_group.setdefault(group, []).append(reward)
-    stats = [group_stats(members) for members in by_group.values()]
-    return finite(
-        {
-            "reward/mean": mean(rewards),
-            "reward/std": stdev(rewards) if len(rewards) > 1 else None,
-            "reward/in_group_std": mean(group.std for group in stats),
-            "reward/zero_std_share": mean(not group.informative for group in stats),
-        }
-    )
+        members.setdefault(group, []).append(reward)
+    stats = [group_stats(of_group) for of_group in members.values()]
+    return finite({name: compute(rewards, stats) for name, compute in REWARD_METRICS.items()})
 
 
-def filter_metrics(filtered: FilterResult) -> dict[str, float]:
-    """filter/*: what the uncertainty filter kept."""
-    return finite({"filter/kept_share": filtered.kept_share, "filter/kept_std": filtered.kept_std})
+def thoughts_of(trajectories: Sequence[Trajectory]) -> list[list[int]]:
+    """Token ids of every thought."""
+    return [trajectory.ids[start:end] for trajectory in trajectories for start, end in trajectory.thought_spans]
 
 
-def turn_metrics(turns: Sequence[Turn]) -> dict[str, float]:
-    """Format, length and effect of turns; the entropy is the mean over all sampled tokens.
+def token_entropy(turns: Sequence[Turn]) -> float | None:
+    """Mean entropy over all sampled tokens of the turns; None where there is none.
 
-    Of an engine that does not tell it (vLLM) it is estimated: the mean of −log p over what is drawn from p.
+    Where the engine does not report it (vLLM) it is estimated: the mean of −log p over samples from p.
     """
-    known = [(entropy, turn.tokens) for turn in turns if (entropy := _entropy(turn)) is not None]
-    tokens = sum(count for _, count in known)
-    executed = [action for turn in turns for action in turn.actions if action.status == "executed"]
-    return finite(
-        {
-            "format/valid_rate": mean(turn.format_valid for turn in turns),
-            "entropy/mean": sum(entropy * count for entropy, count in known) / tokens if tokens else None,
-            "length/response": mean(turn.tokens for turn in turns),
-            "length/truncated_share": mean(turn.truncated for turn in turns),
-            "actions/effective_rate": mean(action.effective for action in executed),
-        }
-    )
+    entropies = [(entropy, turn.tokens) for turn in turns if (entropy := _turn_entropy(turn)) is not None]
+    tokens = sum(count for _, count in entropies)
+    return sum(entropy * count for entropy, count in entropies) / tokens if tokens else None
 
 
-def _entropy(turn: Turn) -> float | None:
+def _turn_entropy(turn: Turn) -> float | None:
     if turn.entropy is None and turn.logprob is not None:
         return -turn.logprob
     return turn.entropy
+
+
+def filter_metrics(filtered: FilterResult) -> dict[str, float]:
+    """filter/*: groups kept by the uncertainty filter."""
+    return finite({"filter/kept_share": filtered.kept_share, "filter/kept_std": filtered.kept_std})
 
 
 def term_means(trajectories: Sequence[Trajectory]) -> dict[str, float]:
@@ -108,7 +122,7 @@ def term_means(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def first_answer(trajectory: Trajectory) -> tuple[str, ...]:
-    """What the trajectory tried first, as action names (an unknown action as it was written, in lower case)."""
+    """The first turn's actions by name (an unknown action as it was written, in lower case)."""
     if not trajectory.turns:
         return ()
     return tuple(action.name or action.text.lower() for action in trajectory.turns[0].actions)
@@ -132,19 +146,19 @@ def repetition(thought: Sequence[int], n: int = 4) -> float | None:
 
 
 def distinct_in_group(groups: Sequence[int], answers: Sequence[Hashable]) -> float | None:
-    """How differently groups answer: (distinct − 1) / (size − 1), averaged over groups of at least two; else None."""
+    """Variety of answers: (distinct − 1) / (size − 1), averaged over groups of at least two; None without any."""
     members: dict[int, list[Hashable]] = {}
     for group, answer in zip(groups, answers, strict=True):
         members.setdefault(group, []).append(answer)
-    return mean((len(set(found)) - 1) / (len(found) - 1) for found in members.values() if len(found) > 1)
+    return mean((len(set(own)) - 1) / (len(own) - 1) for own in members.values() if len(own) > 1)
 
 
 def mismatch_metrics(trainer_logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> dict[str, float]:
-    """mismatch/*: how far the trainer's probabilities of the sampled tokens are from the sampler's.
+    """mismatch/*: distance between the trainer's and the sampler's probabilities of the sampled tokens.
 
     Args:
         trainer_logprobs, sampler_logprobs: (B, T) log-probabilities of the same tokens under the same weights.
-        mask: (B, T) policy tokens; pairs of which one is not finite are left out.
+        mask: (B, T) policy tokens; pairs with a non-finite number are left out.
     """
     chosen = mask.bool()
     difference = (trainer_logprobs[chosen].double() - sampler_logprobs[chosen].double()).detach()
@@ -163,26 +177,26 @@ def mismatch_metrics(trainer_logprobs: Tensor, sampler_logprobs: Tensor, mask: T
 
 
 def first_thoughts(trajectories: Sequence[Trajectory]) -> tuple[list[list[int]], list[list[int]]] | None:
-    """Distinct first prompts and one thought for each, as token ids; None for fewer than two: nothing to compare.
+    """Distinct first prompts and one thought for each, as token ids; None for fewer than two.
 
-    At most COMPARED_PROMPTS, for every thought is scored after every prompt.
+    At most MAX_COMPARED_PROMPTS, since every thought is scored after every prompt.
     """
     first: dict[tuple[int, ...], list[int]] = {}
     for trajectory in trajectories:
         start, end = trajectory.thought_spans[0]
-        if end > start and len(first) < COMPARED_PROMPTS:
+        if end > start and len(first) < MAX_COMPARED_PROMPTS:
             first.setdefault(tuple(trajectory.ids[:start]), trajectory.ids[start:end])
     return ([list(prompt) for prompt in first], list(first.values())) if len(first) > 1 else None
 
 
 def reasoning_metrics(scores: Tensor) -> dict[str, float]:
-    """reasoning/*: whether thoughts depend on what was read.
+    """reasoning/*: dependence of thoughts on their prompts.
 
     Args:
         scores: (N, N) with scores[i, j] = ℓ_j(z_i) = Σ_t log π(z_i,t | x_j, z_i,<t): the whole thought of prompt i,
             scored after prompt j; one thought per distinct prompt, not normalised by length.
     Returns:
-        Nothing for fewer than two prompts, where there is nothing to tell apart, or when a score is NaN.
+        Empty for fewer than two prompts, or when a score is NaN.
     Source: RAGEN-2, arXiv 2604.06268.
     """
     if scores.ndim != 2 or scores.shape[0] != scores.shape[1]:
@@ -192,11 +206,11 @@ def reasoning_metrics(scores: Tensor) -> dict[str, float]:
         return {}
     exact = scores.detach().double()
     own = exact.diagonal()
-    anyone = torch.logsumexp(exact, dim=1) - math.log(n)
-    best = exact == exact.amax(dim=1, keepdim=True)  # thoughts that fit several prompts equally are shared among them
+    marginal = torch.logsumexp(exact, dim=1) - math.log(n)
+    best = exact == exact.amax(dim=1, keepdim=True)  # a thought that fits several prompts equally is shared among them
     return finite(
         {
-            "reasoning/mutual_information": float((own - anyone).mean()),
+            "reasoning/mutual_information": float((own - marginal).mean()),
             "reasoning/conditional_entropy": -float(own.mean()),
             "reasoning/retrieval_accuracy": float((best.diagonal() / best.sum(dim=1)).mean()),
         }
@@ -226,9 +240,9 @@ def evaluation_metrics(
 
 
 def wilson(successes: float, trials: float, z: float = Z_95) -> tuple[float, float]:
-    """Wilson's score interval of a success rate, 95 % unless `z` says otherwise; (0, 1) for no trials.
+    """Wilson's score interval of a success rate, 95 % by default; (0, 1) for no trials.
 
-    Parts of a trial count where trials are not independent and fewer are meant than were made.
+    Counts may be fractional: an effective sample size, where trials are not independent.
     """
     if not 0 <= successes <= trials:
         raise ValueError(f"{successes} successes in {trials} trials cannot be")

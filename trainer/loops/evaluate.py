@@ -1,7 +1,4 @@
-"""Runs that only evaluate: a policy plays its suites and nothing is learned. Taken up again suite by suite.
-
-What a suite is stands in suites.py; comparing several policies is matrix.py's business.
-"""
+"""Evaluation loop: a policy plays its suites; a stopped run resumes with the next suite."""
 
 from __future__ import annotations
 
@@ -14,54 +11,58 @@ from trainer.config.hosted import DECISIVE
 from trainer.config.run import RunConfig
 from trainer.evaluation.suites import Suite, config_for_suite, suites_of
 from trainer.journal import reader
-from trainer.journal.events import Evaluation, RunFinished, RunStarted
+from trainer.journal.events import Evaluation, RunStarted
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.loops.train import TrainRun
+from trainer.loops.policy_setup import load_policy, local_actor
+from trainer.loops.rollout_stage import RolloutStage
+from trainer.loops.session import RunSession
+from trainer.loops.suite_evaluation import SuiteEvaluator
 
 
 def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
-    """Suites that a run with exactly this configuration has played to their end in a folder, by name.
+    """Completed suites, by name, of a run with exactly this configuration in a folder.
 
     Raises:
         JournalError: the folder's journal is broken.
     """
-    found: dict[str, Evaluation] = {}
-    path, wanted = folder / JOURNAL_FILE, _evaluation_event(config.model_dump(mode="json"))
+    completed: dict[str, Evaluation] = {}
+    path, requested = folder / JOURNAL_FILE, _decisive_settings(config.model_dump(mode="json"))
     if not path.exists():
-        return found
-    ours = False
+        return completed
+    same_run = False
     for event in reader.read(path):
         if isinstance(event, RunStarted):
-            ours = _evaluation_event(current_settings(event.config)) == wanted
-            found = {name: found[name] for name in event.evaluated_suites if name in found} if ours else {}
-        elif isinstance(event, Evaluation) and ours:
-            found[event.suite] = event
-    return found
+            same_run = _decisive_settings(current_settings(event.config)) == requested
+            kept = event.evaluated_suites if same_run else []
+            completed = {name: completed[name] for name in kept if name in completed}
+        elif isinstance(event, Evaluation) and same_run:
+            completed[event.suite] = event
+    return completed
 
 
-def _evaluation_event(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration without what says only how patiently a hosted model is asked, and what it may cost."""
+def _decisive_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings that decide the results: without retries and budget of a hosted model."""
     hosted = config.get("hosted") or {}
     decisive = {name: hosted.get(name) for name in DECISIVE} if hosted.get("url") else {}
     return config | {"hosted": decisive}
 
 
 def missing(folder: Path, config: RunConfig) -> list[Suite]:
-    """The suites that are still to be played."""
-    known = results(folder, config)
-    return [suite for suite in suites_of(config) if suite.name not in known]
+    """The suites that are not completed."""
+    completed = results(folder, config)
+    return [suite for suite in suites_of(config) if suite.name not in completed]
 
 
 def evaluation_config(base: RunConfig, policy: str, on: Sequence[str] = (), hosted: str = "") -> RunConfig:
-    """The configuration of a run that plays a policy through suites; all else as in `base`.
+    """The configuration of a run that plays a policy through suites; all other settings as in `base`.
 
     Args:
-        base: settings of the exam and of how a dialogue is held.
-        policy: what `policy.model` takes: a folder with a checkpoint, a run's folder, a hub id or "pocket".
-        on: suites as `evaluation.suites` names them; none: those of `base`.
-        hosted: root of an endpoint; then `policy` is a model's name there.
+        base: settings of the evaluation and of the dialogue.
+        policy: a value of `policy.model`: a folder with a checkpoint, a run's folder, a hub id or "pocket".
+        on: suites as in `evaluation.suites`; empty: those of `base`.
+        hosted: root URL of an endpoint; then `policy` is a model's name there.
     Raises:
-        ValueError: a suite that does not exist, or that stands there twice; no address.
+        ValueError: an unknown or repeated suite, or no address.
     """
     if on:
         own = next((text for text in on if ":" not in text), on[0])
@@ -76,9 +77,9 @@ def evaluation_config(base: RunConfig, policy: str, on: Sequence[str] = (), host
     return RunConfig.model_validate(data)
 
 
-def table(found: Iterable[Evaluation]) -> str:
-    """Results in Markdown, a line for each suite; pass@k where it was measured."""
-    events = list(found)
+def table(evaluations: Iterable[Evaluation]) -> str:
+    """Results in Markdown, one line per suite; pass@k where it was measured."""
+    events = list(evaluations)
     sizes = sorted({k for event in events for k in event.pass_at if k > 1})
     titles = ["suite", "prompts", "success", "95 % interval", *(f"pass@{k}" for k in sizes)]
     titles += ["reward", "turns", "actions", "tokens a turn"]
@@ -100,28 +101,38 @@ def table(found: Iterable[Evaluation]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-class EvaluationRun(TrainRun):
-    """A run without iterations: it plays the suites that are missing and ends."""
+def evaluate(session: RunSession) -> None:
+    """Play the suites that no earlier attempt completed."""
+    completed = begin_evaluation(session)
+    setup = load_policy(session)
+    actor = local_actor(session, setup)
+    rollouts = RolloutStage(session, actor, setup.chat)
+    session.started(actor, completed)
+    play_missing(session, SuiteEvaluator(session, rollouts, completed))
 
-    def _prepare(self) -> None:
-        self.reporter.iterations = 0
-        self.evaluated_suites = list(results(self.folder, self.config))
-        super()._prepare()
 
-    def _prepare_learning(self, saved: list[int]) -> None:
-        """Nothing is learned."""
+def begin_evaluation(session: RunSession) -> list[str]:
+    """Begin an attempt without iterations. Returns the names of the suites that are completed."""
+    session.reporter.iterations = 0
+    completed = list(results(session.folder, session.config))
+    session.on_interrupt = lambda: session.finish(
+        "interrupted", f"Stopped with {progress_text(session)}; resume goes on with the rest."
+    )
+    session.resume()
+    return completed
 
-    def _loop(self) -> RunFinished | None:
-        if missing(self.folder, self.config):
-            self._evaluate()
-        own = suites_of(self.config)[0].name
-        self.progress.first_success = None
-        self.progress.last_success = results(self.folder, self.config)[own].success
-        number = len(suites_of(self.config))
-        return self.reporter.finished("completed", f"All {number} suites are played." if number > 1 else "Played.")
 
-    def _interrupted(self) -> RunFinished:
-        done, number = len(results(self.folder, self.config)), len(suites_of(self.config))
-        return self.reporter.finished(
-            "interrupted", f"Stopped with {done} of {number} suites played; resume goes on with the rest."
-        )
+def play_missing(session: RunSession, evaluator: SuiteEvaluator) -> None:
+    """Play what is missing, and end the run with the success rate of its own environment."""
+    suites = suites_of(session.config)
+    if missing(session.folder, session.config):
+        evaluator.run()
+    session.progress.first_success = None
+    session.progress.last_success = results(session.folder, session.config)[suites[0].name].success
+    session.finish("completed", f"All {len(suites)} suites are played." if len(suites) > 1 else "Played.")
+
+
+def progress_text(session: RunSession) -> str:
+    """How many suites are completed, for closing messages."""
+    completed = results(session.folder, session.config)
+    return f"{len(completed)} of {len(suites_of(session.config))} suites played"

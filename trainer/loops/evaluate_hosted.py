@@ -1,7 +1,4 @@
-"""Evaluation runs of a model behind an endpoint: who plays, what it took, and the end when the budget is spent.
-
-What an evaluation run is stands in evaluation_runs.py.
-"""
+"""Evaluation loop for a model behind an endpoint; ends when its budget is spent."""
 
 from __future__ import annotations
 
@@ -10,59 +7,44 @@ from trainer.engines.hosted.costs import BudgetSpentError
 from trainer.engines.hosted.hosted_client import HostedError, RefusedError
 from trainer.engines.hosted.hosted_sampler import HostedSampler
 from trainer.engines.sampler import Actor
-from trainer.evaluation.suites import Suite, suites_of
-from trainer.journal.events import Evaluation, RunFinished
-from trainer.loops.evaluate import EvaluationRun, results
+from trainer.loops.evaluate import begin_evaluation, play_missing, progress_text
+from trainer.loops.rollout_stage import RolloutStage
+from trainer.loops.session import RunSession
+from trainer.loops.suite_evaluation import SuiteEvaluator
 
 UNLIMITED = 2**40
-"""Ids of a dialogue: the endpoint says itself when its context is full."""
+"""Context in token ids: the endpoint itself reports when its context is full."""
 
 
-class HostedEvaluationRun(EvaluationRun):
-    """A run that loads nothing: each response is asked for, and what was answered before is not asked for again."""
+def evaluate_hosted(session: RunSession) -> None:
+    """Play the suites that no earlier attempt completed; responses in the run's cache are not requested again."""
+    completed = begin_evaluation(session)
+    stopped, config = session.on_interrupt, session.config
+    chat = HostedChat(think=config.rollout.think, prefill=config.hosted.prefill)
+    sampler = HostedSampler(config.hosted, chat, session.folder, session.stop)
+    session.on_close(sampler.close)
 
-    chat: HostedChat
+    def write_costs() -> None:
+        """Log what the run cost so far, where it ends within a suite."""
+        session.journal.write(session.reporter.metrics(sampler.totals.metrics()))
 
-    def train(self) -> RunFinished:
-        try:
-            return super().train()
-        finally:
-            if hasattr(self, "hosted"):
-                self.hosted.close()
+    def stop_with_costs() -> None:
+        write_costs()
+        stopped()
 
-    def _prepare_policy(self, saved: list[int]) -> None:
-        config = self.config
-        self.chat = HostedChat(think=config.rollout.think, prefill=config.hosted.prefill)
-        self.hosted = HostedSampler(config.hosted, self.chat, self.folder, self.stop)
-
-    def _actor(self) -> Actor:
-        return Actor(self.hosted, UNLIMITED, device=f"hosted at {self.config.hosted.host}", parameters=0)
-
-    def _loop(self) -> RunFinished | None:
-        try:
-            return super()._loop()
-        except BudgetSpentError as error:
-            done, number = len(results(self.folder, self.config)), len(suites_of(self.config))
-            self._tell_account()
-            return self.reporter.finished(
-                "budget",
-                f"Stopped with {done} of {number} suites played: {error}. What was answered is kept in the run's "
-                "folder: with a higher limit, --resume asks only for the rest.",
-            )
-        except (HostedError, RefusedError):
-            self._tell_account()
-            raise
-
-    def _examine(self, suite: Suite, iteration: int) -> tuple[Evaluation, dict[str, float]]:
-        event, values = super()._examine(suite, iteration)
-        return event, values | self.hosted.totals.metrics()
-
-    def _interrupted(self) -> RunFinished:
-        if hasattr(self, "hosted"):
-            self._tell_account()
-        return super()._interrupted()
-
-    def _tell_account(self) -> None:
-        """What it took so far, for a run that ends inside a suite."""
-        self.reporter.tick()
-        self.journal.write(self.reporter.metrics(self.hosted.totals.metrics()))
+    session.on_interrupt = stop_with_costs
+    actor = Actor(sampler, UNLIMITED, device=f"hosted at {config.hosted.host}", parameters=0)
+    rollouts = RolloutStage(session, actor, chat)
+    session.started(actor, completed)
+    try:
+        play_missing(session, SuiteEvaluator(session, rollouts, completed, lambda: sampler.totals.metrics()))
+    except BudgetSpentError as error:
+        write_costs()
+        session.finish(
+            "budget",
+            f"Stopped with {progress_text(session)}: {error}. What was answered is kept in the run's "
+            "folder: with a higher limit, --resume asks only for the rest.",
+        )
+    except (HostedError, RefusedError):
+        write_costs()
+        raise

@@ -17,8 +17,9 @@ from trainer.journal.events import EvaluatedPolicy, Generalization, Generalizati
 from trainer.journal.protocol import CONFIG_FILE, JOURNAL_FILE
 from trainer.journal.reader import count_attempts
 from trainer.journal.writer import Journal
+from trainer.loops import run_factory
 from trainer.loops.checkpoints import Progress
-from trainer.loops.evaluate import EvaluationRun, evaluation_config, missing, results
+from trainer.loops.evaluate import evaluation_config, missing, results
 from trainer.loops.reporter import Reporter, versions
 from trainer.policy.load import describe_device, pick_device
 
@@ -125,7 +126,7 @@ class GeneralizationMatrix:
         config = self.configs[row.name]
         if not missing(self._place(row), config):
             return True
-        return EvaluationRun(config, self._place(row), self.cache, self.stop).train().reason == "completed"
+        return run_factory.run(config, self._place(row), self.cache, self.stop).reason == "completed"
 
     def _started(self, attempt: int) -> RunStarted:
         first = self.configs[self.policies[0].name]

@@ -1,4 +1,4 @@
-"""What a run tells about itself besides what was played: phases, progress, pace, the clock, its closing words."""
+"""Progress reporting of a run: phases, speed, ETA, metrics and the opening and closing events."""
 
 from __future__ import annotations
 
@@ -18,62 +18,62 @@ from trainer.journal.writer import Journal
 from trainer.loops.checkpoints import Progress
 from trainer.metrics.statistics import mean
 
-_TELL_EVERY = 1.0  # seconds between two progress lines of one phase
-_RECENT = 5  # iterations that the time to the end is estimated from
+_REPORT_INTERVAL = 1.0  # seconds between two progress events of one phase
+_ETA_WINDOW = 5  # iterations that the ETA is estimated from
 
 PhaseName = Literal["load", "warmup", "evaluate", "rollout", "update", "checkpoint"]
 Reason = Literal["completed", "interrupted", "echo_trap", "budget", "error"]
 
 
 class PhaseTimer:
-    """Where the time goes between the metrics of one iteration and those of the next: parts by name, and the rest."""
+    """Wall-clock time between the metrics of two iterations: phases by name, and the rest."""
 
     def __init__(self) -> None:
         self.start()
 
     def start(self) -> None:
-        """Begin now, with nothing booked."""
+        """Begin a lap now."""
         self._began = time.monotonic()
-        self._parts: dict[str, float] = {}
+        self._phases: dict[str, float] = {}
 
     @contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        """Book what happens inside as a part."""
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the time of the block as that of a phase."""
         began = time.monotonic()
         try:
             yield
         finally:
-            self._parts[name] = self._parts.get(name, 0.0) + time.monotonic() - began
+            self._phases[name] = self._phases.get(name, 0.0) + time.monotonic() - began
 
     def finish(self) -> dict[str, float]:
-        """time/*: of rollout, update, checkpoint and the rest since the start, in seconds; the next lap begins.
+        """time/*: seconds of rollout, update, checkpoint and the rest since the start; the next lap begins.
 
-        The evaluation's time is told with the evaluation; it is no part of the rest, as writing checkpoints is.
+        The rest includes checkpoints, but not the evaluation, whose time is logged with its results.
         """
-        parts, whole = self._parts, time.monotonic() - self._began
+        phases, whole = self._phases, time.monotonic() - self._began
         self.start()
-        told = {f"time/{name}": seconds for name, seconds in parts.items() if name != "evaluate"}
-        busy = sum(seconds for name, seconds in parts.items() if name != "checkpoint")
-        return told | {"time/other": max(0.0, whole - busy)}
+        metrics = {f"time/{name}": seconds for name, seconds in phases.items() if name != "evaluate"}
+        busy = sum(seconds for name, seconds in phases.items() if name != "checkpoint")
+        return metrics | {"time/other": max(0.0, whole - busy)}
 
 
 class Reporter:
-    """Writes phases, metrics and the closing event of one run; books its working time in `progress`.
+    """Progress, metrics, opening and closing events of one run; adds its working time to `progress.seconds`.
 
     Args:
-        journal: where everything goes.
-        progress: where the run stands; read at every event, its `seconds` kept up to date here.
+        journal: receives the phase events.
+        progress: read for every event.
         iterations: planned.
     """
 
     def __init__(self, journal: Journal, progress: Progress, iterations: int) -> None:
         self.journal, self.progress, self.iterations = journal, progress, iterations
         self._since = time.monotonic()
-        self._told = 0.0
+        self._reported = 0.0
         self._durations: list[float] = []
 
-    def resumes(self, progress: Progress) -> None:
-        """The run goes on from what a checkpoint says."""
+    def resume(self, progress: Progress) -> None:
+        """Continue from the progress of a checkpoint."""
         self.progress = progress
         self._since = time.monotonic()
 
@@ -83,12 +83,12 @@ class Reporter:
         """The opening event of an attempt.
 
         Args:
-            attempt: which one, from 1.
-            title: what the run is called where nobody named it.
+            attempt: its number, from 1.
+            title: name of the run.
             config: the settings in force.
-            actor: who plays.
-            processes: how many work on the run, each on a device like the actor's.
-            evaluated_suites: those of the examination at this iteration that an earlier attempt has done.
+            actor: samples the responses.
+            processes: number of processes, each on a device like the actor's.
+            evaluated_suites: suites of the evaluation at this iteration that an earlier attempt completed.
         """
         return RunStarted(
             attempt=attempt,
@@ -104,27 +104,31 @@ class Reporter:
         )
 
     def tick(self) -> None:
-        """Book the time since the last tick as work on the run."""
+        """Add the time since the last tick to the run's working time."""
         now = time.monotonic()
         self.progress.seconds += now - self._since
         self._since = now
 
-    def iteration_took(self, seconds: float) -> None:
-        """Tell how long an iteration took, for the time to the end."""
-        self._durations.append(seconds)
+    @contextmanager
+    def timed_iteration(self) -> Iterator[None]:
+        """Time an iteration that is completed within the block, for the ETA."""
+        began = time.monotonic()
+        yield
+        self._durations.append(time.monotonic() - began)
 
     def metrics(self, values: dict[str, float]) -> Metrics:
-        """The event that holds these values at this point of the run."""
+        """The event with these values at this point of the run."""
+        self.tick()
         progress = self.progress
         return Metrics(iteration=progress.iteration, tokens=progress.tokens, seconds=progress.seconds, values=values)
 
     def watch(self, phase: PhaseName, iteration: int, total: int) -> Callable[[int, int], None]:
-        """Begin a phase that plays `total` trajectories. Returns what to call with (trajectories done, tokens)."""
+        """Begin a phase that plays `total` trajectories. Returns its progress callback (trajectories done, tokens)."""
         began = time.monotonic()
         self.phase(phase, 0, total, unit="trajectories", iteration=iteration)
 
         def step(done: int, tokens: int) -> None:
-            if time.monotonic() - self._told >= _TELL_EVERY or done == total:
+            if time.monotonic() - self._reported >= _REPORT_INTERVAL or done == total:
                 speed = tokens / max(1e-6, time.monotonic() - began)
                 self.phase(phase, done, total, unit="trajectories", iteration=iteration, speed=speed)
 
@@ -140,10 +144,10 @@ class Reporter:
         iteration: int | None = None,
         speed: float | None = None,
     ) -> None:
-        """What the run is doing and how far it is; steps of a warm-up are told at most once a second."""
-        if phase == "warmup" and 0 < done < total and time.monotonic() - self._told < _TELL_EVERY:
+        """Write a phase event; steps of a warm-up are written at most once a second."""
+        if phase == "warmup" and 0 < done < total and time.monotonic() - self._reported < _REPORT_INTERVAL:
             return
-        self._told = time.monotonic()
+        self._reported = time.monotonic()
         self.journal.write(
             Phase(
                 phase=phase,
@@ -173,13 +177,13 @@ class Reporter:
         )
 
     def _eta(self) -> float | None:
-        """Seconds to the end by the last iterations' pace; None before the first one is done."""
-        pace = mean(self._durations[-_RECENT:])
+        """Seconds to the end at the pace of the last iterations; None before the first one is done."""
+        pace = mean(self._durations[-_ETA_WINDOW:])
         return None if pace is None else pace * (self.iterations - self.progress.iteration)
 
 
 def versions() -> dict[str, str]:
-    """What the run's numbers may depend on besides its settings: library → version."""
+    """Library versions that the results may depend on."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,

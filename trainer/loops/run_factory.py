@@ -1,18 +1,48 @@
-"""Which class makes a run of each kind. What they do stands with them."""
+"""Loop of each kind of run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 from trainer.config.run import RunConfig
-from trainer.loops.evaluate import EvaluationRun
-from trainer.loops.evaluate_hosted import HostedEvaluationRun
-from trainer.loops.sft import SftRun
-from trainer.loops.train import TrainRun
+from trainer.distributed.group import ProcessGroup
+from trainer.journal.events import RunFinished
+from trainer.loops.evaluate import evaluate
+from trainer.loops.evaluate_hosted import evaluate_hosted
+from trainer.loops.session import RunSession, run_session
+from trainer.loops.sft import sft
+from trainer.loops.train import train
 
-_CLASSES: dict[str, type[TrainRun]] = {"train": TrainRun, "evaluate": EvaluationRun, "sft": SftRun}
+Loop = Callable[[RunSession], None]
+
+LOOPS: dict[str, Loop] = {"train": train, "sft": sft, "evaluate": evaluate}
+"""By `config.kind`."""
 
 
-def run_class(config: RunConfig) -> type[TrainRun]:
-    """The class for `config.kind`, and for a hosted model."""
-    if config.hosted.url:
-        return HostedEvaluationRun
-    return _CLASSES[config.kind]
+def loop_of(config: RunConfig) -> Loop:
+    """The loop for the run's kind, or for a hosted model."""
+    return evaluate_hosted if config.hosted.url else LOOPS[config.kind]
+
+
+def run(
+    config: RunConfig,
+    folder: Path,
+    cache: Path,
+    stop: Callable[[], bool] = lambda: False,
+    group: ProcessGroup | None = None,
+) -> RunFinished:
+    """Take a run to its end, or to where it is asked to stop; a folder with a checkpoint is continued.
+
+    Args:
+        config: requested settings.
+        folder: where journal, checkpoints and caches are written.
+        cache: where warmed-up policies are kept between runs.
+        stop: polled between turns and steps.
+        group: the processes that work on the run; this process is its rank 0.
+    Returns:
+        The closing event, already in the journal.
+    """
+    with run_session(config, folder, cache, stop, group) as session:
+        loop_of(config)(session)
+    return session.result

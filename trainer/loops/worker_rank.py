@@ -1,7 +1,4 @@
-"""What a process does that is not a run's main one: what it is told, with the same policy and learner, until the end.
-
-It writes no file and reads no signal; the order of things is the main process's business.
-"""
+"""Main loop of the non-zero ranks: executes the commands of rank 0 with the same policy and learner."""
 
 from __future__ import annotations
 
@@ -18,104 +15,110 @@ from trainer.engines.transformers.chunks import ChunkedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.learner.learner import Learner
 from trainer.loops import checkpoints
-from trainer.loops.sft import Imitator
+from trainer.loops.imitator import Imitator
 from trainer.policy.chat_format import ChatFormat
-from trainer.policy.load import load
+from trainer.policy.load import Policy, load
 from trainer.rollout.distributed import rollout_shard
 from trainer.rollout.runner import RolloutRunner
 
-_ORDERS = ("update", "score", "cross_scores", "state", "imitate", "measure")
-"""Methods of a learner that the main process may have called here."""
+_LEARNER_COMMANDS = ("update", "score", "cross_scores", "state")
+_IMITATOR_COMMANDS = ("imitate", "measure")
+"""Methods that rank 0 may call on this rank's learner, or on its imitator."""
 
 
 def ignore_signals() -> None:
-    """Requests to stop reach the main process too; it finishes its turn and tells the others."""
+    """Ignore stop requests: rank 0 receives them too, finishes its turn and stops the other ranks."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
 
 
 def run_worker(team: TorchrunGroup) -> None:
-    """Obey until the run is over. An error is told to the main process, and raised."""
-    follower = _Worker(team)
-    wire = team.lines[0]
+    """Execute commands until the run is over. An error is sent to rank 0, and raised."""
+    worker = _Worker(team)
+    channel = team.lines[0]
     try:
-        while (order := _next(wire)) is not None:
-            follower.obey(order)
+        while (command := _next_command(channel)) is not None:
+            worker.execute(command)
     except Exception as error:
         try:
-            wire.send(("failed", f"{type(error).__name__}: {error}"))
-        except OSError:  # the main process is gone: that is why this one failed
+            channel.send(("failed", f"{type(error).__name__}: {error}"))
+        except OSError:  # rank 0 is gone: that is why this rank failed
             return
         raise
     finally:
-        follower.leave()
+        worker.close()
         team.close()
 
 
-def _next(wire: ControlChannel) -> tuple[Any, ...] | None:
-    """The next order; None at the end of the run, whichever way it came."""
+def _next_command(channel: ControlChannel) -> tuple[Any, ...] | None:
+    """The next command; None at the end of the run, in order or not."""
     try:
-        order: tuple[Any, ...] = wire.recv()
+        command: tuple[Any, ...] = channel.recv()
     except (EOFError, OSError):
         return None
-    return None if order[0] == "end" else order
+    return None if command[0] == "end" else command
 
 
 class _Worker:
-    """The policy, the learner and the player of this process, as the last recipe made them."""
+    """Policy, learner and rollout runner of this rank, as the last specification describes them."""
 
     def __init__(self, team: TorchrunGroup) -> None:
         self.team = team
-        self.player: RolloutRunner | None = None
+        self.learner: Learner | None = None
+        self.imitator: Imitator | None = None
+        self.runner: RolloutRunner | None = None
 
-    def obey(self, order: tuple[Any, ...]) -> None:
-        match order:
-            case ("prepare", recipe):
-                self._prepare(recipe)
-            case ("call", name, arguments) if name in _ORDERS:
-                assert self.learner is not None
+    def execute(self, command: tuple[Any, ...]) -> None:
+        """Execute one command of rank 0."""
+        match command:
+            case ("prepare", spec):
+                self._prepare(spec)
+            case ("call", name, arguments) if name in _LEARNER_COMMANDS:
                 getattr(self.learner, name)(*arguments)
+            case ("call", name, arguments) if name in _IMITATOR_COMMANDS:
+                getattr(self.imitator, name)(*arguments)
             case ("play", request):
-                assert self.player is not None
-                rollout_shard(self.team.lines[0], self.player, request)
-            case ("stop",):  # it came too late: the share was played
+                assert self.runner is not None
+                rollout_shard(self.team.lines[0], self.runner, request)
+            case ("stop",):  # it came too late: the shard was played
                 pass
             case _:
-                raise ValueError(f"unknown order {order[0]!r}")
+                raise ValueError(f"unknown order {command[0]!r}")
 
-    def leave(self) -> None:
-        """End what plays beside this process."""
-        if self.player is not None:
-            self.player.close()
-        self.player = None
+    def close(self) -> None:
+        """Close the rollout runner."""
+        if self.runner is not None:
+            self.runner.close()
+        self.runner = None
 
-    def _prepare(self, recipe: LearnerSpec) -> None:
-        self.leave()
-        self.team.follow(recipe)
-        config = recipe.config
+    def _prepare(self, spec: LearnerSpec) -> None:
+        self.close()
+        self.team.follow(spec)
+        config = spec.config
         if config.policy.threads:
             torch.set_num_threads(config.policy.threads)
-        policy = load(recipe.source, config.policy)
-        self.learner = self._learner(config, policy, recipe)
-        if self.learner is not None and recipe.saved is not None:
-            checkpoints.load_learner(recipe.folder, recipe.saved, self.learner)
+        policy = load(spec.source, config.policy)
+        self._make_learner(config, policy, spec)
+        if self.learner is not None and spec.saved is not None:
+            checkpoints.load_learner(spec.folder, spec.saved, self.learner)
         chat = ChatFormat(policy.tokenizer, think=config.rollout.think)
         sampler = ChunkedSampler(
             TransformersSampler(policy.model, chat.eos_id, policy.pad_id),
             config.memory.max_concurrent_trajectories or None,
         )
-        self.player = RolloutRunner(config=config, chat=chat, sampler=sampler, context=policy.context, emit=_nobody)
+        self.runner = RolloutRunner(config=config, chat=chat, sampler=sampler, context=policy.context, emit=_discard)
 
-    def _learner(self, config: RunConfig, policy: Any, recipe: LearnerSpec) -> Learner | None:
+    def _make_learner(self, config: RunConfig, policy: Policy, spec: LearnerSpec) -> None:
         match config.kind:
             case "train":
-                reference = load(recipe.reference, config.policy) if recipe.reference is not None else None
-                return Learner(config, policy, reference, self.team)
+                reference = None if spec.reference is None else load(spec.reference, config.policy)
+                self.learner = Learner(config, policy, reference, self.team)
             case "sft":
-                return Imitator(config, policy, self.team)
+                self.imitator = Imitator(config, policy, self.team)
+                self.learner = self.imitator.learner
             case "evaluate":
-                return None
+                self.learner = None
 
 
-def _nobody(*events: Any) -> None:
-    """Told to nobody: where it plays, `play_share` says whom to tell."""
+def _discard(*events: Any) -> None:
+    """Discard events: while it plays, `rollout_shard` sends them to rank 0."""

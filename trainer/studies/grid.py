@@ -160,14 +160,12 @@ def here(cell: Cell, stop: Callable[[], bool]) -> None:
     """Play a cell in this process: for cells so small that starting another one would take longer."""
     from transformers.utils import logging
 
-    from trainer.loops.sft import SftRun
-    from trainer.loops.train import TrainRun
+    from trainer.loops import run_factory
     from trainer.paths import default_cache
 
     logging.disable_progress_bar()
     began = time.monotonic()
-    kind = SftRun if cell.config.kind == "sft" else TrainRun
-    kind(cell.config, cell.folder, default_cache(), stop).train()
+    run_factory.run(cell.config, cell.folder, default_cache(), stop)
     _book(cell.folder, time.monotonic() - began, 0)
 
 

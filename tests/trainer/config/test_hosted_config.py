@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from trainer.config.files import validation_errors, with_overrides
 from trainer.config.run import RunConfig
-from trainer.loops.evaluate_hosted import HostedEvaluationRun
-from trainer.loops.run_factory import run_class
+from trainer.loops import run_factory
+from trainer.loops.evaluate_hosted import evaluate_hosted
 
 GOOD = {"url": "https://api.openai.com/v1", "model": "gpt-4o-mini"}
 
@@ -75,4 +75,4 @@ def test_a_hosted_run_has_the_models_name_and_its_own_class() -> None:
     config = RunConfig.model_validate({"kind": "evaluate", "hosted": GOOD | {"url": GOOD["url"] + "/"}})
     assert config.title() == "Sokoban · evaluation · gpt-4o-mini, seed 0"
     assert config.hosted.url == GOOD["url"]
-    assert run_class(config) is HostedEvaluationRun
+    assert run_factory.loop_of(config) is evaluate_hosted

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import math
+import re
+from itertools import combinations
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +13,10 @@ from hypothesis import strategies as st
 from tests.trainer.random_batches import Dialogues, dialogues
 from trainer.algorithms.group_filter import keep_groups
 from trainer.diagnostics import compute
+from trainer.diagnostics.signal_checks import CHECKS
 from trainer.journal.events import ActionRecord, Turn
+from trainer.metrics.registry import METRICS
+from trainer.metrics.trap_signals import LIMIT, PREFIX
 from trainer.rollout.trajectory import Trajectory
 
 
@@ -115,6 +121,7 @@ def test_what_cannot_be_computed_is_absent() -> None:
     }
 
 
+TRAINER = Path(compute.__file__).parents[1]
 REWARD = st.floats(-20, 20)
 
 
@@ -255,3 +262,17 @@ def test_an_evaluation_reports_the_rate_with_its_interval() -> None:
     assert found["eval/fixed/success_low"] < 0.5 < found["eval/fixed/success_high"]
     assert (found["eval/fixed/reward"], found["eval/fixed/turns"], found["eval/fixed/actions"]) == (4.5, 3.0, 6.5)
     assert compute.evaluation_metrics("fixed", [], [], [], []) == {}
+
+
+def test_every_metric_of_the_table_is_computed_somewhere() -> None:
+    tables = compute.TRAJECTORY_METRICS.keys() | compute.TURN_METRICS.keys() | compute.REWARD_METRICS.keys()
+    signals = {f"{PREFIX}{key}{ending}" for key in CHECKS for ending in ("", LIMIT)}
+    rooms = ("algorithms", "diagnostics", "engines", "evaluation", "learner", "loops", "rollout")
+    source = "".join(path.read_text() for room in rooms for path in (TRAINER / room).rglob("*.py"))
+    literals = set(re.findall(r'"([a-z]+/[a-z0-9_]+)"', source))
+    phases = {f"time/{name}" for name in re.findall(r'timer\.phase\("(\w+)"\)', source)}
+    terms = ("task", "entropy", "kl")
+    gradients = {f"gradient/{term}" for term in terms}
+    gradients |= {f"gradient/cosine_{one}_{other}" for one, other in combinations(terms, 2)}
+    assert METRICS.keys() - (tables | signals | literals | phases | gradients) == set()
+    assert (tables | signals) - METRICS.keys() == set()

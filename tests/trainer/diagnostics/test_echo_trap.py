@@ -11,6 +11,18 @@ import pytest
 
 from trainer.config.run import EchoTrapConfig
 from trainer.diagnostics.echo_trap import EchoTrap
+from trainer.diagnostics.metric_history import MetricHistory
+from trainer.diagnostics.signal_checks import (
+    CHECKS,
+    DISTINCT,
+    ENTROPY,
+    FORMAT,
+    GRADIENT,
+    REWARD,
+    SPREAD,
+    WATCHED,
+    SignalMemory,
+)
 from trainer.journal.events import Alarm
 from trainer.metrics.registry import finite
 from trainer.metrics.trap_signals import SIGNALS
@@ -269,3 +281,43 @@ def test_a_run_without_any_success_is_not_called_a_collapse() -> None:
     rng = np.random.default_rng(0)
     curves = [steady(0.0, spread=0.2 + 0.05 * abs(rng.normal())) for _ in range(100)]
     assert watch(curves) == []
+
+
+def test_every_signal_that_is_described_is_checked_in_the_same_order() -> None:
+    assert list(CHECKS) == [signal.key for signal in SIGNALS]
+
+
+@pytest.mark.parametrize("key", CHECKS)
+def test_a_signal_has_no_reading_before_there_is_anything_to_compare(key) -> None:
+    memory = SignalMemory(5, 0.5, {name: MetricHistory(5) for name in WATCHED})
+    assert CHECKS[key].read(memory) is None
+    memory.add(1, dict.fromkeys(WATCHED, 0.5))
+    assert CHECKS[key].read(memory) is None
+
+
+PEAK = dict(zip(WATCHED, (5.0, 5.0, 0.5, 1.0, 1.0, 0.8, 1.0), strict=True))
+"""Metrics of a healthy iteration, before each of these falls or rises."""
+FALLEN = {
+    "spread": {SPREAD: 0.1},
+    "entropy": {ENTROPY: 0.2},
+    "format": {FORMAT: 0.1},
+    "template": {DISTINCT: 0.1},
+    "gradient": {GRADIENT: 90.0},
+    "reward": {REWARD: -5.0},
+}
+
+
+@pytest.mark.parametrize("key", CHECKS)
+def test_a_signal_is_read_from_its_own_metric_and_no_other(key) -> None:
+    memory = SignalMemory(6, 0.5, {name: MetricHistory(6) for name in WATCHED})
+    rng = np.random.default_rng(0)
+    present: set[str] = set()
+    for iteration in range(1, 46):
+        metrics = PEAK | (FALLEN[key] if iteration > 40 else {})
+        memory.add(iteration, {name: value * (1 + 0.01 * rng.normal()) for name, value in metrics.items()})
+        readings = {name: reading for name, check in CHECKS.items() if (reading := check.read(memory)) is not None}
+        assert iteration > 40 or not any(reading.present for reading in readings.values())
+        present |= {name for name, reading in readings.items() if reading.present}
+    assert present == {key}
+    assert readings[key].text
+    assert readings[key].evidence

@@ -61,12 +61,12 @@ def test_the_parts_of_a_lap_and_its_rest_are_its_time(monkeypatch) -> None:
     pass_by(7)
     laps.start()
     for part, seconds in (("rollout", 3.0), ("update", 2.0)):
-        with laps.part(part):
+        with laps.phase(part):
             pass_by(seconds)
         pass_by(0.25)
     assert laps.finish() == {"time/rollout": 3.0, "time/update": 2.0, "time/other": 0.5}
     for part, seconds in (("evaluate", 5.0), ("checkpoint", 1.0), ("rollout", 3.0), ("rollout", 1.0)):
-        with laps.part(part):
+        with laps.phase(part):
             pass_by(seconds)
     pass_by(0.5)
     told = laps.finish()

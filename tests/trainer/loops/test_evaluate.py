@@ -9,9 +9,8 @@ from tests.trainer import tiny
 from tests.trainer.loops.test_train import events, run
 from trainer.config.run import RunConfig
 from trainer.journal.events import Evaluation, Metrics, RunStarted, Turn
-from trainer.loops import checkpoints
-from trainer.loops.evaluate import EvaluationRun, evaluation_config, missing, results, table
-from trainer.loops.run_factory import run_class
+from trainer.loops import checkpoints, run_factory
+from trainer.loops.evaluate import evaluate, evaluation_config, missing, results, table
 from trainer.metrics.registry import spec_of
 
 
@@ -24,8 +23,8 @@ def settings(model, **sections):
 
 
 def play(config, folder, **extra):
-    assert run_class(config) is EvaluationRun
-    return EvaluationRun(config, folder, folder / "cache", **extra).train()
+    assert run_factory.loop_of(config) is evaluate
+    return run_factory.run(config, folder, folder / "cache", **extra)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.trainer.loops.test_train import events
 from trainer.cli.main import COMPLETED, main
 from trainer.config.run import RunConfig
 from trainer.engines.hosted.hosted_client import HostedError, RefusedError
-from trainer.engines.hosted.response_cache import FILE_NAME
+from trainer.engines.hosted.response_cache import JOURNAL_FILE
 from trainer.journal import token_arrays
 from trainer.journal.events import (
     Evaluation,
@@ -26,8 +26,8 @@ from trainer.journal.events import (
     TrajectoryTokens,
     Turn,
 )
+from trainer.loops import run_factory
 from trainer.loops.evaluate import results
-from trainer.loops.run_factory import run_class
 from trainer.metrics.registry import spec_of
 
 TOKENS = ["<think>", "go", "</think>", "<answer>", "Up", "</answer>", "<|end|>"]
@@ -55,7 +55,7 @@ def settings(server: Server, hosted: dict[str, Any] | None = None, **sections: A
 
 
 def play(config: RunConfig, folder: Path, **extra: Any) -> RunFinished:
-    return run_class(config)(config, folder, folder / "cache", **extra).train()
+    return run_factory.run(config, folder, folder / "cache", **extra)
 
 
 def account(folder: Path) -> dict[str, float]:
@@ -302,5 +302,5 @@ def test_the_command_line_evaluates_a_hosted_model(tmp_path: Path, capsys: pytes
     assert status == COMPLETED
     assert {body["model"] for body in server.bodies} == {"some/model"}
     assert "| Bandit | 2 |" in capsys.readouterr().out
-    assert (tmp_path / FILE_NAME).exists()
+    assert (tmp_path / JOURNAL_FILE).exists()
     assert math.isfinite(account(tmp_path)["requests"])

@@ -7,8 +7,7 @@ from tests.trainer import tiny
 from trainer.journal import reader
 from trainer.journal.events import Evaluation, Metrics, RunFinished, TrajectoryFinished, Turn
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.loops import checkpoints
-from trainer.loops.train import TrainRun
+from trainer.loops import checkpoints, run_factory
 
 
 @pytest.mark.parametrize("name", envs.names())
@@ -20,7 +19,7 @@ def test_a_policy_plays_and_learns_for_one_iteration(name, pocket_folder, tmp_pa
         rollout={"groups": 1, "group_size": 2},
         evaluation={"prompts": 1},
     )
-    end = TrainRun(config, tmp_path, tmp_path / "cache").train()
+    end = run_factory.run(config, tmp_path, tmp_path / "cache")
     assert end.reason == "completed"
     told = list(reader.read(tmp_path / JOURNAL_FILE))
     assert {Turn, TrajectoryFinished, Metrics, Evaluation, RunFinished} <= {type(event) for event in told}

@@ -21,8 +21,7 @@ from trainer.journal.events import (
     Turn,
 )
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.loops import checkpoints
-from trainer.loops.train import TrainRun
+from trainer.loops import checkpoints, run_factory
 
 STARPO_S = {
     "iterations": 3,
@@ -92,7 +91,7 @@ class Asked:
 
 
 def play(config, folder, stop=None):
-    return TrainRun(config, folder, folder / "cache", stop or Asked()).train()
+    return run_factory.run(config, folder, folder / "cache", stop or Asked())
 
 
 @pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))

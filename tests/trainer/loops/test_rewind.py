@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -14,42 +15,31 @@ from safetensors.torch import load_file
 from tests.trainer import tiny
 from trainer.config import rewind
 from trainer.config.run import RunConfig
+from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.journal import reader
 from trainer.journal.events import Alarm, GroupStarted, Metrics, Rewound, RunStarted, Turn
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.journal.reader import count_attempts
-from trainer.loops import checkpoints
-from trainer.loops.train import TrainRun
+from trainer.loops import checkpoints, run_factory
 
 CHANGES = {"optimizer.policy_lr": "*0.5", "algorithm.entropy_coef": 0.02}
 
 
-class Collapsing(TrainRun):
-    """A run whose watch sees collapses where the test says: real play, real updates, real alarms."""
+class ScriptedTrap(EchoTrap):
+    """A detector whose alarms are scripted: real play, real updates, real alarms."""
 
-    at: tuple[int, ...] = ()
-    """Iterations at which the watch calls it a collapse, each time they are reached."""
-    uneasy: tuple[int, ...] = ()
+    collapses: ClassVar[tuple[int, ...]] = ()
+    """Iterations at which it reports a collapse, each time they are reached."""
+    signs: ClassVar[tuple[int, ...]] = ()
     """Iterations at which it sees first signs."""
-    until: int = 1_000
-    """From this attempt on it sees nothing any more."""
 
-    def _prepare(self):
-        super()._prepare()
-        update = self.trap.update
-
-        def told(iteration, values):
-            update(iteration, values)
-            if count_attempts(self.folder) >= self.until:
-                return None
-            self.trap.low_spread = int(iteration in self.uneasy)
-            self.trap.since = next((first for first in self.uneasy if first <= iteration), None)
-            if iteration not in self.at:
-                return None
-            self.trap.state = "trapped"
-            return Alarm(iteration=iteration, state="trapped", message="Collapse: as the test says.")
-
-        self.trap.update = told
+    def update(self, iteration, metrics):
+        super().update(iteration, metrics)
+        self.memory.low_spread = int(iteration in self.signs)
+        self.since = next((first for first in self.signs if first <= iteration), None)
+        if iteration not in self.collapses:
+            return None
+        self.state = "trapped"
+        return Alarm(iteration=iteration, state="trapped", message="Collapse: as the test says.")
 
 
 def configuration(model, limit=2, **sections) -> RunConfig:
@@ -59,10 +49,12 @@ def configuration(model, limit=2, **sections) -> RunConfig:
     return tiny.config(model, **shape | sections)
 
 
-def play(config, folder, *, at=(), uneasy=(), until=1_000, stop=lambda: False):
-    run = Collapsing(config, folder, folder / "cache", stop)
-    run.at, run.uneasy, run.until = at, uneasy, until
-    return run.train()
+def play(config, folder, *, at=(), uneasy=(), stop=lambda: False):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptedTrap, "collapses", at)
+        patch.setattr(ScriptedTrap, "signs", uneasy)
+        patch.setattr("trainer.loops.train.EchoTrap", ScriptedTrap)
+        return run_factory.run(config, folder, folder / "cache", stop)
 
 
 def events(folder, kind=None):
@@ -203,7 +195,7 @@ def test_killed_between_deleting_and_renewing_it_rewinds_again(pocket_folder, tm
 
 def test_a_run_without_collapse_plays_the_same_whatever_it_would_do(pocket_folder, tmp_path):
     play(configuration(pocket_folder), tmp_path / "rewind")
-    TrainRun(configuration(pocket_folder, echo_trap={"action": "none"}), tmp_path / "none", tmp_path / "cache").train()
+    run_factory.run(configuration(pocket_folder, echo_trap={"action": "none"}), tmp_path / "none", tmp_path / "cache")
     same_weights(tmp_path / "rewind", tmp_path / "none")
     assert seeds_of_attempts(tmp_path / "rewind") == seeds_of_attempts(tmp_path / "none")
 

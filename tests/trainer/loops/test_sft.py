@@ -14,9 +14,9 @@ from trainer.imitation.demonstration_files import NoSolverError
 from trainer.imitation.demonstrations import Demonstration
 from trainer.journal.events import Metrics
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.loops import checkpoints, sft
-from trainer.loops.run_factory import run_class
-from trainer.loops.sft import Imitator, SftRun, demonstrations, fit_demonstrations
+from trainer.loops import checkpoints, run_factory, sft
+from trainer.loops.imitator import Imitator
+from trainer.loops.sft import demonstrations, is_usable
 from trainer.metrics.registry import spec_of
 from trainer.policy.load import load
 from trainer.rollout.trajectory import Trajectory, collate
@@ -37,8 +37,8 @@ def settings(folder, **sections):
 
 
 def imitate(config, folder, **extra):
-    assert run_class(config) is SftRun
-    return SftRun(config, folder, folder / "cache", **extra).train()
+    assert run_factory.loop_of(config) is sft.sft
+    return run_factory.run(config, folder, folder / "cache", **extra)
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +107,7 @@ def test_every_demonstration_comes_once_before_any_comes_again(whole, monkeypatc
     seen = []
     monkeypatch.setattr(sft, "collate", lambda played, pad: seen.append([p.id for p in played]) or collate(played, pad))
     monkeypatch.setattr(Imitator, "imitate", lambda self, batch, seed: {})
-    again = SftRun(config.model_copy(update={"iterations": 9}), folder / "again", folder / "cache")
-    again.train()
+    run_factory.run(config.model_copy(update={"iterations": 9}), folder / "again", folder / "cache")
     steps = [names for names in seen if len(names) in (4, 2)][1:]
     held_out = set(seen[0])
     assert [len(names) for names in steps] == [4, 2] * 4 + [4]
@@ -140,13 +139,13 @@ def test_only_short_and_successful_demonstrations_are_shown_unless_asked_otherwi
 
     def fits(success=True, **changes):
         first.success = success
-        return fit_demonstrations(demonstration, RunConfig.model_validate({"sft": changes}))
+        return is_usable(demonstration, RunConfig.model_validate({"sft": changes}))
 
     assert fits(max_solution_length=distance)
     assert not fits(max_solution_length=distance - 1)
     assert not fits(success=False)
     assert fits(success=False, only_successes=False)
-    assert not fit_demonstrations(Demonstration(Trajectory("t", 0, 0), frozenset()), RunConfig())
+    assert not is_usable(Demonstration(Trajectory("t", 0, 0), frozenset()), RunConfig())
 
 
 def test_a_mixed_run_shows_its_environments_in_their_shares(chat):
@@ -187,6 +186,6 @@ def test_the_loss_is_that_of_the_responses_whatever_the_size_of_a_piece(pocket_f
 
 
 def test_the_baselines_own_learning_rate_is_used_and_no_critic_is_made(pocket_folder, policy):
-    learner = Imitator(settings(pocket_folder, algorithm={"estimator": "gae"}), policy)
+    learner = Imitator(settings(pocket_folder, algorithm={"estimator": "gae"}), policy).learner
     assert learner.critic is None
     assert [group["lr"] for group in learner.trainable["policy"].optimizer.param_groups] == [2e-3]

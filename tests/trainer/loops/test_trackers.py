@@ -11,12 +11,12 @@ import pytest
 
 from tests.trainer import tiny
 from trainer.cli import main
+from trainer.journal import events as journal
 from trainer.journal import reader
 from trainer.journal.events import Metrics, Notice, RunFinished, RunStarted
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
-from trainer.loops import trackers
-from trainer.loops.train import TrainRun
+from trainer.loops import run_factory, trackers
 
 
 @pytest.fixture(autouse=True)
@@ -147,8 +147,8 @@ def test_trackio_keeps_one_run_across_attempts(tmp_path, monkeypatch):
 
 
 def test_a_real_run_sends_what_its_journal_says(pocket_folder, tmp_path):
-    config = tiny.config(pocket_folder, iterations=2, trackers=["tensorboard"])
-    TrainRun(config, tmp_path, tmp_path / "cache").train()
+    config = tiny.config(pocket_folder, iterations=2, sinks=["tensorboard"])
+    run_factory.run(config, tmp_path, tmp_path / "cache")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     read = EventAccumulator(str(tmp_path / "tensorboard"))
@@ -193,9 +193,9 @@ class Broken(trackers.Tracker):
 def test_a_sink_that_fails_is_told_once_and_left_alone_after_three_times(pocket_folder, tmp_path, monkeypatch):
     Broken.taken = []
     monkeypatch.setitem(trackers.TRACKERS, "trackio", (Broken, "trackio", "trackio"))
-    config = tiny.config(pocket_folder, iterations=6, trackers=["trackio", "tensorboard"], evaluation={"prompts": 0})
-    assert TrainRun(config, tmp_path, tmp_path / "cache").train().reason == "completed"
-    notices = [event.message for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, Notice)]
+    config = tiny.config(pocket_folder, iterations=6, sinks=["trackio", "tensorboard"], evaluation={"prompts": 0})
+    assert run_factory.run(config, tmp_path, tmp_path / "cache").reason == "completed"
+    notices = [event.message for event in journal.read(tmp_path / JOURNAL_FILE) if isinstance(event, Notice)]
     assert notices == [
         "trackio did not take what it was sent: no route to host. The run goes on, and the journal has everything. "
         "After 3 failures in a row nothing more is sent there."

@@ -23,8 +23,8 @@ from trainer.engines.sampler import DivergedError
 from trainer.journal import reader
 from trainer.journal.events import Metrics, RunFinished, RunStarted, Turn
 from trainer.journal.protocol import CHECKPOINTS_FOLDER, JOURNAL_FILE
-from trainer.loops import checkpoints
-from trainer.loops.train import TrainRun
+from trainer.learner.learner import Learner
+from trainer.loops import checkpoints, run_factory
 from trainer.metrics.registry import spec_of
 from trainer.policy.load import ModelError, load
 
@@ -33,7 +33,7 @@ CLOCKS = ("time/", "throughput/")
 
 
 def run(config, folder, **extra):
-    return TrainRun(config, folder, folder / "cache", **extra).train()
+    return run_factory.run(config, folder, folder / "cache", **extra)
 
 
 def events(folder, kind=None):
@@ -391,20 +391,19 @@ def test_a_model_that_cannot_be_loaded_ends_the_journal_with_the_reason(tmp_path
     assert end.message.startswith("policy.model: there is no folder '/no/such/folder'")
 
 
-def test_diverged_weights_end_the_run_with_advice(pocket_folder, tmp_path):
-    config = tiny.config(pocket_folder, evaluation={"prompts": 0})
-    taken = TrainRun(config, tmp_path, tmp_path / "cache")
-    iterate = taken._iterate
+def test_diverged_weights_end_the_run_with_advice(pocket_folder, tmp_path, monkeypatch):
+    config = tiny.config(pocket_folder, algorithm={"estimator": "reinforce_plus_plus"}, evaluation={"prompts": 0})
+    update = Learner.update
 
-    def spoil(iteration):
-        result = iterate(iteration)
+    def spoil(learner, batch, iteration):
+        metrics = update(learner, batch, iteration)
         with torch.no_grad():
-            next(taken.learner.policy.model.parameters()).fill_(float("nan"))
-        return result
+            next(learner.policy.model.parameters()).fill_(float("nan"))
+        return metrics
 
-    taken._iterate = spoil
+    monkeypatch.setattr(Learner, "update", spoil)
     with pytest.raises(DivergedError):
-        taken.train()
+        run_factory.run(config, tmp_path, tmp_path / "cache")
     assert "smaller optimizer.policy_lr" in events(tmp_path)[-1].message
 
 

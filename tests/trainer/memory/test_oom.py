@@ -11,7 +11,7 @@ from tests.trainer.learner.test_learner import batch_of
 from trainer.journal.events import Notice, RunFinished
 from trainer.journal.reader import read
 from trainer.learner.learner import Learner
-from trainer.loops.train import TrainRun
+from trainer.loops import run_factory, train
 from trainer.memory.oom import OomRetry, OutOfMemoryError, oom_errors
 from trainer.policy.load import load
 
@@ -166,12 +166,11 @@ def test_memory_that_runs_out_anywhere_else_is_explained():
 def test_the_journal_of_a_run_says_so(pocket_folder, tmp_path, monkeypatch, failures, reason):
     config = tiny.config(pocket_folder, iterations=1, algorithm={"drop_zero_std": False}, evaluation={"prompts": 0})
     config.algorithm.estimator = "reinforce_plus_plus"
-    run = TrainRun(config, tmp_path, tmp_path / "cache")
-    prepare, broken = run._prepare_learning, []
+    make_learner, broken = train.make_learner, []
 
-    def on_a_small_device(saved):
-        prepare(saved)
-        layer = run.learner.policy.model.base_model.layers[1].mlp
+    def on_a_small_device(session, setup):
+        learner = make_learner(session, setup)
+        layer = learner.policy.model.base_model.layers[1].mlp
         forward = layer.forward
 
         def limited(hidden):
@@ -181,10 +180,11 @@ def test_the_journal_of_a_run_says_so(pocket_folder, tmp_path, monkeypatch, fail
             return forward(hidden)
 
         monkeypatch.setattr(layer, "forward", limited)
+        return learner
 
-    monkeypatch.setattr(run, "_prepare_learning", on_a_small_device)
+    monkeypatch.setattr(train, "make_learner", on_a_small_device)
     with pytest.raises(OutOfMemoryError) if reason == "error" else nullcontext():
-        run.train()
+        run_factory.run(config, tmp_path, tmp_path / "cache")
     events = list(read(tmp_path / "journal.jsonl"))
     messages = [event.message for event in events if isinstance(event, Notice) and "ran out" in event.message]
     assert len(messages) == 1

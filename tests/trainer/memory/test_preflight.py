@@ -1,6 +1,7 @@
 """Before a run is loaded: what does not fit is refused with what would help, what fits in waves is played in waves."""
 
 import re
+from functools import partial
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from trainer.engines.sampler_factory import in_chunks
 from trainer.engines.scripted import ScriptedSampler
 from trainer.journal.events import Notice, RunFinished, RunStarted
 from trainer.journal.reader import read
-from trainer.loops.train import TrainRun
+from trainer.loops import run_factory
 from trainer.memory import advice, available, estimate, preflight
 from trainer.memory.estimate import GB
 from trainer.memory.oom import OutOfMemoryError
@@ -119,15 +120,16 @@ def test_only_the_engine_in_this_process_is_led_in_waves():
 
 def run_on(free, config, tmp_path, monkeypatch):
     monkeypatch.setattr(preflight, "_free", lambda device: (free, free))
-    run = TrainRun(config, tmp_path, tmp_path / "cache")
-    return run, lambda: list(read(tmp_path / "journal.jsonl"))
+    return partial(run_factory.run, config, tmp_path, tmp_path / "cache"), lambda: list(
+        read(tmp_path / "journal.jsonl")
+    )
 
 
 def test_a_run_is_refused_before_it_is_loaded_and_says_why(pocket_folder, tmp_path, monkeypatch):
     run, events = run_on(20_000_000, tiny.config(pocket_folder), tmp_path, monkeypatch)
-    monkeypatch.setattr("trainer.loops.train.load", lambda *_: pytest.fail("it was loaded"))
+    monkeypatch.setattr("trainer.loops.policy_setup.load", lambda *_: pytest.fail("it was loaded"))
     with pytest.raises(OutOfMemoryError):
-        run.train()
+        run()
     assert not any(isinstance(event, RunStarted) for event in events())
     end = events()[-1]
     assert isinstance(end, RunFinished)
@@ -137,8 +139,8 @@ def test_a_run_is_refused_before_it_is_loaded_and_says_why(pocket_folder, tmp_pa
 
 def test_a_run_in_waves_plays_what_it_would_have_played(pocket_folder, tmp_path, monkeypatch):
     def played(rows, folder):
-        config = tiny.config(pocket_folder, iterations=1, memory={"max_concurrent_trajectories": rows})
-        TrainRun(config, folder, tmp_path / "cache").train()
+        config = tiny.config(pocket_folder, iterations=1, memory={"rows": rows})
+        run_factory.run(config, folder, tmp_path / "cache")
         said = [event for event in read(folder / "journal.jsonl") if event.type == "turn"]
         return sorted((event.trajectory, event.turn, event.response) for event in said)
 

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer import tiny
+from trainer.journal import events as journal
 from trainer.journal import reader, token_arrays
 from trainer.journal.events import GroupsScored, GroupStarted, Metrics, TrajectoryFinished, TrajectoryTokens, Turn
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.loops.train import TrainRun
+from trainer.loops import run_factory
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.token_recorder import TokenTexts, by_trajectory
 from trainer.rollout.trajectory import Trajectory, collate
@@ -29,8 +30,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def played(folder: Path, model: Path, **settings: Any) -> list[Any]:
     config = tiny.config(model, **settings)
-    TrainRun(config, folder, folder / "cache").train()
-    return list(reader.read(folder / JOURNAL_FILE))
+    run_factory.run(config, folder, folder / "cache")
+    return list(journal.read(folder / JOURNAL_FILE))
 
 
 def of(events: list[Any], kind: type) -> list[Any]:

@@ -12,7 +12,7 @@ import pytest
 from tests.trainer.hosted_server import Reply, Server, completion
 from tests.webapp.page_requests import Visitors, who
 from trainer.config.run import RunConfig
-from trainer.loops.run_factory import run_class
+from trainer.loops import run_factory
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
@@ -45,7 +45,7 @@ def hosted(request: pytest.FixtureRequest, run: Run) -> Run:
                 },
             }
         )
-        run_class(config)(config, run.folder, run.folder / "cache").train()
+        run_factory.run(config, run.folder, run.folder / "cache")
     Run.objects.filter(pk=run.pk).update(
         config=config.model_dump(mode="json"), title=config.title(), iterations=0, state=Run.State.STARTING
     )

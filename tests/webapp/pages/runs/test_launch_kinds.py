@@ -12,7 +12,7 @@ from tests.trainer import tiny
 from tests.webapp.page_requests import Visitors, who
 from tests.webapp.pages.runs.test_launch_views import fields_of
 from trainer.config.run import RunConfig
-from trainer.loops.run_factory import run_class
+from trainer.loops import run_factory
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs import summaries
 from webapp.runs.models import Run
@@ -51,7 +51,7 @@ def test_an_evaluation_is_launched_played_and_shown(who: Visitors, tmp_path: Pat
     assert summaries.size_words(config) == "3 suites of 2 prompts × 2 samples"
 
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
-    run_class(config)(config, run.folder, tmp_path / "cache").train()
+    run_factory.run(config, run.folder, tmp_path / "cache")
     run.refresh_from_db()
     JournalTailer(run).drain()
     run.refresh_from_db()

@@ -1,0 +1,223 @@
+"""Signals of the Echo Trap detector: one function each, and the table that registers them.
+
+A new signal is a function and a line in CHECKS here, with its description in trainer/metrics/trap_signals.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+from trainer.diagnostics.metric_history import MetricHistory, deviation
+
+SPREAD, REWARD, SUCCESS = "reward/in_group_std", "reward/mean", "success/rate"
+ENTROPY, GRADIENT, DISTINCT = "entropy/mean", "policy/grad_norm", "diversity/think_distinct_2"
+FORMAT = "format/valid_rate"
+WATCHED = (SPREAD, REWARD, SUCCESS, ENTROPY, GRADIENT, DISTINCT, FORMAT)
+
+MASTERED = 0.9  # success rate above which spread is lost because there is little left to get wrong
+RISING = 1.0  # reward above its earlier average, in deviations of one iteration: still learning, spread may shrink
+FALLEN, FALLEN_AFTER_SPREAD = 2.0, 1.2  # the same below it: the reward has fallen; lower once spread was lost
+DRIFT, DRIFT_SHARE = 3.0, 0.1  # entropy off its course: robust deviations, and share of its slow average
+SPIKE_TIMES, SPIKE_DEVIATIONS, SPIKES = 3.0, 4.0, 2  # gradient: times the median, robust deviations, spikes per window
+BROKEN = 0.75  # valid format below this share of its earlier rate
+TEMPLATE = 0.7  # distinct pairs in thoughts below this share of their slow average
+
+
+@dataclass
+class SignalMemory:
+    """What the signals remember between iterations.
+
+    Attributes:
+        seen: signal → iteration at which it was last present.
+        before: averages of metrics from before the first sign.
+        spikes: iterations within the last window whose gradient spiked.
+        low_spread: consecutive iterations with lost spread.
+    """
+
+    window: int
+    sensitivity: float
+    series: dict[str, MetricHistory]
+    seen: dict[str, int] = field(default_factory=dict)
+    before: dict[str, float] = field(default_factory=dict)
+    spikes: list[int] = field(default_factory=list)
+    low_spread: int = 0
+
+    @property
+    def short(self) -> int:
+        """A third of a window: the iterations that a sign must last."""
+        return max(2, self.window // 3)
+
+    @property
+    def reward_known(self) -> bool:
+        """Whether there are enough rewards to compare them with earlier ones."""
+        return self.series[REWARD].count >= (self.window if FORMAT in self.before else 2 * self.window)
+
+    def reward_change(self) -> float:
+        """The reward's fast average minus the earlier one, in deviations of a single iteration."""
+        reward = self.series[REWARD]
+        return (reward.fast - reward.earlier) / reward.noise if self.reward_known else 0.0
+
+    def add(self, iteration: int, metrics: Mapping[str, float]) -> None:
+        """Add an iteration's metrics; missing and non-finite ones are skipped."""
+        self._count_spikes(iteration, metrics.get(GRADIENT))
+        for name, series in self.series.items():
+            value = metrics.get(name)
+            if value is not None and math.isfinite(value):
+                series.add(value)
+
+    def _count_spikes(self, iteration: int, norm: float | None) -> None:
+        self.spikes = [spike for spike in self.spikes if spike > iteration - self.window]
+        earlier = self.series[GRADIENT].values
+        if norm is None or len(earlier) < self.window:
+            return
+        usual = median(earlier)
+        if norm > SPIKE_TIMES * usual and norm - usual > SPIKE_DEVIATIONS * deviation(earlier):
+            self.spikes.append(iteration)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A signal at one iteration.
+
+    `value` and `limit` are its metrics; `text` and `evidence` describe it in an alarm while it is `present`.
+    """
+
+    value: float
+    limit: float
+    present: bool
+    text: str
+    evidence: dict[str, float]
+
+
+def spread(memory: SignalMemory) -> Reading | None:
+    """Trajectories of a group stop differing in reward."""
+    threshold = memory.sensitivity * (1.25 if "spread" in memory.seen else 1.0)  # higher once seen, as hysteresis
+    left = _spread_left(memory)
+    memory.low_spread = memory.low_spread + 1 if left is not None and left < threshold else 0
+    if left is None:
+        return None
+    present, now = memory.low_spread >= memory.short, memory.series[SPREAD]
+    if present:
+        memory.before.setdefault(SPREAD, now.earlier)
+        memory.before.setdefault(SUCCESS, memory.series[SUCCESS].earlier)
+    before = memory.before.get(SPREAD, now.earlier)
+    text = (
+        f"rewards within a group differ by {now.fast:.2f} (standard deviation), down from {before:.2f}, "
+        "and success does not explain it"
+    )
+    return Reading(left, threshold, present, text, {"in_group_std": now.fast, "in_group_std_before": before})
+
+
+def _spread_left(memory: SignalMemory) -> float | None:
+    """Share of the earlier in-group spread that is left, corrected for success; None where it cannot be estimated.
+
+    With success rate p the spread of a group goes with √(p (1 − p)): a policy that succeeds more often is allowed
+    to vary less. One that fails more often is not.
+    """
+    spread, success = memory.series[SPREAD], memory.series[SUCCESS]
+    earlier = memory.before.get(SPREAD, spread.earlier)
+    if spread.count < 2 * memory.window or earlier <= 1e-6 or memory.reward_change() > RISING:
+        return None
+    if earlier - spread.fast < spread.noise:
+        return 1.0  # within chance
+    left = spread.fast / earlier
+    if success.count:
+        now, then = success.fast, memory.before.get(SUCCESS, success.earlier)
+        if now >= MASTERED:
+            return None
+        if now > then:
+            left /= min(1.0, math.sqrt(now * (1 - now)) / max(math.sqrt(then * (1 - then)), 1e-6))
+    return left
+
+
+def entropy(memory: SignalMemory) -> Reading | None:
+    """Entropy leaves its steady course, in either direction."""
+    now = memory.series[ENTROPY]
+    if not now.on_course:
+        return None
+    drift, moved = now.drift(), now.fast - now.slow
+    # A decay that only slows down is no rise: drift and movement must agree.
+    present = abs(drift) > DRIFT and abs(moved) > DRIFT_SHARE * abs(now.slow) and drift * moved > 0
+    direction = "falls" if drift < 0 else "rises"
+    text = f"entropy {direction} off its course, to {now.fast:.3f} from {now.slow:.3f} nats"
+    evidence = {"entropy": now.fast, "entropy_before": now.slow, "entropy_drift": drift}
+    return Reading(drift, DRIFT, present, text, evidence)
+
+
+def valid_format(memory: SignalMemory) -> Reading | None:
+    """Answers lose their format."""
+    now = memory.series[FORMAT]
+    usual = memory.before.get(FORMAT, now.earlier)
+    if now.count <= memory.short or usual <= 0:
+        return None
+    recovering = now.values[-1] > now.fast and "format" not in memory.seen
+    present = now.fast < BROKEN * usual and not recovering
+    if present:
+        memory.before.setdefault(FORMAT, now.earlier)
+    before = memory.before.get(FORMAT, usual)
+    text = f"only {100 * now.fast:.0f} % of the turns keep the format, down from {100 * before:.0f} %"
+    evidence = {"format_valid": now.fast, "format_valid_before": before}
+    return Reading(now.fast / usual, BROKEN, present, text, evidence)
+
+
+def template(memory: SignalMemory) -> Reading | None:
+    """Thoughts repeat a template."""
+    now = memory.series[DISTINCT]
+    if now.count < memory.window or now.slow <= 0:
+        return None
+    text = f"thoughts repeat a template ({100 * now.fast:.0f} % distinct pairs)"
+    present = now.fast < TEMPLATE * now.slow
+    return Reading(now.fast / now.slow, TEMPLATE, present, text, {"think_distinct_2": now.fast})
+
+
+def gradient(memory: SignalMemory) -> Reading | None:
+    """The gradient norm spikes repeatedly; not where nearly everything succeeds, since there any lesson is a spike."""
+    norms, success, count = memory.series[GRADIENT].values, memory.series[SUCCESS], float(len(memory.spikes))
+    if len(norms) <= memory.window:
+        return None
+    mastered = success.count > 0 and success.fast >= MASTERED
+    text = f"the gradient spiked {len(memory.spikes)} times within {memory.window} iterations"
+    evidence = {"gradient_spikes": count, "grad_norm_usual": median(norms)}
+    return Reading(count, float(SPIKES), count >= SPIKES and not mastered, text, evidence)
+
+
+def reward(memory: SignalMemory) -> Reading | None:
+    """The mean reward falls; a smaller fall counts once spread was lost."""
+    if not memory.reward_known:
+        return None
+    now = memory.series[REWARD]
+    fall, limit = -memory.reward_change(), FALLEN_AFTER_SPREAD if SPREAD in memory.before else FALLEN
+    if fall > limit:
+        memory.before.setdefault(REWARD, now.earlier)
+    before = memory.before.get(REWARD, now.earlier)
+    text = f"the mean reward fell from {before:.2f} to {now.fast:.2f}"
+    return Reading(fall, limit, fall > limit, text, {"reward": now.fast, "reward_before": before})
+
+
+@dataclass(frozen=True)
+class SignalCheck:
+    """How a signal is read and what it leads to.
+
+    Attributes:
+        read: its reading, None while there is not enough to compare.
+        early: a fallen reward after it is a collapse.
+        watch: it moves the detector to `watch` on its own.
+    """
+
+    read: Callable[[SignalMemory], Reading | None]
+    early: bool = False
+    watch: bool = False
+
+
+CHECKS: dict[str, SignalCheck] = {
+    "spread": SignalCheck(spread, early=True, watch=True),
+    "entropy": SignalCheck(entropy, early=True, watch=True),
+    "format": SignalCheck(valid_format, early=True, watch=True),
+    "template": SignalCheck(template, early=True),
+    "gradient": SignalCheck(gradient, watch=True),
+    "reward": SignalCheck(reward),
+}
+"""By key, in the order in which they are read and described: later ones use what earlier ones remember."""

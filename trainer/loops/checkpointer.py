@@ -1,0 +1,100 @@
+"""When a run saves, prunes and returns to its checkpoints; their files are in checkpoints.py."""
+
+from __future__ import annotations
+
+from trainer.config import rewind
+from trainer.diagnostics.echo_trap import EchoTrap
+from trainer.journal.events import CheckpointRemoved, CheckpointSaved, Notice, Rewound
+from trainer.learner.learner import Learner
+from trainer.loops import checkpoints
+from trainer.loops.session import RunSession
+
+
+class Checkpointer:
+    """Saves and prunes the checkpoints of one attempt, which begins with the learner's state of the newest one.
+
+    Args:
+        session: the run, resumed.
+        learner: receives the checkpoint's state; what it reports about that becomes warnings.
+        trap: the detector whose state decides which older checkpoint is kept.
+    """
+
+    def __init__(self, session: RunSession, learner: Learner, trap: EchoTrap) -> None:
+        self.session, self.learner, self.trap = session, learner, trap
+        if session.checkpoint is not None:
+            for message in checkpoints.load_learner(session.folder, session.checkpoint, learner):
+                session.warn(message)
+        learner.oom_retry.on_retry = session.warn
+        session.on_interrupt = self._save_and_stop
+
+    def is_due(self) -> bool:
+        """Whether the settings save a checkpoint after the present iteration."""
+        config, iteration = self.session.config, self.session.progress.iteration
+        return iteration % config.checkpoint.every == 0 or iteration == config.iterations
+
+    def save(self) -> None:
+        """Write the checkpoint of the present iteration and delete those that are no longer kept."""
+        session = self.session
+        session.reporter.phase("checkpoint")
+        session.reporter.tick()
+        folder = checkpoints.save(session.folder, self.learner, session.progress)
+        session.journal.write(
+            CheckpointSaved(
+                iteration=session.progress.iteration,
+                path=str(folder.relative_to(session.folder)),
+                bytes=checkpoints.size(folder),
+            )
+        )
+        for iteration in checkpoints.prune(session.folder, session.config.checkpoint.keep, self._safe_iteration()):
+            session.journal.write(CheckpointRemoved(iteration=iteration))
+
+    def save_initial(self) -> None:
+        """Save one before the first iteration where the run may rewind, so that there is always one to return to."""
+        if self.session.config.echo_trap.action == "rewind" and self.session.progress.iteration == 0:
+            self.save()
+
+    def save_evaluated(self) -> None:
+        """Save the result of an evaluation before the first iteration of an attempt, so that it is not repeated."""
+        if self.session.progress.iteration:
+            self.save()
+
+    def may_rewind(self) -> bool:
+        """Whether the settings allow another rewind."""
+        settings = self.session.config.echo_trap
+        return settings.action == "rewind" and self.session.progress.rewinds < settings.max_rewinds
+
+    def rewind(self) -> None:
+        """Make the last safe checkpoint the newest one, with the settings of the next attempt."""
+        session, requested, target = self.session, self.session.requested, self._safe_iteration()
+        assert target is not None, "a run that may rewind saves a checkpoint before its first iteration"
+        session.release()
+        session.reporter.tick()
+        done, seconds = session.progress.iteration, session.progress.seconds
+        removed = checkpoints.drop_after(session.folder, target)
+        progress = checkpoints.load_progress(session.folder, target)
+        progress.rewinds, progress.seconds = session.progress.rewinds + 1, seconds
+        checkpoints.update_progress(session.folder, progress)
+        changes = rewind.changes_as_text(requested, rewind.settings_after_rewind(requested, progress.rewinds))
+        listed = ", ".join(f"{name} = {value}" for name, value in changes.items())
+        message = (
+            f"Collapsed by iteration {done}: rewind {progress.rewinds} of {requested.echo_trap.max_rewinds}, back to "
+            f"iteration {target}, on with {listed or 'the same settings'} and other initial states."
+        )
+        session.journal.write(
+            Rewound(number=progress.rewinds, from_iteration=done, to_iteration=target, changes=changes),
+            Notice(level="warning", message=message),
+            *(CheckpointRemoved(iteration=iteration) for iteration in removed),
+        )
+
+    def _safe_iteration(self) -> int | None:
+        """The checkpoint to return to after a collapse; without rewinds one is kept while there are warning signs."""
+        folder = self.session.folder
+        if self.session.config.echo_trap.action == "rewind":
+            return checkpoints.last_safe(folder, self.trap.sound_until(self.session.progress.iteration))
+        return checkpoints.last_safe(folder) if self.trap.state != "healthy" else None
+
+    def _save_and_stop(self) -> None:
+        """After a stop request: finished iterations are kept, the interrupted one is played again on resume."""
+        done = self.session.progress.iteration
+        self.save()
+        self.session.finish("interrupted", f"Stopped after iteration {done}; resume continues at {done + 1}.")

@@ -1,0 +1,86 @@
+"""Cross-entropy steps on demonstrations, and the loss on held-out ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from trainer.config.run import RunConfig
+from trainer.distributed.group import ProcessGroup, SingleProcess, collective
+from trainer.learner.learner import POLICY, Learner
+from trainer.policy import lora_adapters
+from trainer.policy.forward import hidden_before
+from trainer.policy.load import Policy, output_head
+from trainer.policy.packing.layout import PackedBatch
+from trainer.policy.token_logprobs import chunk_size
+from trainer.rollout.trajectory import Batch
+
+
+class Imitator:
+    """Imitates demonstrations with the weights, optimiser and micro-batches of a learner that has no critic.
+
+    Attributes:
+        learner: holds what a checkpoint saves.
+    """
+
+    def __init__(self, config: RunConfig, policy: Policy, team: ProcessGroup | None = None) -> None:
+        self.team: ProcessGroup = team or SingleProcess()
+        self.config, self.policy = _imitation_settings(config), policy
+        self.learner = Learner(self.config, policy, None, team)
+
+    @collective
+    def imitate(self, batch: Batch, seed: int) -> dict[str, float]:
+        """One optimiser step on a batch of demonstrations. Returns its metrics."""
+        loss = self.learner.oom_retry.run(lambda tokens: self._gradients(batch, seed))
+        metrics = self.team.total({"sft/loss": loss})
+        trained = self.learner.trainable[POLICY]
+        trained.step(self.team, "sft/grad_norm", metrics)
+        trained.weights.finish()
+        metrics["sft/learning_rate"] = self.config.optimizer.policy_lr
+        return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+    def _gradients(self, batch: Batch, seed: int) -> float:
+        """Add up the gradients of this process's share, from scratch. Returns its share of the loss."""
+        self.learner.zero_grad()
+        share, tokens = 0.0, int(batch.mask.sum())
+        with lora_adapters.seeded_dropout(seed + self.team.rank, self.policy.model):
+            for _, piece, packed in self.learner.micro_batches(batch):
+                loss = -self.learner.network(piece.ids, piece.mask, 1.0, packed)[0].sum() / tokens
+                loss.backward()
+                share += float(loss.detach())
+        return share
+
+    @collective
+    @torch.no_grad()
+    def measure(self, batch: Batch) -> dict[str, float]:
+        """Loss and token accuracy on held-out demonstrations."""
+        sums = {"loss": 0.0, "correct": 0.0}
+        tokens = int(batch.mask.sum())
+        for _, piece, packed in self.learner.micro_batches(batch):
+            for logits, targets in self._predictions(piece, packed):
+                sums["loss"] += float(torch.nn.functional.cross_entropy(logits, targets, reduction="sum"))
+                sums["correct"] += float((logits.argmax(-1) == targets).sum())
+        totals = self.team.total(sums)
+        return {"sft/heldout_loss": totals["loss"] / tokens, "sft/heldout_accuracy": totals["correct"] / tokens}
+
+    def _predictions(self, piece: Batch, packed: PackedBatch | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """(m, vocabulary) logits and (m,) ids of the piece's response tokens, in chunks of tokens."""
+        model = self.policy.model
+        hidden, head = hidden_before(model, piece.ids, piece.mask, packed), output_head(model)
+        size = chunk_size(model.config.get_text_config().vocab_size)
+        chunks = torch.split(hidden, size), torch.split(piece.ids[piece.mask], size)
+        for states, ids in zip(*chunks, strict=True):
+            yield head(states).float(), ids
+
+
+def _imitation_settings(config: RunConfig) -> RunConfig:
+    """The run's settings for a learner without critic, with the learning rate of imitation."""
+    return config.model_copy(
+        update={
+            "optimizer": config.optimizer.model_copy(update={"policy_lr": config.sft.learning_rate}),
+            "algorithm": config.algorithm.model_copy(update={"estimator": "grpo"}),
+        }
+    )

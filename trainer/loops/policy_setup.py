@@ -1,0 +1,102 @@
+"""The policy of a run: where it is loaded from, whether it fits, and the engine that samples from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from trainer.config.run import POCKET
+from trainer.distributed.group import LearnerSpec
+from trainer.engines.sampler import Actor
+from trainer.engines.sampler_factory import in_chunks, make_sampler
+from trainer.imitation import warmup
+from trainer.loops import checkpoints
+from trainer.loops.session import RunSession
+from trainer.memory import preflight
+from trainer.memory.estimate import SMALL
+from trainer.memory.preflight import PreflightResult
+from trainer.policy.chat_format import ChatFormat
+from trainer.policy.load import Policy, describe_device, load, pick_device
+
+
+@dataclass(frozen=True)
+class PolicySetup:
+    """A loaded policy, its chat format, how many rows fit, and where the initial policy lies if one is kept."""
+
+    policy: Policy
+    chat: ChatFormat
+    plan: PreflightResult
+    reference: Path | str | None
+
+
+def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicySetup:
+    """Load the policy as the newest checkpoint left it, and have the other processes of the run do the same.
+
+    Args:
+        session: the run, resumed.
+        with_reference: keep the initial policy where the KL penalty needs it or its memory is small.
+    Raises:
+        ModelError: the model cannot be loaded, or does not fit the device.
+    """
+    config = session.config
+    device, source = pick_device(config.policy.device), _source(session)
+    plan = preflight.check(config, str(source), device)
+    if plan.warning:
+        session.warn(plan.warning)
+    policy = load(source, config.policy)
+    reference = base_source(session) if with_reference and _keeps_reference(session, policy) else None
+    session.group.prepare(
+        LearnerSpec(
+            config=preflight.with_rows(config, plan),
+            source=source,
+            reference=reference,
+            folder=session.folder,
+            saved=session.checkpoint,
+        )
+    )
+    return PolicySetup(policy, ChatFormat(policy.tokenizer, think=config.rollout.think), plan, reference)
+
+
+def local_actor(session: RunSession, setup: PolicySetup) -> Actor:
+    """The configured engine, sampling from the loaded policy."""
+    policy = setup.policy
+    sampler = make_sampler(session.config, policy, setup.chat.eos_id, session.folder)
+    return Actor(
+        sampler=in_chunks(sampler, setup.plan.rows, session.warn),
+        context=policy.context,
+        device=describe_device(policy.model.device),
+        parameters=policy.parameters,
+    )
+
+
+def base_source(session: RunSession) -> Path | str:
+    """Where the policy is loaded from before any training; the pocket policy is warmed up first if it must be."""
+    model = session.config.policy.model
+    if model != POCKET:
+        session.progress.base = session.progress.base or checkpoints.resolve(model)
+        return session.progress.base
+    report = partial(session.reporter.phase, "warmup", unit="steps")
+
+    def report_and_check_stop(done: int, total: int) -> None:
+        report(done, total)
+        session.check_stop()
+
+    return warmup.find_or_build(session.config.warmup, session.cache, report_and_check_stop)
+
+
+def _source(session: RunSession) -> Path | str:
+    """Where the policy is loaded from now."""
+    adapted = session.config.lora.rank > 0  # the checkpoint's adapters go into the base model, its weights are not used
+    if session.checkpoint is None or adapted:
+        return base_source(session)
+    return checkpoints.path_of(session.folder, session.checkpoint)
+
+
+def _keeps_reference(session: RunSession, policy: Policy) -> bool:
+    """Whether a second model is kept as the initial policy: for the KL penalty, or to measure it where it is small.
+
+    Adapters need none: switched off, they leave the initial policy.
+    """
+    config = session.config
+    return not config.lora.rank and (config.algorithm.kl_coef > 0 or policy.parameters < SMALL)

@@ -1,0 +1,165 @@
+"""Session of a run: its folder, journal, progress and closing event, shared by all loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import torch
+
+from trainer.config import rewind
+from trainer.config.run import RunConfig
+from trainer.diagnostics.echo_trap import EchoTrap
+from trainer.distributed.control_channel import RankLostError
+from trainer.distributed.group import ProcessGroup, SingleProcess
+from trainer.engines.hosted.hosted_client import HostedError, RefusedError
+from trainer.engines.sampler import Actor, DivergedError
+from trainer.imitation.demonstration_files import NoSolverError
+from trainer.journal.events import Notice, RunFinished
+from trainer.journal.reader import count_attempts
+from trainer.journal.writer import Journal
+from trainer.loops import checkpoints, trackers
+from trainer.loops.checkpoints import Progress
+from trainer.loops.reporter import PhaseTimer, Reason, Reporter
+from trainer.memory import oom
+from trainer.policy.chat_format import TemplateError
+from trainer.policy.load import ModelError
+from trainer.rollout.episode import ContextError
+from trainer.rollout.runner import EnvironmentsFailedError, Interrupted
+
+BAD_SETTINGS = (ModelError, TemplateError, ContextError, NoSolverError, RefusedError, trackers.MissingTrackerError)
+"""Raised when the settings ask for something impossible. The messages are written for users."""
+EXPLAINED_ERRORS = (*BAD_SETTINGS, DivergedError, HostedError, RankLostError, EnvironmentsFailedError)
+"""Errors whose message explains on its own why the run ended."""
+
+
+class RunSession:
+    """State that every loop needs: settings, journal, progress, reports, stop requests and resources to close.
+
+    Args:
+        config: requested settings.
+        folder: where journal, checkpoints and caches are written; a run with a checkpoint there is continued.
+        cache: where warmed-up policies are kept between runs.
+        stop: polled between turns and steps; once it returns True the run saves a checkpoint and ends.
+        group: the processes that work on the run; this process is its rank 0.
+    Attributes:
+        requested: settings as requested; `config` holds those in force, which differ after a rewind.
+        checkpoint: iteration of the checkpoint that this attempt continues from, None at the beginning.
+        on_interrupt: ends the run after a stop request; a loop replaces it once there is something to save.
+        end: the closing event, None while the run goes on.
+    """
+
+    def __init__(
+        self, config: RunConfig, folder: Path, cache: Path, stop: Callable[[], bool], group: ProcessGroup | None
+    ) -> None:
+        self.requested = self.config = config
+        self.folder, self.cache, self.stop = folder, cache, stop
+        self.group: ProcessGroup = group or SingleProcess()
+        self.journal = Journal(folder)
+        trap_state = EchoTrap(config.echo_trap).state_dict()
+        self.progress = Progress(config_digest=config.digest(), echo_trap=trap_state)
+        self.reporter = Reporter(self.journal, self.progress, config.iterations)
+        self.timer = PhaseTimer()
+        self.attempt = 0
+        self.checkpoint: int | None = None
+        self.end: RunFinished | None = None
+        self.on_interrupt: Callable[[], None] = self._stopped_while_preparing
+        self._resources = ExitStack()
+        self._warned: set[str] = set()
+
+    def resume(self) -> None:
+        """Begin an attempt from the newest checkpoint, or from the beginning where there is none."""
+        if self.config.policy.threads:
+            torch.set_num_threads(self.config.policy.threads)
+        saved = checkpoints.checkpoint_iterations(self.folder)
+        self.attempt = 1 + count_attempts(self.folder)
+        self.checkpoint = saved[-1] if saved else None
+        if self.checkpoint is not None:
+            self.progress = checkpoints.load_progress(self.folder, self.checkpoint)
+            self.config = rewind.settings_after_rewind(self.requested, self.progress.rewinds)
+            if self.progress.config_digest != self.requested.digest():
+                self.warn("The settings were changed since the last attempt.")
+        self.reporter.resume(self.progress)
+        self.reporter.phase("load")
+
+    def started(self, actor: Actor, evaluated_suites: list[str] | None = None) -> None:
+        """Write the opening event of the attempt, and a warning where the importance ratio is biased."""
+        self.journal.write(
+            self.reporter.started(
+                self.attempt,
+                self.requested.title(),
+                self.config,
+                actor,
+                processes=self.group.size,
+                evaluated_suites=evaluated_suites or [],
+            )
+        )
+        if biased := self.config.rollout.biased:
+            self.warn(
+                f"The importance ratio is biased by {', '.join(biased)}: they exclude tokens that the update assumes "
+                "reachable. At their defaults no token is excluded."
+            )
+
+    def warn(self, message: str, once: str = "") -> None:
+        """Write a warning to the journal; those with the same `once` key are written only the first time."""
+        if once in self._warned:
+            return
+        self._warned |= {once} - {""}
+        self.journal.write(Notice(level="warning", message=message))
+
+    def check_stop(self) -> None:
+        """Raises Interrupted when the run is asked to stop."""
+        if self.stop():
+            raise Interrupted
+
+    def on_close(self, close: Callable[[], None]) -> None:
+        """Register a resource of the attempt; they are closed in reverse order by `release`."""
+        self._resources.callback(close)
+
+    def release(self) -> None:
+        """Close the attempt's resources and drop its learner, before another attempt or at the end."""
+        self.on_interrupt = self._stopped_while_preparing
+        self._resources.close()
+
+    def finish(self, reason: Reason, message: str) -> None:
+        """End the run; the closing event is written when the session closes."""
+        self.end = self.reporter.finished(reason, message)
+
+    @property
+    def result(self) -> RunFinished:
+        """The closing event of a session that is over."""
+        assert self.end is not None, "every loop ends its session"
+        return self.end
+
+    def _stopped_while_preparing(self) -> None:
+        self.finish("interrupted", "Stopped while preparing; nothing was lost.")
+
+
+@contextmanager
+def run_session(
+    config: RunConfig, folder: Path, cache: Path, stop: Callable[[], bool], group: ProcessGroup | None
+) -> Iterator[RunSession]:
+    """Session of one run, for the arguments of `RunSession`; the journal ends with its closing event.
+
+    A stop request inside the block ends it in order. Any other exception is recorded in the journal and raised again.
+    """
+    session = RunSession(config, folder, cache, stop, group)
+    try:
+        try:
+            session.group.guard(lambda reason: session.journal.write(session.reporter.finished("error", reason)))
+            trackers.attach(session.journal, config.trackers, folder)
+            with oom.oom_errors():
+                yield session
+        except Interrupted:
+            session.on_interrupt()
+    except Exception as error:
+        message = str(error) if isinstance(error, EXPLAINED_ERRORS) else f"{type(error).__name__}: {error}"
+        session.journal.write(session.reporter.finished("error", message))
+        raise
+    else:
+        session.journal.write(session.result)
+    finally:
+        session.release()
+        session.group.close()
+        session.journal.close()

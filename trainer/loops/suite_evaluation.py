@@ -1,0 +1,59 @@
+"""Evaluation of a run: plays its suites and writes their results and metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+
+from trainer.evaluation import suite_runner
+from trainer.evaluation.suites import suites_of
+from trainer.loops.rollout_stage import RolloutStage
+from trainer.loops.session import RunSession
+
+
+class SuiteEvaluator:
+    """Plays the suites of a run at its present iteration.
+
+    Args:
+        session: the run.
+        rollouts: plays the suites.
+        completed: names of suites that an earlier attempt completed; they are not played again.
+        extra_metrics: further metrics to log with each suite.
+    """
+
+    def __init__(
+        self,
+        session: RunSession,
+        rollouts: RolloutStage,
+        completed: Collection[str] = (),
+        extra_metrics: Callable[[], dict[str, float]] = dict,
+    ) -> None:
+        self.session, self.rollouts = session, rollouts
+        self.completed, self.extra_metrics = completed, extra_metrics
+
+    def is_due(self) -> bool:
+        """Whether the settings evaluate after the present iteration."""
+        return suite_runner.is_due(self.session.config, self.session.progress.iteration)
+
+    def is_overdue(self) -> bool:
+        """Whether an earlier attempt ended before the evaluation that was due at its checkpoint."""
+        progress = self.session.progress
+        return progress.evaluated < progress.iteration and self.is_due()
+
+    def run(self) -> None:
+        """Play every suite that is not completed; the first one's success rate is the run's."""
+        session, progress, began = self.session, self.session.progress, time.monotonic()
+        iteration, final = progress.iteration, progress.iteration == session.reporter.iterations
+        due = [suite for suite in suites_of(session.config) if suite.name not in self.completed]
+        for suite in due:
+            trajectories = self.rollouts.complete(self.rollouts.play_suite(suite, iteration))
+            event, metrics = suite_runner.summarize(suite, iteration, trajectories, final=final)
+            metrics |= self.extra_metrics()
+            if suite.number == 0:
+                progress.last_success = event.success
+                if progress.first_success is None:
+                    progress.first_success = event.success
+            if suite is due[-1]:
+                progress.evaluated = iteration
+                metrics["time/evaluate"] = time.monotonic() - began
+            session.journal.write(event, session.reporter.metrics(metrics))
