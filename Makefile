@@ -1,12 +1,14 @@
-# Echoscope: every target is explained by `make help`. The work is done by bootstrap/, with the standard library alone.
+# Echoscope: `make help` explains every target. bootstrap/ does the work, with the standard library alone.
 
 PYTHON ?= python3
 ARGS ?=
+ONE ?=
+export ONE
 
-.PHONY: help demo up test test-fast test-vllm lint install lock clean
+.PHONY: help demo up dev test test-fast test-vllm lint install lock clean
 .DEFAULT_GOAL := help
 
-help demo up test test-fast test-vllm lint install lock clean:
+help demo up dev test test-fast test-vllm lint install lock clean:
 	@command -v $(PYTHON) >/dev/null 2>&1 || { \
 	  echo "There is no $(PYTHON). Echoscope needs Python 3.11 or newer: install it (Debian, Ubuntu: apt-get install python3"; \
 	  echo "python3-venv; macOS: brew install python) and run 'make $@' again, or name one: 'make $@ PYTHON=/path/to/python'."; \

@@ -1,4 +1,4 @@
-"""What `make` can be asked for, and in which order its parts run. The parts themselves are in the other modules."""
+"""The commands of `make`: set-up, start, checks and tests."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ SPACE_START = machine.GIB // 2
 HELP = """\
 make demo       set up, start everything, train an agent on Sokoban and open the page
 make up         the same without the training run
+make dev        like up, with a web server that restarts when code, templates or static files change
 make test       set up, then every check and every test, those with browser and vLLM included
-make test-fast  the same without browser and vLLM
+make test ONE=tests/…::name    only that test, file or folder, without the checks
+make test-fast  all checks and tests without browser and vLLM
 make test-vllm  only the tests with the real vLLM, in an environment of its own (3 GB, Linux on x86-64)
 make lint       ruff, mypy, the import rule and the check of the JavaScript
 make install    set up only
-make lock       write requirements/*.txt anew from pyproject.toml
+make lock       resolve requirements/*.txt again from pyproject.toml
 make clean      remove what set-up and tests made; var/ with your runs and data stays
 
 make … PYTHON=python3.12       another Python
@@ -41,7 +43,7 @@ TYPESCRIPT = ["node_modules/.bin/tsc", "--project", "jsconfig.json"]
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry out one command. Problems that a person can solve end in one clear message and exit code 1."""
+    """Run one command. Problems that a person can solve end in one clear message and exit code 1."""
     command = arguments[0] if arguments else "help"
     action = COMMANDS.get(command)
     if action is None:
@@ -60,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def set_up(extra: str) -> None:
-    """Everything installed that running (`run`) or testing (`dev`) needs."""
+    """Install what running (`run`) or testing (`dev`) needs."""
     started = time.monotonic()
     machine.require_supported_system()
     with stamp.alone(ROOT / "var" / "setup.lock"):
@@ -71,7 +73,7 @@ def set_up(extra: str) -> None:
 
 
 def start(command: str, arguments: list[str]) -> int:
-    """Set up, then become the supervising process: Ctrl-C reaches it and nobody else."""
+    """Set up, then exec the supervising process, so that Ctrl-C reaches it alone."""
     set_up("run")
     machine.require_space(ROOT / "var", SPACE_START, "to start")
     os.execv(PYTHON, [str(PYTHON), "manage.py", command, *arguments])
@@ -101,11 +103,26 @@ def _tool(words: list[str]) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """Every check, then every test; the browser last and one at a time, since each runs the whole product."""
+    """Every check, then every test; browser tests last and one at a time, since each runs the whole product.
+
+    With ONE=tests/…::name in the environment only that test, file or folder.
+    """
+    if one := os.environ.get("ONE"):
+        return test_one(one, arguments)
     set_up("dev")
     chromium = browser.ensure()
     code = _test(arguments, {"CHROMIUM": chromium}, WHOLE_PRODUCT)
     return test_vllm(arguments) or code
+
+
+def test_one(name: str, arguments: list[str]) -> int:
+    """One test, file or folder by its pytest id: no checks, and Chromium or vLLM only where it needs them."""
+    if name.startswith(WITH_VLLM):
+        return _vllm(name, arguments)
+    set_up("dev")
+    variables = {"CHROMIUM": browser.ensure()} if name.startswith(tuple(WHOLE_PRODUCT)) else {}
+    argv = [str(PYTHON), "-m", "pytest", *arguments, name]
+    return subprocess.run(argv, env={**os.environ, **variables}).returncode
 
 
 def test_fast(arguments: list[str]) -> int:
@@ -114,13 +131,17 @@ def test_fast(arguments: list[str]) -> int:
 
 
 def test_vllm(arguments: list[str]) -> int:
-    """The tests that start vLLM, with the Python that has it; one at a time, for an engine takes all cores."""
+    """The tests that start vLLM, with its Python; one at a time, because an engine takes all cores."""
+    return _vllm(WITH_VLLM, arguments)
+
+
+def _vllm(name: str, arguments: list[str]) -> int:
     machine.require_supported_system()
     with stamp.alone(ROOT / "var" / "setup.lock"):
         vllm_packages.ensure()
-    print(f"\n$ pytest {WITH_VLLM}", flush=True)
+    print(f"\n$ pytest {name}", flush=True)
     alone = f"--confcutdir={WITH_VLLM}"  # the site's servers are not there
-    return subprocess.run([str(vllm_packages.PYTHON), "-m", "pytest", *arguments, alone, WITH_VLLM]).returncode
+    return subprocess.run([str(vllm_packages.PYTHON), "-m", "pytest", *arguments, alone, name]).returncode
 
 
 def _test(arguments: list[str], environment: dict[str, str], one_at_a_time: list[str]) -> int:
@@ -142,7 +163,7 @@ def install(arguments: list[str]) -> int:
 
 
 def lock(arguments: list[str]) -> int:
-    """Resolve the pinned versions anew, for every Python and system at once."""
+    """Resolve the pinned versions again, for every Python and system at once."""
     set_up("dev")
     tools = ROOT / "var" / "lock-tools"
     if not (tools / "bin" / "uv").exists():
@@ -161,7 +182,7 @@ def lock(arguments: list[str]) -> int:
         if code := subprocess.run([str(tools / "bin" / "uv"), *argv], stdout=subprocess.DEVNULL).returncode:
             return code
         where = "Linux on x86-64" if name == "vllm" else "every machine"
-        note = f"# Every version for {where}, written by `make lock` from pyproject.toml. Not to be edited by hand.\n"
+        note = f"# Every version for {where}, written by `make lock` from pyproject.toml. Do not edit by hand.\n"
         target.write_text(note + target.read_text(encoding="utf-8"), encoding="utf-8")
         print(f"Wrote {target}.")
     return 0
@@ -184,6 +205,7 @@ def usage(arguments: list[str]) -> int:
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "demo": lambda arguments: start("demo", arguments),
     "up": lambda arguments: start("up", arguments),
+    "dev": lambda arguments: start("dev", arguments),
     "test": test,
     "test-fast": test_fast,
     "test-vllm": test_vllm,

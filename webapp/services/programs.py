@@ -1,4 +1,4 @@
-"""The programs of a running Echoscope besides its servers: web, worker, clock. Starting them is done elsewhere."""
+"""Definitions of the site's own programs: web, worker, clock."""
 
 from __future__ import annotations
 
@@ -12,37 +12,35 @@ from webapp.services.addresses import ROOT
 from webapp.services.child_process import Program
 from webapp.worker.hardware import describe_gpus
 
-
-def applications(host: str, port: int, env: Mapping[str, str], logs: Path) -> list[Program]:
-    """The programs made of our own code, to be started once the database is ready."""
-    known = any(os.environ.get(name) for name in ("ECHOSCOPE_URL", "ECHOSCOPE_ORIGINS"))
-    env = dict(env) if known else {**env, "ECHOSCOPE_URL": f"http://localhost:{port}"}  # for addresses in e-mails
-    return [web(host, port, env, logs), worker(env, logs), clock(env, logs)]
+RELOADED_FOLDERS = ("webapp", "templates", "static")
+RELOADED_FILES = ("*.py", "*.html", "*.txt", "*.css", "*.js", "*.svg")
 
 
-def web(host: str, port: int, env: Mapping[str, str], logs: Path) -> Program:
-    """Pages and websockets."""
+def applications(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: bool = False) -> list[Program]:
+    """The site's own programs, to be started once the database is ready."""
+    has_url = any(os.environ.get(name) for name in ("ECHOSCOPE_URL", "ECHOSCOPE_ORIGINS"))
+    env = dict(env) if has_url else {**env, "ECHOSCOPE_URL": f"http://localhost:{port}"}  # for links in e-mails
+    return [web(host, port, env, logs, reload=reload), worker(env, logs), clock(env, logs)]
+
+
+def web(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: bool = False) -> Program:
+    """Pages and websockets. With `reload`, in debug mode and restarted when code, templates or static files change."""
     argv = [sys.executable, "-m", "uvicorn", "webapp.asgi:application", "--host", host, "--port", str(port)]
-    return Program(
-        name="Web",
-        argv=[*argv, "--no-access-log", "--timeout-graceful-shutdown", "3", "--log-level", "warning"],
-        log=logs / "web.log",
-        ready=lambda: answers(host, port),
-        env=env,
-        folder=ROOT,
-    )
+    argv += ["--no-access-log", "--timeout-graceful-shutdown", "3", "--log-level", "warning"]
+    if reload:
+        argv += ["--reload", *(word for folder in RELOADED_FOLDERS for word in ("--reload-dir", str(ROOT / folder)))]
+        argv += [word for pattern in RELOADED_FILES for word in ("--reload-include", pattern)]
+        env = {**env, "ECHOSCOPE_DEBUG": "1"}
+    return Program(name="Web", argv=argv, log=logs / "web.log", ready=lambda: answers(host, port), env=env, folder=ROOT)
 
 
 def worker(env: Mapping[str, str], logs: Path) -> Program:
-    """Takes runs from the queue. ECHOSCOPE_RUNS_AT_ONCE says how many at a time; else one for each GPU.
-
-    Without a GPU one run fills a machine.
-    """
-    at_once = os.environ.get("ECHOSCOPE_RUNS_AT_ONCE") or str(max(1, len(describe_gpus())))
+    """Takes runs from the queue: ECHOSCOPE_RUNS_AT_ONCE at a time, default one per GPU, and one without a GPU."""
+    concurrency = os.environ.get("ECHOSCOPE_RUNS_AT_ONCE") or str(max(1, len(describe_gpus())))
     argv = [sys.executable, "-m", "celery", "-A", "webapp.celery", "worker", "--loglevel", "INFO", "--without-mingle"]
     return Program(
         name="Worker",
-        argv=[*argv, "--without-gossip", "--concurrency", at_once, "--hostname", "worker@%h"],
+        argv=[*argv, "--without-gossip", "--concurrency", concurrency, "--hostname", "worker@%h"],
         log=logs / "worker.log",
         ready=lambda: True,  # runs wait in the queue until it listens
         env=env,
@@ -52,13 +50,13 @@ def worker(env: Mapping[str, str], logs: Path) -> Program:
 
 
 def clock(env: Mapping[str, str], logs: Path) -> Program:
-    """Does the small jobs that come round again: looking for lost runs, pruning, alerts, e-mails."""
+    """Periodic jobs: lost runs, pruning, alerts, e-mails."""
     argv = [sys.executable, "-m", "celery", "-A", "webapp.celery", "beat", "--pidfile", "", "--loglevel", "WARNING"]
     return Program(name="Clock", argv=argv, log=logs / "clock.log", ready=lambda: True, env=env, folder=ROOT)
 
 
 def answers(host: str, port: int) -> bool:
-    """Whether the web process serves requests."""
+    """Whether the web process answers requests."""
     connection = http.client.HTTPConnection("127.0.0.1" if host in {"0.0.0.0", "::"} else host, port, timeout=2)
     try:
         connection.request("GET", "/healthz", headers={"Host": "localhost"})

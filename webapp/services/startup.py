@@ -1,4 +1,4 @@
-"""From nothing to a running Echoscope and back: the order of things behind `make up` and `make demo`."""
+"""Start and stop of the whole site, behind `make up`, `make dev` and `make demo`."""
 
 from __future__ import annotations
 
@@ -27,19 +27,26 @@ SPACE_INTERVAL = 15.0
 
 
 class StartupError(RuntimeError):
-    """Something a person must put right first. The message says what."""
+    """The site cannot start until a person fixes something. The message names it."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What this start should do."""
+    """Options of a start.
+
+    Attributes:
+        demo: launch the demo run, or resume it.
+        open_browser: open the page where there is a display.
+        reload: restart the web server when its files change.
+    """
 
     demo: bool
     open_browser: bool
+    reload: bool = False
 
 
-def run(wishes: Options) -> int:
-    """Start everything, look after it until asked to stop, stop everything. The exit code."""
+def run(options: Options) -> int:
+    """Start everything, supervise it until a signal arrives, stop everything. Returns the exit code."""
     started = time.monotonic()
     home = addresses.home_folder()
     lock = Lock(home)
@@ -52,9 +59,9 @@ def run(wishes: Options) -> int:
     supervisor.heed_signals()
     try:
         env = start_servers(supervisor, home)
-        facts = start_site(supervisor, home, host, port, env, wishes)
+        facts = start_site(supervisor, home, host, port, env, options)
         print(f"  Ready after {time.monotonic() - started:.1f} s.\n", flush=True)
-        announce(url, facts, home, wishes)
+        announce(url, facts, home, options)
         supervisor.watch(DiskMonitor(home, lock, url))
         print(flush=True)
     except NotReady as error:
@@ -90,10 +97,10 @@ def start_servers(supervisor: ProcessSupervisor, home: Path) -> dict[str, str]:
 
 
 def start_site(
-    supervisor: ProcessSupervisor, home: Path, host: str, port: int, env: dict[str, str], wishes: Options
+    supervisor: ProcessSupervisor, home: Path, host: str, port: int, env: dict[str, str], options: Options
 ) -> dict[str, str]:
-    """Bring the database up to date, start the programs, create what the demo needs; what `prepare` told."""
-    argv = [sys.executable, "manage.py", "prepare", *(["--demo"] if wishes.demo else [])]
+    """Migrate the database, start the programs, prepare the demo. Returns the facts that `prepare` printed."""
+    argv = [sys.executable, "manage.py", "prepare", *(["--demo"] if options.demo else [])]
     log = home / "log" / "prepare.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     members = []
@@ -113,7 +120,10 @@ def start_site(
         with step("Bringing the database up to date"):
             migrated = process.stdout.readline()
         if migrated:
-            members = [supervisor.start(program) for program in programs.applications(host, port, env, home / "log")]
+            members = [
+                supervisor.start(program)
+                for program in programs.applications(host, port, env, home / "log", reload=options.reload)
+            ]
         rest = process.stdout.read()
     if process.wait() or not rest:
         raise StartupError(f"The database could not be brought up to date. Nothing was lost.\n{tail(log, 20)}")
@@ -123,9 +133,9 @@ def start_site(
     return facts
 
 
-def choose_port(wanted: str, host: str) -> int:
-    """The port that was asked for, or the next free one from 8000. Raises CannotStart when it cannot be had."""
-    if not wanted:
+def choose_port(requested: str, host: str) -> int:
+    """The requested port, else the next free one from 8000. Raises StartupError if it is not available."""
+    if not requested:
         port = addresses.next_free(FIRST_PORT, host)
         if port is None:
             raise StartupError(
@@ -134,19 +144,19 @@ def choose_port(wanted: str, host: str) -> int:
         if port != FIRST_PORT:
             print(f"  Port {FIRST_PORT} is taken by another program; using {port}.", flush=True)
         return port
-    if not wanted.isdecimal() or not 0 < int(wanted) < 65536:
-        raise StartupError(f"ECHOSCOPE_PORT must be a number from 1 to 65535, not {wanted!r}.")
-    if not addresses.is_free(int(wanted), host):
-        other = addresses.next_free(int(wanted) + 1, host)
+    if not requested.isdecimal() or not 0 < int(requested) < 65536:
+        raise StartupError(f"ECHOSCOPE_PORT must be a number from 1 to 65535, not {requested!r}.")
+    if not addresses.is_free(int(requested), host):
+        other = addresses.next_free(int(requested) + 1, host)
         raise StartupError(
-            f"Port {wanted} (ECHOSCOPE_PORT) is taken by another program or not allowed. Nothing was started. "
+            f"Port {requested} (ECHOSCOPE_PORT) is taken by another program or not allowed. Nothing was started. "
             f"Stop that program, or choose another port, for example ECHOSCOPE_PORT={other}."
         )
-    return int(wanted)
+    return int(requested)
 
 
 def check_space(home: Path) -> None:
-    """Raises CannotStart on a disk so full that the database would stop within minutes."""
+    """Raises StartupError on a disk so full that the database would stop within minutes."""
     free = shutil.disk_usage(home).free
     if free < SPACE_TO_START:
         raise StartupError(
@@ -157,7 +167,7 @@ def check_space(home: Path) -> None:
 
 
 class DiskMonitor:
-    """What is looked at while everything runs: who runs (noted for a second copy and for tests), and free space."""
+    """Periodic checks while everything runs: process ids (recorded for a second copy and for tests), and free space."""
 
     def __init__(self, home: Path, lock: Lock, url: str) -> None:
         self._home, self._lock, self._url = home, lock, url
@@ -184,15 +194,15 @@ class DiskMonitor:
 
 
 def say(text: str) -> None:
-    """A line with the time of day. A terminal that has gone away must not stop the group in the middle of stopping."""
+    """Print a line with the time of day. A closed terminal must not interrupt the shutdown of the group."""
     try:
         print(f"  {time.strftime('%H:%M:%S')}  {text}", flush=True)
     except OSError:
         pass
 
 
-def announce(url: str, facts: dict[str, str], home: Path, wishes: Options) -> None:
-    """Tell where it is, and open it where there is a screen."""
+def announce(url: str, facts: dict[str, str], home: Path, options: Options) -> None:
+    """Print the address, and open it where there is a display."""
     first = url + facts.get("login", "/")
     print(f"  Echoscope is at  {url}")
     if "login" in facts:
@@ -200,12 +210,12 @@ def announce(url: str, facts: dict[str, str], home: Path, wishes: Options) -> No
     if "username" in facts:
         print(f"  or sign in as {facts['username']} with the password {facts['password']}")
     print(f"  Logs are in {home / 'log'}. Ctrl-C stops everything; nothing is lost.\n", flush=True)
-    if wishes.open_browser and has_display():
+    if options.open_browser and has_display():
         webbrowser.open(first)
 
 
 def has_display() -> bool:
-    """Whether a browser window could appear for somebody."""
+    """Whether a browser window can be shown."""
     if os.environ.get("CI") or not sys.stdout.isatty():
         return False
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

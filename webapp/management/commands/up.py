@@ -1,4 +1,4 @@
-"""`manage.py up`: everything in one supervised group, until Ctrl-C. How is said in webapp/services/startup.py."""
+"""`manage.py up`: the whole site as one supervised group of processes, until Ctrl-C."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -16,12 +16,13 @@ class Command(BaseCommand):
     help = "Starts the database, Redis, the pages and a worker as one group. Ctrl-C stops all of them."
     requires_system_checks = ()
     demo = False
+    reload = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--no-browser", action="store_true", help="Do not open the page.")
+        parser.add_argument("--no-browser", action="store_true", help="Do not open the page in a browser.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            run(Options(demo=self.demo, open_browser=not options["no_browser"]))
+            run(Options(demo=self.demo, open_browser=not options["no_browser"], reload=self.reload))
         except (AlreadyRunning, StartupError, PostgresError, RedisError, SetupError) as error:
             raise CommandError(str(error)) from None

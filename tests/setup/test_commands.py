@@ -1,0 +1,83 @@
+"""Commands of `make`: what they run, and that the help lists them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bootstrap import browser, commands, vllm_packages
+from bootstrap.packages import PYTHON
+from webapp.services import programs
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, str]]]:
+    """(command line, environment) of the programs that a command would run; nothing is installed."""
+    runs: list[tuple[list[str], dict[str, str]]] = []
+
+    def run(argv: list[str], env: dict[str, str] | None = None, **options: Any) -> SimpleNamespace:
+        runs.append((argv, env or {}))
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(commands, "set_up", lambda extra: None)
+    monkeypatch.setattr(vllm_packages, "ensure", lambda: None)
+    monkeypatch.setattr(browser, "ensure", lambda: "/usr/bin/chromium")
+    monkeypatch.setattr(subprocess, "run", run)
+    return runs
+
+
+def test_help_and_makefile_list_every_command() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (targets,) = re.findall(r"^(help .*):$", makefile, re.MULTILINE)
+    assert set(targets.split()) == commands.COMMANDS.keys()
+    for name in commands.COMMANDS.keys() - {"help"}:
+        assert re.search(rf"^make {name} ", commands.HELP, re.MULTILINE), name
+
+
+def test_one_test_runs_without_checks(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONE", "tests/envs/test_bandit.py::test_pull")
+    assert commands.test(["-x"]) == 0
+    ((argv, env),) = calls
+    assert argv == [str(PYTHON), "-m", "pytest", "-x", "tests/envs/test_bandit.py::test_pull"]
+    assert env.get("CHROMIUM") == os.environ.get("CHROMIUM")
+
+
+def test_one_browser_test_gets_its_browser(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONE", "tests/browser/test_player.py")
+    assert commands.test([]) == 0
+    ((_, env),) = calls
+    assert env["CHROMIUM"] == "/usr/bin/chromium"
+
+
+def test_one_vllm_test_runs_with_the_python_of_vllm(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONE", "tests/vllm/test_engine.py")
+    assert commands.test([]) == 0
+    ((argv, _),) = calls
+    assert (argv[0], argv[-1]) == (str(vllm_packages.PYTHON), "tests/vllm/test_engine.py")
+
+
+def test_make_passes_the_test_to_bootstrap(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$ONE: $*"\n', encoding="utf-8")
+    python.chmod(0o755)
+    argv = ["make", "--silent", "test", "ONE=tests/x.py::test_y", f"PYTHON={python}"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "tests/x.py::test_y: -m bootstrap test\n"
+
+
+def test_the_development_server_restarts_on_code_templates_and_static_files(tmp_path: Path) -> None:
+    web = programs.web("127.0.0.1", 8000, {}, tmp_path, reload=True)
+    folders = [web.argv[at + 1] for at, word in enumerate(web.argv) if word == "--reload-dir"]
+    assert folders == [str(ROOT / name) for name in ("webapp", "templates", "static")]
+    patterns = {web.argv[at + 1] for at, word in enumerate(web.argv) if word == "--reload-include"}
+    assert {"*.py", "*.html", "*.css", "*.js"} <= patterns
+    assert web.env["ECHOSCOPE_DEBUG"] == "1"
+    assert "--reload" not in programs.web("127.0.0.1", 8000, {}, tmp_path).argv
