@@ -14,7 +14,7 @@ from bench import gpu
 ROOT = Path(__file__).resolve().parents[2]
 LOADED = """
 import sys
-import bench.gpu, bench.lib.our_worker, bench.lib.plain_worker
+import bench.gpu, bench.lib.workers.our_worker, bench.lib.workers.plain_worker
 print(sorted({"numba", "django", "celery", "channels", "pyarrow", "bm25s"} & set(sys.modules)))
 """
 
