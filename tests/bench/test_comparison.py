@@ -40,7 +40,7 @@ def comparison(**known: list[dict[str, float]]) -> Comparison:
 
 @pytest.fixture
 def echo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ContenderSpec:
-    """A contender that answers with the number it is asked for."""
+    """A contender that returns the requested number."""
     (tmp_path / "bench_echo.py").write_text(ECHO)
     python = tmp_path / "python"
     root = Path(__file__).resolve().parents[2]

@@ -33,7 +33,7 @@ def settings(**changed: object) -> argparse.Namespace:
     return argparse.Namespace(**(known | changed))
 
 
-def test_it_runs_without_the_packages_of_the_site_and_the_worlds() -> None:
+def test_it_runs_without_the_packages_of_the_site_and_the_environments() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
 
