@@ -1,0 +1,1 @@
+"""Benchmarks: one command per module (`python -m bench.<command>`), shared parts in bench/lib."""

@@ -1,12 +1,11 @@
-"""Does a run learn the same through vLLM as through transformers? A preset's first iterations with both, seed by seed.
+"""Training through vLLM compared with training through transformers: metrics of a preset's first iterations per seed.
 
     python -m bench.engines --keep DIR                       # five iterations, three seeds: about ten minutes
-    python -m bench.engines --keep DIR --vllm-python PYTHON  # that has vLLM, if not .venv-vllm of the project
+    python -m bench.engines --keep DIR --vllm-python PYTHON  # interpreter with vLLM; default: .venv-vllm of the project
 
-Draws differ between the engines, so runs do, too: what can be compared are means over iterations and seeds, and how far
-they lie apart in standard errors. The last lines tell how far sampler and trainer are apart (k3, an estimate of the KL
-divergence in nats) with the weights of before the training and with those of after it. Runs that DIR holds are not
-trained again.
+The engines sample different tokens, so the runs differ: the table compares means over iterations and seeds, with the
+difference in standard errors. The last lines show the divergence of sampler and trainer (k3, an estimate of the KL
+divergence in nats) with the weights before and after the training. Existing runs in DIR are reused.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.lib.rollout_peer import OURS as VLLM_FOLDER
+from bench.lib.peers.vllm_peer import OURS as VLLM_FOLDER
 from trainer.journal.events import Evaluation, Metrics
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import read
 from trainer.studies import machine
 
 ENGINES = ("transformers", "vllm")
-SHOWN = {
+METRICS = {
     "reward/mean": "Mean reward",
     "reward/in_group_std": "Spread within groups",
     "success/rate": "Success while training",
@@ -47,19 +46,19 @@ SHOWN = {
 
 
 def train(python: Path, options: argparse.Namespace, engine: str, seed: int) -> Path:
-    """One run, if it is not there yet. Returns its folder."""
+    """Train one run unless it exists. Returns its folder."""
     folder: Path = options.keep / f"{engine}-{seed}"
     if not (folder / JOURNAL_FILE).is_file():
         print(f"training {folder.name}", file=sys.stderr, flush=True)
-        asked = {"iterations": options.iterations, "seed": seed, "engine.name": engine, "algorithm.tis_cap": 2}
-        sets = [word for name, value in asked.items() for word in ("--set", f"{name}={value}")]
+        overrides = {"iterations": options.iterations, "seed": seed, "engine.name": engine, "algorithm.tis_cap": 2}
+        sets = [word for name, value in overrides.items() for word in ("--set", f"{name}={value}")]
         command = [str(python), "-m", "trainer", "train", "--preset", options.preset, *sets, "--out", str(folder)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[1])
     return folder
 
 
 def means(folder: Path) -> dict[str, float]:
-    """Every metric of a run, the mean over its iterations; the last evaluation's success apart."""
+    """Mean of every metric over the iterations, and the success of the last evaluation."""
     values: dict[str, list[float]] = {}
     for event in read(folder / JOURNAL_FILE):
         if isinstance(event, Metrics):
@@ -70,11 +69,11 @@ def means(folder: Path) -> dict[str, float]:
     return {name: statistics.mean(numbers) for name, numbers in values.items()}
 
 
-def compare(found: dict[str, list[dict[str, float]]]) -> list[dict[str, Any]]:
-    """By shown metric: both means over the seeds, their difference, and its standard error (None for a single seed)."""
+def compare(runs: dict[str, list[dict[str, float]]]) -> list[dict[str, Any]]:
+    """Per metric: both means over the seeds, their difference, and its standard error (None for one seed)."""
     lines = []
-    for name in SHOWN:
-        one, other = ([run[name] for run in found[engine] if name in run] for engine in ENGINES)
+    for name in METRICS:
+        one, other = ([run[name] for run in runs[engine] if name in run] for engine in ENGINES)
         if not one or not other:
             continue
         error = None
@@ -90,7 +89,7 @@ def row(line: dict[str, Any]) -> str:
     one, other = (line[engine] for engine in ENGINES)
     error = line["error"]
     apart = f"{(other - one) / error:+.1f}" if error else "–"
-    return f"| {SHOWN[line['metric']]} | {one:.4g} | {other:.4g} | {other - one:+.2g} | {apart} |"
+    return f"| {METRICS[line['metric']]} | {one:.4g} | {other:.4g} | {other - one:+.2g} | {apart} |"
 
 
 def main() -> int:
@@ -100,24 +99,26 @@ def main() -> int:
     parser.add_argument("--iterations", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--vllm-python", type=Path, default=VLLM_FOLDER / "bin" / "python", metavar="PYTHON")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
-    given = parser.parse_args()
-    if not given.vllm_python.is_file():
-        parser.error(f"no Python with vLLM at {given.vllm_python}: `make test-vllm` makes one, or give --vllm-python")
-    given.keep.mkdir(parents=True, exist_ok=True)
-    given.keep = given.keep.resolve()
-    pythons = {"transformers": Path(sys.executable), "vllm": given.vllm_python}
-    found: dict[str, list[dict[str, float]]] = {engine: [] for engine in ENGINES}
-    for seed in range(1, given.seeds + 1):
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")
+    options = parser.parse_args()
+    if not options.vllm_python.is_file():
+        parser.error(f"no Python with vLLM at {options.vllm_python}: `make test-vllm` makes one, or give --vllm-python")
+    options.keep.mkdir(parents=True, exist_ok=True)
+    options.keep = options.keep.resolve()
+    pythons = {"transformers": Path(sys.executable), "vllm": options.vllm_python}
+    runs: dict[str, list[dict[str, float]]] = {engine: [] for engine in ENGINES}
+    for seed in range(1, options.seeds + 1):
         for engine in ENGINES:
-            found[engine].append(means(train(pythons[engine], given, engine, seed)))
-    lines = compare(found)
-    trained = sorted((given.keep / "vllm-1" / "checkpoints").iterdir())[-1]
-    asked = [str(given.vllm_python), "-m", "bench.lib.engines_sync", str(trained)]
+            runs[engine].append(means(train(pythons[engine], options, engine, seed)))
+    lines = compare(runs)
+    trained = sorted((options.keep / "vllm-1" / "checkpoints").iterdir())[-1]
+    command = [str(options.vllm_python), "-m", "bench.lib.workers.engine_sync_worker", str(trained)]
     quiet = os.environ | {"VLLM_LOGGING_LEVEL": "ERROR"}
-    answer = subprocess.run(asked, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1], env=quiet)
+    answer = subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1], env=quiet
+    )
     synced = json.loads(answer.stdout.splitlines()[-1])
-    print(f"{machine.describe()}\n{given.preset}, {given.iterations} iterations, {given.seeds} seeds\n")
+    print(f"{machine.describe()}\n{options.preset}, {options.iterations} iterations, {options.seeds} seeds\n")
     print("| mean over iterations and seeds | transformers | vLLM | difference | in standard errors |")
     print("| --- | ---: | ---: | ---: | ---: |", *map(row, lines), sep="\n")
     print(
@@ -125,8 +126,8 @@ def main() -> int:
         f"once the policy is trained and before the sync; {synced['after']:.2g} after it. Greedy output equals that of "
         f"transformers for {synced['equal']} of {synced['prompts']} prompts."
     )
-    if given.json:
-        given.json.write_text(json.dumps({"metrics": lines, "sync": synced}, indent=2) + "\n", encoding="utf-8")
+    if options.json:
+        options.json.write_text(json.dumps({"metrics": lines, "sync": synced}, indent=2) + "\n", encoding="utf-8")
     return 0
 
 

@@ -1,12 +1,12 @@
-"""How fast are the worlds? Single steps, 128 at once with text, turns of five actions and the making of rooms.
+"""Speed of the environments: single steps, batches of 128 with text, turns of five actions, generation of rooms.
 
-    python -m bench.envs --peers DIR           # beside gym-sokoban, EnvPool and Jumanji, put into DIR when missing
-    python -m bench.envs --peers DIR --quick   # within a minute, once the peers are there
+    python -m bench.envs --peers DIR           # beside gym-sokoban, EnvPool and Jumanji, installed into DIR if missing
+    python -m bench.envs --peers DIR --quick   # within a minute, once the peers are installed
     python -m bench.envs                       # beside Gymnasium alone
 
-Everything is measured in turn, ours and then each peer, for several rounds after one that does not count. Figures are
-medians of the rounds, ratios medians of the ratios within a round. Resets and the choice of actions are not counted,
-but for rooms, where they are the work. Ours always writes its text.
+Everything is measured in turn, ours and then each peer, for several rounds after an uncounted one. Figures are medians
+of the rounds, ratios medians of the ratios within a round. Resets and the choice of actions are excluded, except for
+rooms, where they are the work. Ours always renders its text.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import gymnasium
 import numpy as np
 
 import envs
-from bench.lib.peer_env_worker import ACTIONS, EPISODE, ROWS, counted
-from bench.lib.peer_envs import PACKAGES, NotInstallable, Peer
+from bench.lib.peers.env_peers import PACKAGES, NotInstallable, Peer
+from bench.lib.workers.env_worker import ACTIONS, EPISODE, ROWS, counted
 from envs.vector import make_batch
 from trainer.studies import machine
 
@@ -41,8 +41,8 @@ Measure = Callable[[float], float]
 
 
 @dataclass
-class Contest:
-    """One kind of work, done here and by peers. Rates are per second, one for each round."""
+class EnvironmentComparison:
+    """One kind of work done by us and by peers. Rates are per second, one per round."""
 
     work: str
     ours: Measure
@@ -50,7 +50,7 @@ class Contest:
     aims: dict[str, float] = field(default_factory=dict)
     """How many times a peer's rate ours should be."""
     most_milliseconds: float | None = None
-    """How long ours may take; then times are shown, not rates."""
+    """Time limit of ours; the table then lists times instead of rates."""
     rates: dict[str, list[float]] = field(default_factory=dict)
 
     def play(self, seconds: float) -> None:
@@ -63,18 +63,18 @@ class Contest:
         return statistics.median(self.rates[name][1:])
 
     def ratio(self, name: str) -> float:
-        """How many times a peer's rate ours is."""
+        """Our rate over the peer's."""
         return statistics.median(
             ours / theirs for ours, theirs in zip(self.rates[OURS][1:], self.rates[name][1:], strict=True)
         )
 
     def shown(self, name: str = OURS) -> str:
-        """The figure with its unit."""
+        """A figure with its unit."""
         rate = self.figure(name)
         return f"{rate:,.0f} /s" if self.most_milliseconds is None else f"{1000 / rate:,.2f} ms"
 
     def rows(self) -> list[str]:
-        """The rows of the table, one for each peer."""
+        """Table rows, one per peer."""
         rows = []
         if self.most_milliseconds is not None:
             met = 1000 / self.figure() <= self.most_milliseconds
@@ -88,7 +88,7 @@ class Contest:
         return rows or [f"| {self.work} | {self.shown()} | | | | |"]
 
     def figures(self) -> dict[str, Any]:
-        """The same for a file."""
+        """Results for the JSON file."""
         peers = {name: {"per_second": self.figure(name), "ratio": self.ratio(name)} for name in self.peers}
         return {"work": self.work, "per_second": self.figure(), "peers": peers, "aims": self.aims}
 
@@ -192,8 +192,8 @@ def gymnasium_lakes() -> Measure:
     return lambda seconds: counted(seconds, step)
 
 
-def contests(peers: dict[str, Peer], loop: int) -> list[Contest]:
-    """All work, beside the peers that are there; of a peer's loop over 128 environments `loop` are run."""
+def contests(peers: dict[str, Peer], loop: int) -> list[EnvironmentComparison]:
+    """All comparisons with the installed peers; of a peer's loop over 128 environments, `loop` are run."""
 
     def ask(peer: str, label: str, measure: str, **arguments: object) -> dict[str, Measure]:
         return {peer + label: partial(peers[peer].ask, measure, **arguments)} if peer in peers else {}
@@ -217,37 +217,45 @@ def contests(peers: dict[str, Peer], loop: int) -> list[Contest]:
     steps = {default: 300.0, least: 10.0}
     ten = {"size": 10, "boxes": 4, "max_length": 20}
     return [
-        Contest("Sokoban 6×6, 1 box: steps", single_steps("Sokoban"), paints("steps", **small), steps),
-        Contest("Sokoban 8×8, 2 boxes: steps", single_steps("LargeSokoban"), paints("steps", **large), steps),
-        Contest("FrozenLake 4×4: steps", single_steps("FrozenLake"), lake),
-        Contest("128 Sokobans 6×6: actions, a text after each", batch("Sokoban", "room", 1, "actions"), {}),
-        Contest(
+        EnvironmentComparison("Sokoban 6×6, 1 box: steps", single_steps("Sokoban"), paints("steps", **small), steps),
+        EnvironmentComparison(
+            "Sokoban 8×8, 2 boxes: steps", single_steps("LargeSokoban"), paints("steps", **large), steps
+        ),
+        EnvironmentComparison("FrozenLake 4×4: steps", single_steps("FrozenLake"), lake),
+        EnvironmentComparison(
+            "128 Sokobans 6×6: actions, a text after each", batch("Sokoban", "room", 1, "actions"), {}
+        ),
+        EnvironmentComparison(
             "128 Sokobans 10×10: actions, a text after each", batch("Sokoban", "room", 1, "actions", **ten), compiled
         ),
-        Contest(
+        EnvironmentComparison(
             "128 Sokobans 10×10: actions, a text after five",
             batch("Sokoban", "room", ACTIONS, "actions", **ten),
             compiled,
         ),
-        Contest("128 FrozenLakes 4×4: actions, a text after each", batch("FrozenLake", "map", 1, "actions"), lakes),
-        Contest(
+        EnvironmentComparison(
+            "128 FrozenLakes 4×4: actions, a text after each", batch("FrozenLake", "map", 1, "actions"), lakes
+        ),
+        EnvironmentComparison(
             "128 Sokobans 6×6: a turn of 5 actions and the texts",
             batch("Sokoban", "room", ACTIONS, "turns"),
             paints("turns", rows=loop),
             most_milliseconds=5,
         ),
-        Contest("Sokoban 6×6, 1 box: rooms", rooms(), ask("gym-sokoban", "", "rooms", **small), {"gym-sokoban": 10}),
-        Contest(
+        EnvironmentComparison(
+            "Sokoban 6×6, 1 box: rooms", rooms(), ask("gym-sokoban", "", "rooms", **small), {"gym-sokoban": 10}
+        ),
+        EnvironmentComparison(
             "Sokoban 8×8, 2 boxes: rooms", rooms(**large), ask("gym-sokoban", "", "rooms", **large), {"gym-sokoban": 50}
         ),
     ]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Speed of the worlds beside other people's.")
-    parser.add_argument("--peers", type=Path, metavar="DIR", help="where the peers are, or are to be installed")
-    parser.add_argument("--quick", action="store_true", help="shorter rounds, and fewer")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
+    parser = argparse.ArgumentParser(description="Speed of the environments beside peers.")
+    parser.add_argument("--peers", type=Path, metavar="DIR", help="folder of the peers; missing ones are installed")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")
     options = parser.parse_args()
     seconds, rounds, loop = (0.05, 5, 8) if options.quick else (0.5, ROUNDS, ROWS)
     words = machine.describe()

@@ -1,11 +1,12 @@
-"""How long does the explorer take to find, sort, turn a page and count? One run of 25,000 trajectories among 200 runs.
+"""Speed of the trajectory explorer: search, sorting, pagination and counts of a run with 25,000 trajectories.
 
     python -m bench.explorer             # 25,000 trajectories and 128,000 turns in the run, 5,000 more in the others
     python -m bench.explorer --quick     # a tenth of it
-    python -m bench.explorer --explain   # and PostgreSQL's plans of the ways a page is found
+    python -m bench.explorer --explain   # print PostgreSQL's query plans as well
+    python -m bench.explorer --ingest    # cost of the search column and of indexes for the ingest
 
-Every figure is the database's answer as the site asks for it, without the page around it. The peer of each page deep in
-the list is the same page by OFFSET, asked for in turn with it.
+Figures are query times as the site sends the queries, without the page around them. The peer of each deep page is the
+same page by OFFSET, measured in turn with it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.run_page import servers
+from bench.lib.site import explorer_ingest
+from bench.lib.site.servers import servers
 from trainer.studies import machine
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 15
 SIZE = 50
-DEEP = 0.8  # how far into the list the deep page lies
+DEEP = 0.8  # position of the deep page in the list
 FILTERS = (
     "",
     "iteration_min=20&iteration_max=60",
@@ -51,8 +53,8 @@ FILTERS = (
 
 
 @dataclass(frozen=True)
-class Timed:
-    """Milliseconds."""
+class Quantiles:
+    """Median and 95th percentile in milliseconds."""
 
     p50: float
     p95: float
@@ -61,19 +63,19 @@ class Timed:
         return f"{self.p50:.1f} / {self.p95:.1f}"
 
 
-def timed(*asks: Callable[[], Any], rounds: int = ROUNDS) -> list[Timed]:
-    """Each of them so often, in turn."""
+def timed(*asks: Callable[[], Any], rounds: int = ROUNDS) -> list[Quantiles]:
+    """Time each callable `rounds` times, in turn."""
     taken: list[list[float]] = [[] for _ in asks]
     for _ in range(rounds):
         for times, ask in zip(taken, asks, strict=True):
             began = time.perf_counter()
             ask()
             times.append(1000 * (time.perf_counter() - began))
-    return [Timed(statistics.median(times), statistics.quantiles(times, n=20)[-1]) for times in taken]
+    return [Quantiles(statistics.median(times), statistics.quantiles(times, n=20)[-1]) for times in taken]
 
 
 def sorts(run: Run) -> list[dict[str, Any]]:
-    """Every order both ways: the first page, one deep in the list, and that one by OFFSET."""
+    """Every sort order in both directions: first page, a deep page, and the same page by OFFSET."""
     from webapp.explorer.trajectory_filters import SORTS, Filters, filter_trajectories, page
 
     result = []
@@ -94,7 +96,7 @@ def sorts(run: Run) -> list[dict[str, Any]]:
 
 
 def filtered(run: Run) -> list[dict[str, Any]]:
-    """Every kind of filter: its first page in the usual order, by reward, and the facts above it."""
+    """Every kind of filter: first page in the default order and by reward, and the counts."""
     from django.http import QueryDict
 
     from webapp.explorer.counts import facts
@@ -107,32 +109,32 @@ def filtered(run: Run) -> list[dict[str, Any]]:
         filters, errors = Filters.parse(QueryDict(query))
         if errors:
             raise SystemExit(f"{query}: {errors}")
-        wanted = filter_trajectories(run, filters).select_related("group")
+        trajectories = filter_trajectories(run, filters).select_related("group")
         usual, by_reward, counted = timed(
-            lambda wanted=wanted: page(wanted, "-iteration", None, SIZE),
-            lambda wanted=wanted: page(wanted, "-reward", None, SIZE),
+            lambda trajectories=trajectories: page(trajectories, "-iteration", None, SIZE),
+            lambda trajectories=trajectories: page(trajectories, "-reward", None, SIZE),
             lambda filters=filters: facts(run, filters),
         )
-        told = facts(run, filters)
-        number = f"more than {told.found:,}" if told.more else f"{told.found:,}"
+        counts = facts(run, filters)
+        number = f"more than {counts.found:,}" if counts.more else f"{counts.found:,}"
         result.append({"filter": text or "none", "found": number, "page": usual, "reward": by_reward, "facts": counted})
     return result
 
 
 def rare_word(run: Run) -> str:
-    """The rarest word of some thought."""
+    """The rarest word of one thought."""
     from webapp.explorer.trajectory_filters import search
     from webapp.trajectories.models import Turn
 
     turn = Turn.objects.filter(trajectory__run=run).order_by("pk").first()
     if turn is None:
         raise SystemExit("nothing was played")
-    said = sorted(set(turn.event["thought"].split(".")[0].split()))
-    return min(said, key=lambda word: Turn.objects.filter(words=search(word)).count())
+    words = sorted(set(turn.event["thought"].split(".")[0].split()))
+    return min(words, key=lambda word: Turn.objects.filter(words=search(word)).count())
 
 
 def explain(run: Run) -> None:
-    """The plans behind the figures."""
+    """Print the query plans."""
     from webapp.explorer.trajectory_filters import Filters, filter_trajectories
 
     for title, filters, order in (
@@ -147,14 +149,18 @@ def explain(run: Run) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="How long the explorer takes to find, sort, turn pages and count.")
+    parser = argparse.ArgumentParser(description="Speed of the explorer: search, sorting, pagination, counts.")
     parser.add_argument("--quick", action="store_true", help="a tenth of it")
-    parser.add_argument("--explain", action="store_true", help="print the plans, too")
-    parser.add_argument("--json", type=Path, help="write the figures there, too")
+    parser.add_argument("--explain", action="store_true", help="print the query plans")
+    parser.add_argument("--ingest", action="store_true", help="cost of the search column and of indexes for the ingest")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     options = parser.parse_args()
+    if options.ingest:
+        explorer_ingest.measure(options.quick, options.json)
+        return
     share = 10 if options.quick else 1
     with servers():
-        from bench.lib.db_fixture import fill
+        from bench.lib.site.db_fixture import fill
         from webapp.teams.actions import do_create_team, do_create_user
         from webapp.trajectories.models import Trajectory, Turn
 
@@ -172,18 +178,18 @@ def main() -> None:
             f"{Trajectory.objects.filter(run=run).count():,} trajectories and {own:,} turns in the run, "
             f"{Trajectory.objects.count():,} and {Turn.objects.count():,} in all"
         )
-        ordered, found = sorts(run), filtered(run)
+        ordered, filters = sorts(run), filtered(run)
         print(f"{machine.describe()}\n\n{size}; milliseconds, p50 / p95 of {ROUNDS}\n")
         print("| order | first page | deep page | the same by OFFSET | ratio |\n| --- | ---: | ---: | ---: | ---: |")
         for row in ordered:
             print(f"| {row['sort']} | {row['first']} | {row['deep']} | {row['offset']} | {row['ratio']:.2f} |")
         print("\n| filter | found | page | page by reward | facts |\n| --- | ---: | ---: | ---: | ---: |")
-        for row in found:
+        for row in filters:
             print(f"| {row['filter']} | {row['found']} | {row['page']} | {row['reward']} | {row['facts']} |")
         if options.explain:
             explain(run)
     if options.json:
-        figures = {"machine": machine.describe(), "size": size, "sorts": ordered, "filters": found}
+        figures = {"machine": machine.describe(), "size": size, "sorts": ordered, "filters": filters}
         options.json.write_text(json.dumps(figures, indent=1, default=asdict))
 
 

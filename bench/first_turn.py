@@ -1,10 +1,10 @@
-"""From a fresh clone to the first turn on the screen: how long a newcomer waits, stage by stage.
+"""Time from a fresh clone to the first turn on the screen, stage by stage.
 
-    python -m bench.first_turn              # with what this machine's pip and npm have cached
-    python -m bench.first_turn --no-cache   # every package fetched anew
+    python -m bench.first_turn              # with the caches of this machine's pip and npm
+    python -m bench.first_turn --no-cache   # every package downloaded anew
 
-Clones HEAD into a temporary folder, runs `make demo` there, follows the printed link in a headless Chromium, and ends
-and removes everything it made.
+Clones HEAD into a temporary folder, runs `make demo` there, follows the printed link in a headless Chromium, then stops
+and removes everything.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from bootstrap.packages import ROOT
 from trainer.studies import machine
 from webapp.services.addresses import free_port
 
-PATIENCE = 1800.0
+START_TIMEOUT = 1800.0
 DONE = re.compile(r"✓ (.+?)  ([\d.]+) s")
 LINK = re.compile(r"signed in:\s+(\S+)")
 STOP_SECONDS = 30.0
 
 
 class DidNotStart(Exception):
-    """`make demo` ended or said nothing in time. The message is the end of what it printed."""
+    """`make demo` ended or timed out. The message is the end of its output."""
 
 
 def environment(folder: Path, cached: bool) -> dict[str, str]:
-    """What a newcomer's shell has: nothing of this project, a port of its own, and perhaps no caches."""
+    """Environment of a fresh shell: nothing of this project, a free port, optionally no caches."""
     ours = ("DATABASE_URL", "REDIS_URL", "DJANGO_", "ECHOSCOPE_", "VIRTUAL_ENV", "PYTHONPATH", "OMP_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     env["PATH"] = os.pathsep.join(part for part in env["PATH"].split(os.pathsep) if not part.startswith(sys.prefix))
@@ -50,24 +50,24 @@ def environment(folder: Path, cached: bool) -> dict[str, str]:
 
 
 def wait_for_link(terminal: Path, process: subprocess.Popen[bytes], started: float) -> tuple[str, float]:
-    """The link that `make demo` prints, and the second at which it did."""
+    """The link printed by `make demo`, and the seconds until then."""
     while True:
         text = terminal.read_text(encoding="utf-8")
-        if "Ctrl-C stops everything" in text and (found := LINK.search(text)):
-            return found[1], time.monotonic() - started
-        if process.poll() is not None or time.monotonic() - started > PATIENCE:
+        if "Ctrl-C stops everything" in text and (link := LINK.search(text)):
+            return link[1], time.monotonic() - started
+        if process.poll() is not None or time.monotonic() - started > START_TIMEOUT:
             raise DidNotStart(text[-3000:])
         time.sleep(0.1)
 
 
 def look(link: str, screenshot: Path | None) -> tuple[float, float]:
-    """Seconds from opening the browser until the run's page, and from there until its first turn, can be seen."""
+    """Seconds from opening the browser to the run's page, and from there to its first turn."""
     with sync_playwright() as playwright:
         started = time.monotonic()
         chromium = playwright.chromium.launch(executable_path=find(), args=["--no-sandbox", "--disable-gpu"])
         try:
             page = chromium.new_page()
-            page.set_default_timeout(PATIENCE * 1000)
+            page.set_default_timeout(START_TIMEOUT * 1000)
             page.goto(link)
             if not re.search(r"/runs/\w+/", urlsplit(page.url).path):
                 page.locator('a[href*="/runs/"]:not([href$="/new"])').first.click()
@@ -83,7 +83,7 @@ def look(link: str, screenshot: Path | None) -> tuple[float, float]:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End `make demo` and what it started, as Ctrl-C does: the signal goes to all of the terminal's group."""
+    """Stop `make demo` and its children as Ctrl-C does: signal the whole process group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGINT)
     try:
@@ -95,7 +95,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def measure(cached: bool, screenshot: Path | None = None) -> list[tuple[str, float]]:
-    """The stages in their order, each with its seconds."""
+    """Seconds of each stage, in order."""
     folder = Path(tempfile.mkdtemp(prefix="echoscope-first-turn-"))
     terminal = folder / "terminal.txt"
     try:
@@ -132,9 +132,9 @@ def measure(cached: bool, screenshot: Path | None = None) -> list[tuple[str, flo
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Seconds from a fresh clone to the first turn on the screen.")
-    parser.add_argument("--no-cache", action="store_true", help="pip and npm fetch everything anew")
-    parser.add_argument("--screenshot", type=Path, metavar="PATH", help="keep a picture of that first turn")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
+    parser.add_argument("--no-cache", action="store_true", help="disable the caches of pip and npm")
+    parser.add_argument("--screenshot", type=Path, metavar="PATH", help="save a screenshot of the first turn")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")
     options = parser.parse_args()
     words = machine.describe()
     try:

@@ -1,17 +1,18 @@
-"""How fast is it on this GPU? Rollout and update at the shape of Qwen2.5-0.5B, random weights, nothing downloaded.
+"""Speed of rollout and update on a GPU, at the shape of Qwen2.5-0.5B with random weights; nothing is downloaded.
 
     pip install torch transformers pydantic gymnasium peft     # all it needs beside this repository
     python -m bench.gpu --json gpu.json                        # bf16, 16k tokens a step
-    python -m bench.gpu --device cpu --quick                   # a tiny shape, to see that it works
+    python -m bench.gpu --device cpu --quick                   # a tiny shape, to check that it works
 
-Rollout: trajectories of several turns, our sampler (keys and values kept from turn to turn, a group's prompt read once)
-and transformers' `generate`, which reads the whole dialogue again at each turn; both draw every response to its full
-length from the same model, in turn. Update: our learner and the plain PyTorch step of bench/lib/plain_worker.py, each
-without and with gradient checkpointing, each in a process of its own; bf16 means bf16 computation over fp32 weights.
+Rollout: trajectories of several turns with our sampler (KV cache kept across turns, a group's prompt read once) and
+with `generate` of transformers, which reads the whole dialogue in every turn; both sample every response to its full
+length from the same model, in turn. Update: our learner and the plain PyTorch step of
+bench/lib/workers/plain_worker.py, each with and without gradient checkpointing, each in its own process; bf16 means
+bf16 computation over fp32 weights.
 
-MFU: operations of a step (`step_flops` in bench/lib/random_models.py) over the device's peak in the time of a step:
-6 for each weight and token, logits for trained tokens alone, causal attention; nothing that is computed twice. The peak
-is the maker's figure for dense bf16 with fp32 accumulation.
+MFU: floating-point operations of a step (`step_flops` in bench/lib/random_models.py) over the device's peak in the time
+of a step: 6 per weight and token, logits of trained tokens only, causal attention, no recomputation. The peak is the
+vendor's figure for dense bf16 with fp32 accumulation.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import torch
 import transformers
 
 from bench.lib import recorded_dialogues
-from bench.lib.comparison import MEBIBYTE, OURS, Ask, Duel, Entry, times
+from bench.lib.comparison import MEBIBYTE, OURS, Comparison, ContenderSpec, Task, times
 from bench.lib.random_models import SHAPES, build, outline, step_flops
 from bench.lib.resource_meter import Clock, Peak
 from trainer.studies import machine
@@ -58,11 +59,11 @@ PEAKS = {
 
 
 def peak_of(name: str) -> float | None:
-    """FLOP/s of a device by its name, None when it is not in the table."""
+    """Peak FLOP/s of a device by name; None if it is not in the table."""
     words = name.split()
-    for known, tera in PEAKS.items():
-        if any(words[at : at + len(known.split())] == known.split() for at in range(len(words))) or (
-            " " not in known and any(word.split("-")[0] == known for word in words)
+    for device, tera in PEAKS.items():
+        if any(words[at : at + len(device.split())] == device.split() for at in range(len(words))) or (
+            " " not in device and any(word.split("-")[0] == device for word in words)
         ):
             return tera * 1e12
     return None
@@ -74,17 +75,17 @@ def missing() -> list[str]:
 
 
 class Rollout:
-    """The same dialogues played by our sampler and by `generate`; observations are given, responses drawn in full."""
+    """The same dialogues played by our sampler and by `generate`; responses are sampled to full length."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
-        self.given = given
-        self.dtype = getattr(torch, given.dtype)
-        self.model = build(given.shape, 0, given.device, self.dtype)
-        vocabulary = SHAPES[given.shape]["vocab_size"]
-        lines = recorded_dialogues.even(given.trajectories, given.read, given.seen, vocabulary)
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.dtype = getattr(torch, options.dtype)
+        self.model = build(options.shape, 0, options.device, self.dtype)
+        vocabulary = SHAPES[options.shape]["vocab_size"]
+        lines = recorded_dialogues.even(options.trajectories, options.read, options.seen, vocabulary)
         self.prompts = [line.prompt for line in lines]
         self.seen = [line.rest for line in lines]
-        self.tokens = given.trajectories * given.turns * given.written
+        self.tokens = options.trajectories * options.turns * options.written
         self.seed = 0
 
     def ours(self) -> None:
@@ -93,18 +94,18 @@ class Rollout:
 
         self.seed += 1
         seeds = [self.seed * len(self.prompts) + row for row in range(len(self.prompts))]
-        session = TransformersSampler(self.model, -1, 0).session(seeds, SamplingParams(max_tokens=self.given.written))
-        for turn in range(self.given.turns):
+        session = TransformersSampler(self.model, -1, 0).session(seeds, SamplingParams(max_tokens=self.options.written))
+        for turn in range(self.options.turns):
             asked = self.seen if turn else self.prompts
             drawn = sum(len(sampled.ids) for _, sampled in session.generate(dict(enumerate(asked))))
-            assert drawn == len(asked) * self.given.written, f"our sampler drew {drawn} tokens"
+            assert drawn == len(asked) * self.options.written, f"our sampler drew {drawn} tokens"
 
     @torch.inference_mode()
     def generate(self) -> None:
-        device, written = self.given.device, self.given.written
+        device, written = self.options.device, self.options.written
         ids = torch.tensor(self.prompts, device=device)
         seen = torch.tensor(self.seen, device=device)
-        for turn in range(self.given.turns):
+        for turn in range(self.options.turns):
             ids = torch.cat([ids, seen], dim=1) if turn else ids
             before = ids.shape[1]
             ids = self.model.generate(
@@ -119,9 +120,9 @@ class Rollout:
             assert ids.shape[1] == before + written, f"generate drew {ids.shape[1] - before} tokens a row"
 
     def measure(self, rounds: int) -> list[dict[str, Any]]:
-        """Lines of the table: each player in turn, for several rounds after one that does not count."""
+        """Table rows: each sampler in turn, for several rounds after an uncounted one."""
         players: dict[str, Callable[[], None]] = {OURS: self.ours, GENERATE: self.generate}
-        peak = Peak(self.given.device)
+        peak = Peak(self.options.device)
         took: dict[str, list[dict[str, float]]] = {name: [] for name in players}
         for number in range(rounds + 1):
             for name, play in players.items():
@@ -130,60 +131,60 @@ class Rollout:
                 if number:
                     took[name].append(clock.stop())
                 print(f"rollout, {name}, round {number + 1} of {rounds + 1}", file=sys.stderr)
-        found = []
+        rows = []
         for name, clocks in took.items():
             seconds = statistics.median(clock["seconds"] for clock in clocks)
             ratio = statistics.median(
                 theirs["seconds"] / ours["seconds"] for ours, theirs in zip(took[OURS], clocks, strict=True)
             )
             memory = statistics.median(clock["peak"] for clock in clocks)
-            found.append({"name": name, "seconds": seconds, "tokens": self.tokens, "ratio": ratio, "peak": memory})
-        return found
+            rows.append({"name": name, "seconds": seconds, "tokens": self.tokens, "ratio": ratio, "peak": memory})
+        return rows
 
 
-def update(given: argparse.Namespace, folder: Path) -> Duel:
-    """One optimiser step on `step_tokens` tokens, by everybody in turn."""
-    length = given.step_tokens // given.rows
+def update(options: argparse.Namespace, folder: Path) -> Comparison:
+    """One optimiser step on `step_tokens` tokens, by every contender in turn."""
+    length = options.step_tokens // options.rows
     dialogues = recorded_dialogues.even(
-        given.rows, length - given.trained, given.trained, SHAPES[given.shape]["vocab_size"]
+        options.rows, length - options.trained, options.trained, SHAPES[options.shape]["vocab_size"]
     )
     path = folder / "work.json"
     recorded_dialogues.save(dialogues, path)
     base = {
-        "shape": given.shape,
+        "shape": options.shape,
         "seed": 0,
-        "device": given.device,
-        "dtype": given.dtype,
-        "rows": given.rows,
+        "device": options.device,
+        "dtype": options.dtype,
+        "rows": options.rows,
         "threads": torch.get_num_threads(),
     }
     here = Path(sys.executable)
-    modules = {OURS: "bench.lib.our_worker", PLAIN: "bench.lib.plain_worker"}
+    modules = {OURS: "bench.lib.workers.our_worker", PLAIN: "bench.lib.workers.plain_worker"}
     entries = {
-        name + (", checkpointing" if again else ""): Entry(here, module, base | {"checkpointing": again})
-        for again in ((False,) if given.quick else (False, True))
+        name + (", checkpointing" if again else ""): ContenderSpec(here, module, base | {"checkpointing": again})
+        for again in ((False,) if options.quick else (False, True))
         for name, module in modules.items()
     }
-    ask = Ask("step", sum(map(len, dialogues)), {"work": str(path)})
-    duel = Duel(entries, {"update": ask}, fresh=given.device == "cuda", warm=2)
-    duel.play(
-        given.rounds,
+    ask = Task("step", sum(map(len, dialogues)), {"work": str(path)})
+    comparison = Comparison(entries, {"update": ask}, fresh=options.device == "cuda", warm=2)
+    comparison.play(
+        options.rounds,
         lambda ours: ours.ask("record", works=[str(path)]) and None,
         lambda text: print(f"update, {text}", file=sys.stderr),
     )
-    return duel
+    return comparison
 
 
-def tables(given: argparse.Namespace, rollout: list[dict[str, Any]], learner: list[dict[str, Any]]) -> str:
-    """For people."""
-    lines = ["| rollout | tokens/s | seconds | ours is faster by | most memory |"]
+def tables(options: argparse.Namespace, rollout: list[dict[str, Any]], learner: list[dict[str, Any]]) -> str:
+    """Results as Markdown."""
+    lines = ["| rollout | tokens/s | seconds | ours is faster by | peak memory |"]
     lines.append("| --- | ---: | ---: | ---: | ---: |")
     lines += [
         f"| {line['name']} | {line['tokens'] / line['seconds']:,.0f} | {line['seconds']:.2f} | {times(line['ratio'])} "
         f"| {line['peak'] / MEBIBYTE:,.0f} MiB |"
         for line in rollout
     ]
-    lines += ["", "| update | tokens/s | a step | MFU | ours is faster by | most memory |"]
+    lines += ["", "| update | tokens/s | a step | MFU | ours is faster by | peak memory |"]
     lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
     for line in learner:
         mfu = "–" if line["mfu"] is None else f"{line['mfu']:.1%}"
@@ -206,63 +207,70 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--written", type=int, default=64, help="tokens of each response")
     parser.add_argument("--step-tokens", type=int, default=16_384, help="tokens of an update")
     parser.add_argument("--rows", type=int, default=32, help="dialogues of an update, a multiple of 8")
-    parser.add_argument("--trained", type=int, default=320, help="tokens of each that are trained on")
+    parser.add_argument("--trained", type=int, default=320, help="trained tokens per dialogue")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--peak-tflops", type=float, help="the device's peak, when it is not known or not that")
+    parser.add_argument("--peak-tflops", type=float, help="peak of the device, if unknown or different")
     parser.add_argument("--quick", action="store_true", help="a tiny shape, little work, no checkpointing")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
-    given = parser.parse_args()
-    if given.quick:
-        given.shape, given.trajectories, given.turns, given.read, given.seen, given.written = "tiny", 16, 2, 32, 8, 8
-        given.step_tokens, given.rows, given.trained = 512, 8, 24
-    if given.trajectories % recorded_dialogues.GROUP or given.rows % recorded_dialogues.GROUP:
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")
+    options = parser.parse_args()
+    if options.quick:
+        options.shape, options.trajectories, options.turns, options.read, options.seen, options.written = (
+            "tiny",
+            16,
+            2,
+            32,
+            8,
+            8,
+        )
+        options.step_tokens, options.rows, options.trained = 512, 8, 24
+    if options.trajectories % recorded_dialogues.GROUP or options.rows % recorded_dialogues.GROUP:
         parser.error(
             f"--trajectories and --rows must be multiples of {recorded_dialogues.GROUP}: that many share a prompt"
         )
-    if given.step_tokens // given.rows <= given.trained:
+    if options.step_tokens // options.rows <= options.trained:
         parser.error("--trained must leave something to read: lower it, or raise --step-tokens")
-    if given.device == "cuda" and not torch.cuda.is_available():
+    if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch sees no GPU here: see `nvidia-smi` and that PyTorch's build has CUDA, or --device cpu")
     if absent := missing():
         parser.error(f"the trainer needs {', '.join(absent)}: pip install {' '.join(absent)}")
-    return given
+    return options
 
 
 def main() -> int:
-    given = arguments()
-    device = torch.cuda.get_device_name() if given.device == "cuda" else "CPU"
-    peak = given.peak_tflops * 1e12 if given.peak_tflops else peak_of(device)
+    options = arguments()
+    device = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
+    peak = options.peak_tflops * 1e12 if options.peak_tflops else peak_of(device)
     words = machine.describe()
     versions = {"torch": torch.__version__, "transformers": transformers.__version__, "cuda": torch.version.cuda}
-    played = Rollout(given)
-    rollout = played.measure(given.rounds)
+    played = Rollout(options)
+    rollout = played.measure(options.rounds)
     del played
-    if given.device == "cuda":
+    if options.device == "cuda":
         torch.cuda.empty_cache()
-    length = given.step_tokens // given.rows
-    flops = step_flops(outline(given.shape), [length] * given.rows, given.rows * given.trained)
+    length = options.step_tokens // options.rows
+    flops = step_flops(outline(options.shape), [length] * options.rows, options.rows * options.trained)
     with tempfile.TemporaryDirectory(prefix="echoscope-gpu-") as folder:
-        duel = update(given, Path(folder))
-    learner = duel.figures()
+        comparison = update(options, Path(folder))
+    learner = comparison.figures()
     for line in learner:
         line["mfu"] = flops / line["seconds"] / peak if peak else None
     print(f"{device}; {words}")
     print(", ".join(f"{name} {number}" for name, number in versions.items() if number))
     print(
-        f"{given.shape}, {given.dtype}. Rollout: {given.trajectories} trajectories × {given.turns} turns of "
-        f"{given.written} tokens, first prompt {given.read}, {given.seen} read before each further turn. "
-        f"Update: {given.rows} × {length} tokens, {given.trained} of each trained on, {flops / 1e12:.3g} TFLOP. "
-        f"Medians of {given.rounds} rounds."
+        f"{options.shape}, {options.dtype}. Rollout: {options.trajectories} trajectories × {options.turns} turns of "
+        f"{options.written} tokens, first prompt {options.read}, {options.seen} read before each further turn. "
+        f"Update: {options.rows} × {length} tokens, {options.trained} of each trained on, {flops / 1e12:.3g} TFLOP. "
+        f"Medians of {options.rounds} rounds."
     )
     print(f"Peak: {peak / 1e12:,.4g} TFLOP/s.\n" if peak else "Peak unknown, so no MFU: give --peak-tflops.\n")
-    print(tables(given, rollout, learner))
-    for name, why in duel.missing.items():
+    print(tables(options, rollout, learner))
+    for name, why in comparison.missing.items():
         print(f"| {name} | {why} | | | | |")
-    if given.json:
+    if options.json:
         figures: dict[str, Any] = {"device": device, "machine": words, "versions": versions, "peak_flops": peak}
-        figures |= {"settings": {name: value for name, value in vars(given).items() if name != "json"}}
-        figures |= {"step_flops": flops, "rollout": rollout, "update": learner, "missing": duel.missing}
-        given.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        figures |= {"settings": {name: value for name, value in vars(options).items() if name != "json"}}
+        figures |= {"step_flops": flops, "rollout": rollout, "update": learner, "missing": comparison.missing}
+        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return 0
 
 

@@ -1,13 +1,13 @@
-"""How long does an optimisation step take, rollout and update together, beside TRL's GRPOTrainer?
+"""Speed of a whole iteration, rollout and update, beside TRL's GRPOTrainer.
 
-    python -m bench.iteration --peers DIR           # beside TRL, put into DIR when missing
-    python -m bench.iteration --peers DIR --quick   # within a minute, once TRL is there
+    python -m bench.iteration --peers DIR           # beside TRL, installed into DIR if missing
+    python -m bench.iteration --peers DIR --quick   # within a minute, once TRL is installed
 
-The same model, prompts (each drawn from eight times), tokens to draw, loss, threads and precision on both sides: GRPO,
-temperature 1, one update from each rollout, no KL penalty; no logging, saving or evaluation. No response ends before
-its full length. TRL generates with transformers, as it does without a vLLM server. Each side runs in a process of its
-own and takes its step when it is told to, in turn, for several rounds after one that does not count. CPU time is that
-of all the process's threads, and says more than the clock does on a machine that is busy with other things.
+Model, prompts (eight samples each), sampled tokens, loss, threads and precision are the same on both sides: GRPO,
+temperature 1, one update per rollout, no KL penalty; no logging, saving or evaluation. Every response is sampled to its
+full length. TRL generates with transformers, its default without a vLLM server. Each side runs in its own process and
+takes a step on command, in turn, for several rounds after an uncounted one. CPU time sums all threads of the process
+and is more reliable than wall-clock time on a busy machine.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.learner import ROUNDS, TRL
-from bench.lib import trl_peer
-from bench.lib.comparison import MEBIBYTE, OURS, Ask, Duel, Entry, times
+from bench.lib.comparison import MEBIBYTE, OURS, Comparison, ContenderSpec, Task, times
 from bench.lib.iteration_task import prompts
-from bench.lib.peer_envs import NotInstallable
+from bench.lib.peers import trl_peer
+from bench.lib.peers.env_peers import NotInstallable
 from bench.lib.random_models import SHAPES
 from bench.lib.recorded_dialogues import GROUP
 from trainer.paths import POCKET_CHECKPOINT
@@ -33,11 +33,11 @@ AIM = 2.0
 """How many times ours TRL's step should take."""
 
 
-def table(duel: Duel) -> str:
-    """For people."""
+def table(comparison: Comparison) -> str:
+    """Results as Markdown."""
     lines = ["| work | by | a step | rollout | update | tokens/s | ratio | CPU time | ratio | most memory |"]
     lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for line in duel.figures():
+    for line in comparison.figures():
         ratio = times(line["ratio"])
         if line["name"] == TRL:
             ratio += f" (aim ≥ {AIM:.0f} × {'✓' if line['ratio'] >= AIM else 'missed'})"
@@ -46,7 +46,7 @@ def table(duel: Duel) -> str:
             f"| {line['update']:.3f} s | {line['tokens'] / line['seconds']:,.0f} | {ratio} | {line['cpu']:.3f} s "
             f"| {times(line['cpu_ratio'])} | {line['peak'] / MEBIBYTE:,.0f} MiB |"
         )
-    lines += [f"| – | {name} | {why} | | | | | | | |" for name, why in duel.missing.items()]
+    lines += [f"| – | {name} | {why} | | | | | | | |" for name, why in comparison.missing.items()]
     return "\n".join(lines)
 
 
@@ -60,43 +60,50 @@ def main() -> int:
     parser.add_argument("--read", type=int, default=200, help="tokens of a prompt")
     parser.add_argument("--written", type=int, default=64, help="tokens of a response")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--peers", type=Path, metavar="DIR", help="where TRL is, or is to be installed")
+    parser.add_argument("--peers", type=Path, metavar="DIR", help="folder of TRL; installed if missing")
     parser.add_argument("--quick", action="store_true", help="8 × (64 + 16) tokens, five rounds")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
-    given = parser.parse_args()
-    if given.rows % GROUP:
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")
+    options = parser.parse_args()
+    if options.rows % GROUP:
         parser.error(f"--rows must be a multiple of {GROUP}: that many responses share a prompt")
-    if given.quick:
-        given.rows, given.read, given.written, given.rounds = 8, 64, 16, min(given.rounds, 5)
+    if options.quick:
+        options.rows, options.read, options.written, options.rounds = 8, 64, 16, min(options.rounds, 5)
     words = machine.describe()
     base: dict[str, Any] = {
-        "shape": given.shape,
+        "shape": options.shape,
         "seed": 0,
-        "device": given.device,
-        "dtype": given.dtype,
-        "threads": given.threads,
-        "rows": given.rows,
+        "device": options.device,
+        "dtype": options.dtype,
+        "threads": options.threads,
+        "rows": options.rows,
         "tokenizer": str(POCKET_CHECKPOINT),
         "checkpointing": False,
-        "written": given.written,
-        "prompts": prompts(given.rows, given.read),
+        "written": options.written,
+        "prompts": prompts(options.rows, options.read),
     }
-    entries = {OURS: Entry(Path(sys.executable), "bench.lib.our_worker", base)}
+    entries = {OURS: ContenderSpec(Path(sys.executable), "bench.lib.workers.our_worker", base)}
     missing = {}
     try:
-        entries[TRL] = Entry(trl_peer.interpreter(given.peers), "bench.lib.trl_worker", base)
+        entries[TRL] = ContenderSpec(trl_peer.interpreter(options.peers), "bench.lib.workers.trl_worker", base)
     except NotInstallable as reason:
         missing[TRL] = str(reason)
-    tokens = given.rows * (given.read + given.written)
-    duel = Duel(entries, {f"{given.rows} × ({given.read} + {given.written})": Ask("iterate", tokens)}, missing=missing)
-    duel.play(given.rounds, lambda ours: None, lambda text: print(text, file=sys.stderr))
-    versions = ", ".join(f"{name} {number}" for name, number in duel.versions.items())
-    print(f"{words}\n{given.shape}, {given.dtype}, {given.device}, {given.threads} threads; {versions}")
-    print(f"Medians of {given.rounds} rounds.\n\n{table(duel)}")
-    if given.json:
-        figures = {"machine": words, "versions": duel.versions, "rounds": given.rounds, "missing": duel.missing}
-        figures |= {"settings": base, "aim": AIM, "figures": duel.figures()}
-        given.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    tokens = options.rows * (options.read + options.written)
+    comparison = Comparison(
+        entries, {f"{options.rows} × ({options.read} + {options.written})": Task("iterate", tokens)}, missing=missing
+    )
+    comparison.play(options.rounds, lambda ours: None, lambda text: print(text, file=sys.stderr))
+    versions = ", ".join(f"{name} {number}" for name, number in comparison.versions.items())
+    print(f"{words}\n{options.shape}, {options.dtype}, {options.device}, {options.threads} threads; {versions}")
+    print(f"Medians of {options.rounds} rounds.\n\n{table(comparison)}")
+    if options.json:
+        figures = {
+            "machine": words,
+            "versions": comparison.versions,
+            "rounds": options.rounds,
+            "missing": comparison.missing,
+        }
+        figures |= {"settings": base, "aim": AIM, "figures": comparison.figures()}
+        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return 0
 
 

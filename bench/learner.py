@@ -1,14 +1,14 @@
-"""How fast is an update, and what does it hold? One optimiser step on recorded dialogues, ours and other people's.
+"""Speed and memory of an update: one optimiser step on recorded dialogues, beside plain PyTorch and TRL.
 
-    python -m bench.learner --peers DIR           # beside plain PyTorch and TRL, put into DIR when missing
+    python -m bench.learner --peers DIR           # beside plain PyTorch and TRL, installed into DIR if missing
     python -m bench.learner --shape qwen2.5-0.5b  # random weights of that shape, few tokens on a CPU
     python -m bench.learner --quick               # within a minute, beside plain PyTorch alone
 
-All begin with the same weights and get the same dialogues, advantages and loss; that their gradients' norms agree is
-checked. Each runs in a process of its own and takes its step when it is told to, in turn, for several rounds after
-one that does not count. Times are medians, ratios medians of the ratios within a round. Memory is the most that a
-process held in a step above what its libraries hold (on a GPU: what the allocator gave out). CPU time is that of all
-the process's threads, and says more than the clock does on a machine that is busy with other things.
+Weights, dialogues, advantages and loss are the same for all, and equal gradient norms are checked. Each contender runs
+in its own process and takes a step on command, in turn, for several rounds after an uncounted one. Times are medians,
+ratios medians of the ratios within a round. Memory is the peak of a step above the baseline of the loaded libraries (on
+a GPU: the allocator's peak). CPU time sums all threads of the process and is more reliable than wall-clock time on a
+busy machine.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.lib import recorded_dialogues, trl_peer
-from bench.lib.comparison import MEBIBYTE, OURS, Ask, Duel, Entry, times
-from bench.lib.peer_envs import NotInstallable
+from bench.lib import recorded_dialogues
+from bench.lib.comparison import MEBIBYTE, OURS, Comparison, ContenderSpec, Task, times
+from bench.lib.peers import trl_peer
+from bench.lib.peers.env_peers import NotInstallable
 from bench.lib.random_models import SHAPES
 from trainer.paths import POCKET_CHECKPOINT
 from trainer.studies import machine
@@ -36,42 +37,42 @@ AGREE = 0.02
 """Gradients' norms may differ by this share: the entropy bonus is weighted a little differently in TRL."""
 
 
-def entries(base: dict[str, Any], peers: Path | None, missing: dict[str, str]) -> dict[str, Entry]:
-    """Everybody who takes part, each without and with gradient checkpointing."""
+def entries(base: dict[str, Any], peers: Path | None, missing: dict[str, str]) -> dict[str, ContenderSpec]:
+    """All contenders, each with and without gradient checkpointing."""
     here = Path(sys.executable)
-    known = {OURS: (here, "bench.lib.our_worker"), PLAIN: (here, "bench.lib.plain_worker")}
+    workers = {OURS: (here, "bench.lib.workers.our_worker"), PLAIN: (here, "bench.lib.workers.plain_worker")}
     try:
-        known[TRL] = (trl_peer.interpreter(peers), "bench.lib.trl_worker")
+        workers[TRL] = (trl_peer.interpreter(peers), "bench.lib.workers.trl_worker")
     except NotInstallable as reason:
         missing[TRL] = str(reason)
     found = {
-        name + (", checkpointing" if again else ""): Entry(python, module, base | {"checkpointing": again})
+        name + (", checkpointing" if again else ""): ContenderSpec(python, module, base | {"checkpointing": again})
         for again in (False, True)
-        for name, (python, module) in known.items()
+        for name, (python, module) in workers.items()
     }
-    apart = Entry(here, "bench.lib.our_worker", base | {"checkpointing": False, "shared": False})
+    apart = ContenderSpec(here, "bench.lib.workers.our_worker", base | {"checkpointing": False, "shared": False})
     return found | {f"{OURS}, every prompt anew": apart}
 
 
-def table(duel: Duel) -> str:
-    """For people."""
+def table(comparison: Comparison) -> str:
+    """Results as Markdown."""
     lines = ["| work | by | a step | speed | ratio | CPU time | ratio | most memory |"]
     lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     lines += [
         f"| {line['work']} | {line['name']} | {line['seconds']:.3f} s | {line['tokens'] / line['seconds']:,.0f} "
         f"tokens/s | {times(line['ratio'])} | {line['cpu']:.3f} s | {times(line['cpu_ratio'])} "
         f"| {line['peak'] / MEBIBYTE:,.0f} MiB |"
-        for line in duel.figures()
+        for line in comparison.figures()
     ]
-    lines += [f"| – | {name} | {why} | | | | | |" for name, why in duel.missing.items()]
+    lines += [f"| – | {name} | {why} | | | | | |" for name, why in comparison.missing.items()]
     return "\n".join(lines)
 
 
-def disagreement(duel: Duel) -> str:
-    """Which first gradients differ from ours, in words; empty when none does."""
+def disagreement(comparison: Comparison) -> str:
+    """Description of gradient norms that differ from ours; empty if none does."""
     found = []
-    for (work, name), answers in duel.answers.items():
-        ours, theirs = duel.answers[work, OURS][0]["norm"], answers[0]["norm"]
+    for (work, name), answers in comparison.answers.items():
+        ours, theirs = comparison.answers[work, OURS][0]["norm"], answers[0]["norm"]
         if abs(theirs - ours) > AGREE * abs(ours):
             found.append(f"{work}, {name}: gradient norm {theirs:.4g}, ours {ours:.4g}")
     return "; ".join(found)
@@ -85,62 +86,69 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--rows", type=int, help="dialogues, a multiple of 8 (default 32; 8 of a large shape on a CPU)")
     parser.add_argument("--read", type=int, help="tokens of the first prompt (default 200; large on a CPU 48)")
-    parser.add_argument("--written", type=int, help="most tokens of a response (default 64; large on a CPU 16)")
+    parser.add_argument("--written", type=int, help="maximum tokens of a response (default 64; large on a CPU 16)")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--peers", type=Path, metavar="DIR", help="where TRL is, or is to be installed")
+    parser.add_argument("--peers", type=Path, metavar="DIR", help="folder of TRL; installed if missing")
     parser.add_argument("--quick", action="store_true", help="a few short dialogues, five rounds")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
-    given = parser.parse_args()
-    small = given.quick or (given.shape in LARGE and given.device == "cpu")
-    given.rows = given.rows or (8 if small else 32)
-    given.read = given.read or (48 if small else 200)
-    given.written = given.written or (16 if small else 64)
-    if given.rows % recorded_dialogues.GROUP:
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")
+    options = parser.parse_args()
+    small = options.quick or (options.shape in LARGE and options.device == "cpu")
+    options.rows = options.rows or (8 if small else 32)
+    options.read = options.read or (48 if small else 200)
+    options.written = options.written or (16 if small else 64)
+    if options.rows % recorded_dialogues.GROUP:
         parser.error(f"--rows must be a multiple of {recorded_dialogues.GROUP}: that many dialogues share a prompt")
-    if given.quick:
-        given.rounds = min(given.rounds, 5)
-    return given
+    if options.quick:
+        options.rounds = min(options.rounds, 5)
+    return options
 
 
 def main() -> int:
-    given = arguments()
+    options = arguments()
     words = machine.describe()
-    vocabulary = SHAPES[given.shape]["vocab_size"]
+    vocabulary = SHAPES[options.shape]["vocab_size"]
     works = {
-        f"{given.rows} × ({given.read} + {given.written})": recorded_dialogues.even,
-        f"{given.rows} dialogues of 1 to 5 turns": recorded_dialogues.ragged,
+        f"{options.rows} × ({options.read} + {options.written})": recorded_dialogues.even,
+        f"{options.rows} dialogues of 1 to 5 turns": recorded_dialogues.ragged,
     }
     with tempfile.TemporaryDirectory(prefix="echoscope-learner-") as folder:
-        asks: dict[str, Ask] = {}
+        asks: dict[str, Task] = {}
         for number, (work, made) in enumerate(works.items()):
-            dialogues = made(given.rows, given.read, given.written, vocabulary)
+            dialogues = made(options.rows, options.read, options.written, vocabulary)
             path = Path(folder) / f"{number}.json"
             recorded_dialogues.save(dialogues, path)
-            asks[work] = Ask("step", sum(map(len, dialogues)), {"work": str(path)})
+            asks[work] = Task("step", sum(map(len, dialogues)), {"work": str(path)})
         base = {
-            "shape": given.shape,
+            "shape": options.shape,
             "seed": 0,
-            "device": given.device,
-            "dtype": given.dtype,
-            "threads": given.threads,
-            "rows": given.rows,
+            "device": options.device,
+            "dtype": options.dtype,
+            "threads": options.threads,
+            "rows": options.rows,
             "tokenizer": str(POCKET_CHECKPOINT),
         }
         missing: dict[str, str] = {}
-        duel = Duel(entries(base, given.peers, missing), asks, fresh=given.shape in LARGE, missing=missing)
-        duel.play(
-            given.rounds,
+        comparison = Comparison(
+            entries(base, options.peers, missing), asks, fresh=options.shape in LARGE, missing=missing
+        )
+        comparison.play(
+            options.rounds,
             lambda ours: ours.ask("record", works=[ask.arguments["work"] for ask in asks.values()]) and None,
             lambda text: print(text, file=sys.stderr),
         )
-    versions = ", ".join(f"{name} {number}" for name, number in duel.versions.items())
-    print(f"{words}\n{given.shape}, {given.dtype}, {given.device}, {given.threads} threads; {versions}")
-    print(f"Medians of {given.rounds} rounds.\n\n{table(duel)}")
-    if given.json:
-        figures = {"machine": words, "versions": duel.versions, "rounds": given.rounds, "missing": duel.missing}
-        figures |= {"settings": base, "figures": duel.figures()}
-        given.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-    if wrong := disagreement(duel):
+    versions = ", ".join(f"{name} {number}" for name, number in comparison.versions.items())
+    print(f"{words}\n{options.shape}, {options.dtype}, {options.device}, {options.threads} threads; {versions}")
+    print(f"Medians of {options.rounds} rounds.\n\n{table(comparison)}")
+    if options.json:
+        figures = {
+            "machine": words,
+            "versions": comparison.versions,
+            "rounds": options.rounds,
+            "missing": comparison.missing,
+        }
+        figures |= {"settings": base, "figures": comparison.figures()}
+        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    if wrong := disagreement(comparison):
         print(f"\nNot the same work: {wrong}", file=sys.stderr)
         return 1
     return 0

@@ -1,8 +1,8 @@
-"""Does the demo run learn? Trains a preset with several seeds, prints success before and after, draws the curves.
+"""Learning curve of the demo run: a preset with several seeds, success before and after, and a plot.
 
     python -m bench.learning --seeds 3 --picture docs/images/learning.svg
 
-Each seed is a run of its own through the command line, one after the other on all cores; nothing is shared.
+Every seed is a separate run through the command line, one after the other on all cores.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trainer.studies.drawing import Panel, PlotSeries
 
 @dataclass
 class Learned:
-    """What one seed's journal says."""
+    """Results of one seed, read from its journal."""
 
     seed: int
     minutes: float = 0.0
@@ -68,15 +68,15 @@ def picture(runs: list[Learned], title: str) -> str:
 
 
 def main() -> None:
-    """Run the seeds, print the table, write picture and JSON where asked to."""
+    """Run the seeds, print the table, write the picture and JSON files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--preset", default="sokoban-pocket")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
-    parser.add_argument("--out", type=Path, help="keep the runs' folders here")
+    parser.add_argument("--out", type=Path, help="keep the run folders in this directory")
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--quick", action="store_true", help="three iterations and a small exam, to see that it works")
+    parser.add_argument("--quick", action="store_true", help="three iterations and a small evaluation, as a smoke test")
     arguments = parser.parse_args()
     settings = [*arguments.set]
     if arguments.quick:

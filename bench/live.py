@@ -1,14 +1,14 @@
-"""How long from a line of the journal to the browser? A journal replayed to many sockets, through the real product.
+"""Latency from a journal line to the browser: a journal replayed to many sockets through the whole product.
 
     python -m bench.live                                   # 100, 500, 2,000 events/s to 1, 100, 300 sockets
     python -m bench.live --rates 500 --sockets 100 --seconds 600      # is memory flat?
     python -m bench.live --rates 750 --sockets 1 --seconds 360 --browser --no-peer  # an hour, ten times as fast
     python -m bench.live --quick
 
-Every cell starts the web process and an ingest with the supervisor's tick, writes lines at an even rate, and lets the
-sockets of another process count. The peer is what tutorials of Channels do: each batch sent whole through the channel
-layer (the default one) to the same sockets. All of it, writer and watchers included, shares the machine's cores. With
---browser, a real Chromium on the run's page tells how old the newest finished trajectory was when it appeared.
+Every cell starts the web process and an ingest at the supervisor's interval, writes lines at a constant rate, and
+counts frames in the sockets of another process. The peer is the approach of Channels tutorials: each batch is sent
+whole through the default channel layer to the same sockets. Writer and watchers share the machine's cores. With
+--browser, a real Chromium on the run's page reports the age of the newest finished trajectory when it appears.
 """
 
 from __future__ import annotations
@@ -19,32 +19,30 @@ import os
 import secrets
 import signal
 import statistics
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.lib import live_peer
-from bench.run_page import servers
+from bench.lib.site import live_peer
+from bench.lib.site.live_processes import part, web
+from bench.lib.site.servers import servers
 from trainer.studies import machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from webapp.runs.models import Run
-    from webapp.services.child_process import Program
 
-DRAIN = 3.0  # seconds for the last lines to arrive
+DRAIN = 3.0  # seconds
 
 
 @dataclass(frozen=True)
 class Cell:
     """One rate and one number of sockets.
 
-    Times in milliseconds, memory in MiB at the beginning and at the end, processor time as a share of one core.
+    Times in milliseconds, memory in MiB at the start and at the end, CPU time as a share of one core.
     """
 
     rate: int
@@ -71,7 +69,7 @@ class Cell:
     peer_missing: int | None = None
 
     def row(self) -> str:
-        """A line of the table."""
+        """Table row."""
         peer = "–" if self.peer_p99 is None else f"{self.peer_p99:,.0f} ms, {self.peer_missing:,} lost"
         broken = f", {self.broken} sockets broke" if self.broken else ""
         dom = "–" if self.dom_p50 is None else f"{self.dom_p50:,.0f} / {self.dom_p99:,.0f} ms"
@@ -91,8 +89,8 @@ COLUMNS = (
     "events",
     "p50",
     "p99",
-    "longest",
-    "missing / twice",
+    "max",
+    "lost / duplicated",
     "web, MiB",
     "ingest, MiB",
     "core: web / ingest",
@@ -104,7 +102,7 @@ HEADER = f"| {' | '.join(COLUMNS)} |\n|{' ---: |' * len(COLUMNS)}"
 
 
 def resident(pid: int) -> float:
-    """MiB of memory the process holds."""
+    """Resident memory of a process in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS"):
             return int(line.split()[1]) / 1024
@@ -112,44 +110,9 @@ def resident(pid: int) -> float:
 
 
 def busy(pid: int) -> float:
-    """Seconds of processor time the process has taken so far."""
+    """CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@contextmanager
-def part(name: str, *words: str, cookie: str = "") -> Iterator[subprocess.Popen[str]]:
-    """One of bench.lib.live_processes, ended with the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.lib.live_processes", name, *words],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "BENCH_COOKIE": cookie},
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            process.wait(30)
-
-
-@contextmanager
-def web(port: int, application: str = "webapp.asgi:application") -> Iterator[int]:
-    """The web process as the product starts it; its process id."""
-    from webapp.services import programs
-    from webapp.services.child_process import spawn, stop, wait_ready
-
-    logs = Path(os.environ["ECHOSCOPE_VAR"]) / "log"
-    logs.mkdir(exist_ok=True)
-    program: Program = programs.web("127.0.0.1", port, {}, logs)
-    program = replace(program, argv=[application if "asgi" in word else word for word in program.argv])
-    process = spawn(program)
-    try:
-        wait_ready(program, process, 60)
-        yield process.pid
-    finally:
-        stop(program, process)
 
 
 def new_run(rate: int, sockets: int) -> Run:
@@ -174,7 +137,7 @@ def new_run(rate: int, sockets: int) -> Run:
 
 
 def session() -> str:
-    """The cookie of somebody who may see the runs."""
+    """Session cookie of a user who may see the runs."""
     from django.conf import settings
     from django.test import Client
 
@@ -188,7 +151,7 @@ def session() -> str:
 
 
 def measure(cell: Cell, seconds: float, source: Path | None, cookie: str, browser: bool) -> Cell:
-    """Replay once through the product."""
+    """Replay a journal once through the product."""
     from webapp.services.addresses import free_port
 
     run = new_run(cell.rate, cell.sockets)
@@ -215,13 +178,13 @@ def measure(cell: Cell, seconds: float, source: Path | None, cookie: str, browse
             shown, heap = seen()
         after = resident(served), resident(ingest.pid)
         watch.send_signal(signal.SIGTERM)
-        told: dict[str, Any] = json.loads(watch.stdout.readline())
-    told.pop("deliveries")
+        result: dict[str, Any] = json.loads(watch.stdout.readline())
+    result.pop("deliveries")
     ages = [1000 * age for age in finished_ages(run, shown)]
     return replace(
         cell,
         events=events,
-        **told,
+        **result,
         web_before=before[0],
         web_after=after[0],
         ingest_before=before[1],
@@ -246,10 +209,10 @@ OBSERVE = """() => {
 
 
 @contextmanager
-def page(port: int, slug: str, cookie: str, wanted: bool) -> Iterator[Any]:
-    """A Chromium on the run's page; call what is yielded for what it showed (moments, and the trajectory that is named
-    first under "just finished") and for its memory in MiB at the beginning and now, garbage collected."""
-    if not wanted:
+def page(port: int, slug: str, cookie: str, enabled: bool) -> Iterator[Any]:
+    """Open the run's page in Chromium. Yields a function that returns the displayed trajectories (time, and the slug
+    listed first under "just finished") and the heap in MiB at the start and now, garbage collected."""
+    if not enabled:
         yield lambda: ([], ())
         return
     from playwright.sync_api import sync_playwright
@@ -270,8 +233,8 @@ def page(port: int, slug: str, cookie: str, wanted: bool) -> Iterator[Any]:
 
         def heap() -> float:
             inspector.send("HeapProfiler.collectGarbage")
-            told = inspector.send("Performance.getMetrics")["metrics"]
-            return float(next(one["value"] for one in told if one["name"] == "JSHeapUsedSize")) / 2**20
+            metrics = inspector.send("Performance.getMetrics")["metrics"]
+            return float(next(one["value"] for one in metrics if one["name"] == "JSHeapUsedSize")) / 2**20
 
         before = heap()
         yield lambda: (tab.evaluate("() => window.seen"), (before, heap()))
@@ -279,7 +242,7 @@ def page(port: int, slug: str, cookie: str, wanted: bool) -> Iterator[Any]:
 
 
 def finished_ages(run: Run, shown: list[tuple[float, str]]) -> list[float]:
-    """How old each trajectory's end was when the page first showed it."""
+    """Age of each trajectory's end when the page first displayed it."""
     from trainer.journal.events import TrajectoryFinished
     from trainer.journal.reader import read
     from webapp.trajectories.models import Trajectory
@@ -297,19 +260,19 @@ def finished_ages(run: Run, shown: list[tuple[float, str]]) -> list[float]:
 
 
 def main() -> None:
-    """All cells, one after the other; the table; JSON where asked for."""
+    """Measure all cells, print the table and write the JSON file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rates", type=int, nargs="+", default=[100, 500, 2000])
     parser.add_argument("--sockets", type=int, nargs="+", default=[1, 100, 300])
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--journal", type=Path, help="a recorded journal instead of games played by a solver")
-    parser.add_argument("--browser", action="store_true", help="and a real browser on the run's page")
+    parser.add_argument("--browser", action="store_true", help="open the run's page in a real browser, too")
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--quick", action="store_true", help="one cell, five seconds")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    rates, sockets, seconds = given.rates, given.sockets, given.seconds
-    if given.quick:
+    options = parser.parse_args()
+    rates, sockets, seconds = options.rates, options.sockets, options.seconds
+    if options.quick:
         rates, sockets, seconds = [100], [10], 5.0
     cells = []
     print(f"{machine.describe()}; {seconds:.0f} s a cell\n\n{HEADER}", flush=True)
@@ -317,15 +280,15 @@ def main() -> None:
         cookie = session()
         for rate in rates:
             for count in sockets:
-                cell = measure(Cell(rate, count), seconds, given.journal, cookie, given.browser)
-                if not given.no_peer:
-                    p99, missing = live_peer.measure(rate, count, min(seconds, 20.0), given.journal)
+                cell = measure(Cell(rate, count), seconds, options.journal, cookie, options.browser)
+                if not options.no_peer:
+                    p99, missing = live_peer.measure(rate, count, min(seconds, 20.0), options.journal)
                     cell = replace(cell, peer_p99=p99, peer_missing=missing)
                 cells.append(cell)
                 print(cell.row(), flush=True)
-    if given.json:
+    if options.json:
         facts = {"machine": machine.describe(), "seconds": seconds, "cells": [asdict(cell) for cell in cells]}
-        given.json.write_text(json.dumps(facts, indent=2) + "\n")
+        options.json.write_text(json.dumps(facts, indent=2) + "\n")
 
 
 if __name__ == "__main__":

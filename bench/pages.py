@@ -1,12 +1,12 @@
-"""How fast is every page in a full database? Server time, queries and weight with 200 runs and 25,000 trajectories.
+"""Speed of every page with a full database: server time, queries and weight with 200 runs and 25,000 trajectories.
 
     python -m bench.pages
     python -m bench.pages --quick    # 20 runs, 2,500 trajectories
     python -m bench.pages --run 25000    # all of them in one run
 
-The pages are those of the table that the tests of permissions go through, so that none is forgotten. Figures are the
-server's alone: a request and its answer inside one process, every query included. The first column after the name, for
-scale, is the same page of a run with a dozen trajectories, asked in turn.
+The pages are those of the permission tests, so that none is missing. Figures are the server's alone: a request and its
+response inside one process, every query included. For scale, the first column after the name is the same page of a run
+with a dozen trajectories, requested in turn.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.lib import page_weight
-from bench.run_page import servers
+from bench.lib.site import page_weight
+from bench.lib.site.servers import servers
 from trainer.studies import machine
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ AIM = 100.0  # milliseconds
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One page: milliseconds of the server, queries, compressed size of the page itself."""
+class PageRequest:
+    """Measurements of one page: server milliseconds, queries, compressed size of the HTML."""
 
     name: str
     small: float
@@ -45,8 +45,8 @@ class Asked:
     status: int
 
 
-def ask(client: Client, name: str, path: str, peer: str) -> Asked:
-    """Twenty times, each with its peer, after two that warm caches."""
+def ask(client: Client, name: str, path: str, peer: str) -> PageRequest:
+    """Request a page twenty times, each with its peer, after two warm-up requests."""
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
@@ -63,7 +63,7 @@ def ask(client: Client, name: str, path: str, peer: str) -> Asked:
             client.get(asked)
             times[asked].append(1000 * (time.perf_counter() - began))
     cuts = statistics.quantiles(times[path], n=20, method="inclusive")
-    return Asked(
+    return PageRequest(
         name=name,
         small=statistics.median(times[peer]),
         p50=statistics.median(times[path]),
@@ -75,13 +75,13 @@ def ask(client: Client, name: str, path: str, peer: str) -> Asked:
 
 
 def main() -> int:
-    """Fill, ask, print."""
+    """Fill the database, measure the pages, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--run", type=int, default=0, help="trajectories of the largest run; else an equal share")
+    parser.add_argument("--run", type=int, default=0, help="trajectories of the largest run; default: an equal share")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    runs, trajectories, turns = (20, 2_500, 12_800) if given.quick else (200, 25_000, 128_000)
+    options = parser.parse_args()
+    runs, trajectories, turns = (20, 2_500, 12_800) if options.quick else (200, 25_000, 128_000)
     with servers():
         from django.conf import settings
         from django.db import connection
@@ -89,7 +89,7 @@ def main() -> int:
 
         settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
         settings.ALLOWED_HOSTS = ["*"]
-        from bench.lib.db_fixture import fill
+        from bench.lib.site.db_fixture import fill
         from tests.webapp.addresses import ADDRESSES, patterns
         from tests.webapp.conftest import People
         from tests.webapp.full_site_fixture import furnished
@@ -111,9 +111,9 @@ def main() -> int:
             iterations=4,
         )
         world = furnished(People(team, owner, viewer, outsider), small)
-        made = fill(team, owner, runs=runs, trajectories=trajectories, turns=turns, largest=given.run)
+        made = fill(team, owner, runs=runs, trajectories=trajectories, turns=turns, largest=options.run)
         with connection.cursor() as cursor:
-            cursor.execute("CHECKPOINT")  # so that no page waits for what was put in just now to reach the disk
+            cursor.execute("CHECKPOINT")  # flush the inserted rows to disk before measuring
         full = made[0]
         longest = Trajectory.objects.filter(run=full).order_by("-turn_count", "pk").first()
         assert longest is not None
@@ -152,9 +152,9 @@ def main() -> int:
     )
     for name, parts in loads.items():
         print(f"{name}: {page_weight.by_kind(parts)['in all'][1] / 1000:.0f} kB compressed at the first visit")
-    if given.json:
+    if options.json:
         facts = {"machine": machine.describe(), "pages": [asdict(one) for one in answers]}
-        given.json.write_text(json.dumps(facts, indent=2) + "\n")
+        options.json.write_text(json.dumps(facts, indent=2) + "\n")
     return 0
 
 

@@ -1,9 +1,9 @@
-"""Where an iteration's time and memory go: rollout, update, checkpoint, evaluation, and the rest that is neither.
+"""Time and memory of an iteration by phase: rollout, update, checkpoint, evaluation, other.
 
     python -m bench.phases --preset sokoban-starpo_s-pocket --iterations 9
 
-One run through the command line, its journal read afterwards. The first iteration is left out of the medians: it warms
-caches up. Memory is the largest resident set of the trainer's process, libraries and weights included.
+One run through the command line; figures are read from its journal. The first iteration warms caches and is excluded
+from the medians. Memory is the peak resident set of the trainer's process, libraries and weights included.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.lib.machine import describe
 from trainer.journal import events, reader
 from trainer.journal.protocol import JOURNAL_FILE
+from trainer.studies.machine import describe
 
 PHASES = ("rollout", "update", "checkpoint", "rest")
 MEBIBYTE = 1024
 
 
 @dataclass(frozen=True)
-class Split:
+class PhaseTimes:
     """Medians over iterations, in seconds; `start` is everything before the first rollout or evaluation."""
 
     preset: str
@@ -48,8 +48,8 @@ class Split:
         return sum(self.phases.values())
 
 
-def read(preset: str, folder: Path, whole: float, peak_mib: float) -> Split:
-    """What the journal of a finished run says."""
+def read(preset: str, folder: Path, whole: float, peak_mib: float) -> PhaseTimes:
+    """Read the figures from the journal of a finished run."""
     laps: list[dict[str, float]] = []
     tokens: list[int] = []
     evaluations: list[float] = []
@@ -69,7 +69,7 @@ def read(preset: str, folder: Path, whole: float, peak_mib: float) -> Split:
         raise SystemExit("Too few iterations to take a median of: ask for at least three.")
     warm = laps[1:]
     sampled = [after - before for before, after in itertools.pairwise(tokens)]
-    return Split(
+    return PhaseTimes(
         preset=preset,
         iterations=len(laps),
         phases={name: statistics.median(lap.get(f"time/{name}", 0.0) for lap in warm) for name in PHASES},
@@ -82,8 +82,8 @@ def read(preset: str, folder: Path, whole: float, peak_mib: float) -> Split:
     )
 
 
-def table(split: Split) -> str:
-    """For people."""
+def table(split: PhaseTimes) -> str:
+    """Results as Markdown."""
     lines = [f"{split.preset}, {split.iterations} iterations, {describe()}", "", "| phase | seconds | share |"]
     lines.append("| --- | --- | --- |")
     for name, seconds in split.phases.items():
@@ -99,7 +99,7 @@ def table(split: Split) -> str:
 
 
 def main() -> None:
-    """Train, read, print."""
+    """Train, read the journal, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="sokoban-starpo_s-pocket")
     parser.add_argument("--iterations", type=int, default=9)

@@ -1,15 +1,15 @@
-"""How fast are rollouts? Trajectories of many turns through our sampler, through `generate` and through vLLM.
+"""Speed of multi-turn rollouts with our sampler, with `generate` and with vLLM.
 
     python -m bench.rollout                        # 128 trajectories of five turns with the pocket policy
-    python -m bench.rollout --peers DIR            # vLLM put into DIR when the project has none
+    python -m bench.rollout --peers DIR            # vLLM installed into DIR if the project has none
     python -m bench.rollout --shape qwen2.5-0.5b --device cuda --dtype bfloat16    # random weights, no download
-    python -m bench.rollout --quick                # 16 trajectories of two turns; within a minute once vLLM is there
+    python -m bench.rollout --quick                # 16 trajectories of two turns; within a minute if vLLM is installed
 
-All play the same rollouts, made to have equally many sampled tokens, in turn, for several rounds after one that does
-not count. `generate` reads each turn's dialogues anew, left-padded; vLLM has prefix caching on and is given each next
-turn as soon as a response is there. Ours and vLLM also tell each token's log-probability, ours its entropy. Figures are
-medians of the rounds, ratios medians of the ratios within a round; the second ratio compares processor time, that of
-all processes and threads added up, which other programs on the machine disturb less.
+All play the same rollouts with equally many sampled tokens, in turn, for several rounds after an uncounted one.
+`generate` reads each turn's dialogues anew, left-padded; vLLM has prefix caching on and receives each next turn as soon
+as a response is complete. Ours and vLLM also return log-probabilities, ours the entropy. Figures are medians of the
+rounds, ratios medians of the ratios within a round; the second ratio compares CPU time summed over processes and
+threads, which other programs on the machine disturb less.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `python -m trainer` do
 import torch
 import transformers
 
-from bench.lib.peer_envs import NotInstallable
+from bench.lib.peers.env_peers import NotInstallable
+from bench.lib.peers.vllm_peer import NAME, Vllm
 from bench.lib.random_models import SHAPES, build
-from bench.lib.rollout_peer import NAME, Vllm
 from bench.lib.rollout_workload import Generate, OurSampler, Work, make
 from trainer.config.run import PolicyConfig
 from trainer.paths import POCKET_CHECKPOINT
@@ -50,25 +50,25 @@ LENGTHS = {"42 tokens each": (42, 42), "24 to 60 tokens": (24, 60)}
 
 
 @dataclass(frozen=True)
-class Contender:
-    """Somebody who plays; `processor` tells the processor seconds spent so far."""
+class RolloutContender:
+    """A sampler under test; `processor` returns its CPU seconds so far."""
 
     play: Callable[[Work], int]
     processor: Callable[[], float]
 
 
 @dataclass
-class Contest:
-    """One kind of rollout. Clock and processor seconds of each contender, one pair for each round."""
+class RolloutComparison:
+    """One kind of rollout. Wall-clock and CPU seconds of each contender, one pair per round."""
 
     name: str
     work: Work
-    contenders: dict[str, Contender]
+    contenders: dict[str, RolloutContender]
     clock: dict[str, list[float]] = field(default_factory=dict)
     processor: dict[str, list[float]] = field(default_factory=dict)
 
     def play(self) -> None:
-        """One round. Raises RuntimeError when somebody samples other than the tokens asked for."""
+        """One round. Raises RuntimeError if a contender samples another number of tokens."""
         for name, contender in self.contenders.items():
             spent, started = contender.processor(), time.perf_counter()
             tokens = contender.play(self.work)
@@ -82,7 +82,7 @@ class Contest:
         return statistics.median(self.work.tokens / seconds for seconds in self.clock[name][1:])
 
     def figures(self, name: str) -> dict[str, Any]:
-        """A contender's figures; how many times faster ours is, by the clock and by processor time."""
+        """A contender's figures; our speed-up by wall-clock and by CPU time."""
         ratios = {
             kind: statistics.median(
                 theirs / ours for ours, theirs in zip(spent[OURS][1:], spent[name][1:], strict=True)
@@ -92,7 +92,7 @@ class Contest:
         return {"tokens_per_second": self.rate(name), "seconds": self.clock[name], "aim": AIMS.get(name)} | ratios
 
     def rows(self) -> list[str]:
-        """The rows of the table, one for each peer."""
+        """Table rows, one per peer."""
         rows = []
         for name in (name for name in self.contenders if name != OURS):
             figures = self.figures(name)
@@ -105,10 +105,10 @@ class Contest:
 
 
 def read_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Speed of rollouts beside other people's.")
+    parser = argparse.ArgumentParser(description="Speed of rollouts beside peers.")
     parser.add_argument("--trajectories", type=int, default=128)
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds that count; at least five for a figure")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="counted rounds; five or more for published figures")
     model = parser.add_mutually_exclusive_group()
     model.add_argument(
         "--model", type=Path, default=POCKET_CHECKPOINT, metavar="FOLDER", help="a checkpoint; pocket if not given"
@@ -117,11 +117,9 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument(
-        "--peers", type=Path, metavar="DIR", help="where vLLM is to be installed if the project has none"
-    )
+    parser.add_argument("--peers", type=Path, metavar="DIR", help="folder to install vLLM into if the project has none")
     parser.add_argument("--quick", action="store_true", help="16 trajectories of two turns")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")
     options = parser.parse_args()
     if min(options.trajectories, options.turns, options.rounds, options.threads) < 1:
         parser.error("--trajectories, --turns, --rounds and --threads must be 1 or more")
@@ -131,7 +129,7 @@ def read_options() -> argparse.Namespace:
 
 
 def read_model(options: argparse.Namespace, folder: Path) -> tuple[Any, Path]:
-    """The model in this process, and the checkpoint folder that another process can read it from."""
+    """The model in this process, and its checkpoint folder for other processes."""
     if options.shape is None:
         config = PolicyConfig(device=options.device, dtype=options.dtype)
         return load(options.model, config).model, options.model
@@ -154,19 +152,19 @@ def main() -> int:
             for name, lengths in LENGTHS.items()
         }
         contenders = {
-            OURS: Contender(OurSampler(model).play, time.process_time),
-            GENERATE: Contender(Generate(model).play, time.process_time),
+            OURS: RolloutContender(OurSampler(model).play, time.process_time),
+            GENERATE: RolloutContender(Generate(model).play, time.process_time),
         }
         versions, missing = [f"torch {torch.__version__}", f"transformers {transformers.__version__}"], ""
         try:
             context = max(rollouts.context for rollouts in work.values()) + 1
             vllm = Vllm(options.peers, folder, options.dtype, options.trajectories, context, options.threads)
             stack.enter_context(closing(vllm))
-            contenders[VLLM] = Contender(vllm.play, vllm.processor_seconds)
+            contenders[VLLM] = RolloutContender(vllm.play, vllm.processor_seconds)
             versions.append(vllm.versions)
         except NotInstallable as reason:
             missing = str(reason)
-        contests = [Contest(name, rollouts, contenders) for name, rollouts in work.items()]
+        contests = [RolloutComparison(name, rollouts, contenders) for name, rollouts in work.items()]
         for number in range(options.rounds + 1):
             for contest in contests:
                 contest.play()

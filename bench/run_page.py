@@ -1,11 +1,11 @@
-"""How fast and how large is the page of a long run? Server time with 25,000 trajectories, beside a run with one wave.
+"""Speed and size of the page of a long run: 25,000 trajectories, beside a run with a single iteration.
 
     python -m bench.run_page            # 25,000 trajectories
     python -m bench.run_page --quick    # 2,500
-    python -m bench.run_page --explain  # and the plan of each of the live page's queries
+    python -m bench.run_page --explain  # print the plans of the live page's queries as well
 
-A journal of real Sokoban games is read by the real ingest into a database of its own, which is removed afterwards. Both
-runs are in the same database, and their requests alternate.
+The ingest reads a journal of real Sokoban games into a temporary database. Both runs are in the same database, and
+their requests alternate.
 """
 
 from __future__ import annotations
@@ -13,32 +13,25 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import os
 import secrets
-import shutil
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bench.lib import page_weight
+from bench.lib.site import page_weight
+from bench.lib.site.journal_replay import WAVE, played_lines
+from bench.lib.site.servers import servers
 from trainer.studies import machine
-from webapp.services.addresses import free_port
-from webapp.services.child_process import Program, spawn, stop, wait_ready
-from webapp.services.postgres import Postgres
-from webapp.services.redis import Redis
 
 if TYPE_CHECKING:
     from django.test import Client
 
     from webapp.runs.models import Run
 
-WAVE = 128  # trajectories in one iteration: 8 groups of 16
 ROUNDS = 15
 PAGES = {
     "Live": "",
@@ -52,8 +45,8 @@ PAGES = {
 
 
 @dataclass
-class Asked:
-    """One page of the long run, beside the same page of the short one."""
+class PageTiming:
+    """Timing of one page of the long run, and of the same page of the short one."""
 
     page: str
     milliseconds: float
@@ -67,104 +60,8 @@ class Asked:
         return self.milliseconds / self.peer_milliseconds
 
 
-@contextmanager
-def servers() -> Iterator[None]:
-    """A PostgreSQL as durable as the product's and a Redis, in a temporary folder; Django set up to use them."""
-    home = Path(tempfile.mkdtemp(prefix="echoscope-bench-"))
-    postgres = Postgres(home / "postgres", free_port(), secrets.token_urlsafe(8))
-    redis = Redis(home / "redis", free_port(), secrets.token_urlsafe(8))
-    os.environ.update(
-        DJANGO_SETTINGS_MODULE="webapp.settings",
-        ECHOSCOPE_VAR=str(home),
-        DATABASE_URL=postgres.url(),
-        REDIS_URL=redis.url(),
-    )
-    running: list[tuple[Program, Any]] = []
-    try:
-        postgres.initialise()
-        for program in (postgres.program(home / "postgres.log"), redis.program(home / "redis.log")):
-            running.append((program, spawn(program)))
-            wait_ready(*running[-1], 60)
-        import django
-        from django.core.management import call_command
-
-        django.setup()
-        postgres.create_database("echoscope")
-        call_command("migrate", verbosity=0)
-        yield
-    finally:
-        from django.db import connections
-
-        connections.close_all()
-        for program, process in reversed(running):
-            stop(program, process)
-        shutil.rmtree(home, ignore_errors=True)
-
-
-def evenly(seq: int) -> float:
-    """Fifty events a second."""
-    return 1_760_000_000 + seq / 50
-
-
-def played_lines(iterations: int, clock: Callable[[int], float] = evenly) -> Iterator[str]:
-    """The journal of a run in the middle of the iteration after `iterations`; `clock` gives each event its time.
-
-    Four iterations are really played; later ones tell the same games again under names of their own.
-    """
-    from tests.webapp import recorded_journal
-    from trainer.config.run import RunConfig
-
-    config = RunConfig(iterations=iterations + 10)
-    config.rollout.groups, config.rollout.group_size = 8, WAVE // 8
-    waves = [
-        [
-            event.model_dump(exclude_none=True)
-            for event in recorded_journal.iteration(config, number, skill=0.3 + 0.15 * number)
-        ]
-        for number in range(1, min(4, iterations) + 1)
-    ]
-    started, half = (
-        recorded_journal.started(config),
-        recorded_journal.iteration(config, iterations + 1, 0.6, stop_after=2),
-    )
-    first = [started.model_dump(exclude_none=True), recorded_journal.evaluated(0, 0.35).model_dump(exclude_none=True)]
-    seq = 0
-
-    def line(event: dict[str, Any]) -> str:
-        nonlocal seq
-        seq += 1
-        return json.dumps(event | {"seq": seq, "time": clock(seq)}) + "\n"
-
-    yield from map(line, first)
-    for number in range(1, iterations + 1):
-        for event in waves[(number - 1) % len(waves)]:
-            yield line(renamed(event, number))
-        if number % 10 == 0:
-            yield line(
-                recorded_journal.evaluated(number, 0.35 + 0.3 * number / iterations).model_dump(exclude_none=True)
-            )
-    for last in half:
-        yield line(last.model_dump(exclude_none=True))
-
-
-def renamed(event: dict[str, Any], iteration: int) -> dict[str, Any]:
-    """The same event, told of another iteration."""
-    changed = dict(event)
-    if "iteration" in changed:
-        changed["iteration"] = iteration
-    if "trajectory" in changed:
-        changed["trajectory"] = _renamed(changed["trajectory"], iteration)
-    if "members" in changed:
-        changed["members"] = [_renamed(key, iteration) for key in changed["members"]]
-    return changed
-
-
-def _renamed(key: str, iteration: int) -> str:
-    return f"{iteration}-{key.partition('-')[2]}"
-
-
 def fill(title: str, iterations: int) -> tuple[Run, float]:
-    """A running run with that many finished iterations in the database, and how long the ingest took."""
+    """Create a running run with finished iterations; returns it and the seconds of the ingest."""
     from trainer.config.run import RunConfig
     from trainer.journal.protocol import JOURNAL_FILE
     from webapp.ingest.tailer import JournalTailer
@@ -188,12 +85,12 @@ def fill(title: str, iterations: int) -> tuple[Run, float]:
     seconds = time.perf_counter() - started
     run.refresh_from_db()
     if run.journal_error or run.iteration != iterations:
-        raise RuntimeError(f"the journal was not taken in: {run.journal_error or run.iteration}")
+        raise RuntimeError(f"the journal was not ingested: {run.journal_error or run.iteration}")
     return run, seconds
 
 
 def visitor() -> Client:
-    """A browser of somebody who may see the runs."""
+    """Test client of a user who may see the runs."""
     from django.test import Client
 
     from webapp.teams.actions import do_create_team, do_create_user
@@ -205,8 +102,8 @@ def visitor() -> Client:
     return client
 
 
-def ask(client: Client, long: Run, short: Run) -> list[Asked]:
-    """Medians of alternating requests, after one of each that does not count."""
+def ask(client: Client, long: Run, short: Run) -> list[PageTiming]:
+    """Medians of alternating requests, after one uncounted request each."""
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
@@ -226,7 +123,7 @@ def ask(client: Client, long: Run, short: Run) -> list[Asked]:
                 client.get(f"/runs/{run.slug}/{path}")
                 times[run.pk].append(1000 * (time.perf_counter() - started))
         answers.append(
-            Asked(
+            PageTiming(
                 name,
                 statistics.median(times[long.pk]),
                 statistics.median(times[short.pk]),
@@ -258,7 +155,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Server time and size of a long run's pages.")
     parser.add_argument("--quick", action="store_true", help="2,500 trajectories instead of 25,000")
     parser.add_argument("--explain", action="store_true", help="print the plan of each query of the live page")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")
     options = parser.parse_args()
     iterations = (2_500 if options.quick else 25_000) // WAVE
     words = machine.describe()
@@ -270,7 +167,7 @@ def main() -> int:
         client = visitor()
         (short, _), (long, seconds) = fill("Short", 1), fill("Long", iterations)
         with connection.cursor() as cursor:
-            cursor.execute("ANALYZE")  # what autovacuum does by itself a minute later
+            cursor.execute("ANALYZE")  # autovacuum does this a minute later
         trajectories, turns = long.trajectories.count(), Turn.objects.filter(trajectory__run=long).count()
         peer = Trajectory.objects.filter(run=short).count()
         answers = ask(client, long, short)
@@ -278,14 +175,14 @@ def main() -> int:
         parts = page_weight.first_visit(html)
         plans = list(explain(client, long)) if options.explain else []
     print(
-        f"{words}\n\n{trajectories:,} trajectories with {turns:,} turns, taken in within {seconds:.0f} s "
+        f"{words}\n\n{trajectories:,} trajectories with {turns:,} turns, ingested within {seconds:.0f} s "
         f"({turns / seconds:,.0f} turns a second); the peer has {peer}. Medians of {ROUNDS} requests.\n"
     )
     print("| page | server time | peer | ratio | queries | peer |\n| --- | ---: | ---: | ---: | ---: | ---: |")
-    for asked in answers:
+    for timing in answers:
         print(
-            f"| {asked.page} | {asked.milliseconds:.1f} ms | {asked.peer_milliseconds:.1f} ms | {asked.ratio:.2f} "
-            f"| {asked.queries} | {asked.peer_queries} |"
+            f"| {timing.page} | {timing.milliseconds:.1f} ms | {timing.peer_milliseconds:.1f} ms | {timing.ratio:.2f} "
+            f"| {timing.queries} | {timing.peer_queries} |"
         )
     print("\n| the first visit to the live page loads | as it is | gzip |\n| --- | ---: | ---: |")
     for kind, (plain, packed) in page_weight.by_kind(parts).items():
@@ -297,7 +194,7 @@ def main() -> int:
             "trajectories": trajectories,
             "turns": turns,
             "ingest_seconds": seconds,
-            "pages": [asdict(asked) | {"ratio": asked.ratio} for asked in answers],
+            "pages": [asdict(timing) | {"ratio": timing.ratio} for timing in answers],
             "bytes": {name: {"plain": len(data), "gzip": len(gzip.compress(data))} for name, data in parts.items()},
         }
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What rooms come out: solvable, unsolved at the start, as long as asked for, hardly ever twice.
+"""Quality of generated rooms: solvable, not solved at the start, as long as requested, rarely repeated.
 
 python -m bench.sokoban_rooms --count 2000 [--names Sokoban Boxoban] [--json PATH]
 """
@@ -22,7 +22,7 @@ NAMES = ("Sokoban", "LargeSokoban", "SokobanNewVocab", "Boxoban")
 
 
 def measure(name: str, count: int) -> dict[str, Any]:
-    """Draw rooms of the seeds 0 to count − 1. Raises AssertionError for one that is no puzzle."""
+    """Generate rooms of the seeds 0 to count − 1. Raises AssertionError for an invalid puzzle."""
     env = envs.make(name)
     assert isinstance(env, Sokoban)
     kind, texts, lengths = env.settings, [], Counter[int]()
@@ -60,16 +60,16 @@ def main() -> None:
     parser.add_argument("--names", nargs="+", default=list(NAMES), choices=NAMES)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    found = [measure(name, arguments.count) for name in arguments.names]
+    rows = [measure(name, arguments.count) for name in arguments.names]
     print("| variant | rooms | unsolvable or solved | outside the range | duplicates | chi-square (dof) | sha256 |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
-    for row in found:
+    for row in rows:
         print(
             f"| {row['name']} | {row['rooms']:,} | 0 | {row['outside']} | {row['duplicates']} | "
             f"{row['chi_square']:.1f} ({row['degrees_of_freedom']}) | `{row['sha256']}` |"
         )
     if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=2) + "\n")
+        arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
 
 
 if __name__ == "__main__":

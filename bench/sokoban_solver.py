@@ -1,7 +1,7 @@
-"""Which share of Sokoban levels is solved within a second each, by tables and by A*; every solution is played.
+"""Share of Sokoban levels solved within a second each, by exhaustive tables and by A*; every solution is replayed.
 
-Boxoban levels are read from a folder given with --path (default: shared/data/boxoban beside this folder, where it
-exists); generated rooms, those too large for a table among them, are measured in any case.
+Boxoban levels are read from the folder of --path (default: shared/data/boxoban beside this folder, if it exists);
+generated rooms are always measured, including rooms too large for a table.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GENERATED = {
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one solver made of one level: its actions (none: not solved), its seconds, and the states it looked at."""
+    """Result of one solver on one level: actions (None if unsolved), seconds, visited states."""
 
     actions: list[str]
     seconds: float
@@ -48,7 +48,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Row:
+class SolverFigures:
     """Figures of one solver on one set of levels."""
 
     levels: str
@@ -63,7 +63,7 @@ class Row:
 
 
 def by_table(level: Level, state: State) -> Attempt | None:
-    """A whole room in a table: the fewest actions. None where the room is too large for one."""
+    """Fewest actions by exhaustive table; None if the room is too large for one."""
     room = Grid(level.width, level.floor, level.targets)
     if room.positions(len(level.boxes)) > MAX_TABLE:
         return None
@@ -73,7 +73,7 @@ def by_table(level: Level, state: State) -> Attempt | None:
 
 
 def by_search(level: Level, state: State) -> Attempt:
-    """A*: the fewest pushes unless most of its budget was gone."""
+    """A*: fewest pushes, unless most of its budget was used up."""
     started = time.perf_counter()
     searcher = AStarSearch(Grid(level.width, level.floor, level.targets))
     found = searcher.find(state)
@@ -85,15 +85,15 @@ SOLVERS: dict[str, Callable[[Level, State], Attempt | None]] = {"table": by_tabl
 
 
 def play(env: Boxoban, level: Level, actions: list[str]) -> None:
-    """Play a solution in the environment. Raises AssertionError when success does not come with its last action."""
+    """Play a solution in the environment. Raises AssertionError unless the last action solves the level."""
     env.reset(options={"room": "\n".join(level.rows())})
     for number, action in enumerate(actions, start=1):
         _, _, terminated, _, info = env.step(action)
         assert terminated == info["success"] == (number == len(actions)), f"not solved by {len(actions)} actions"
 
 
-def measure(name: str, levels: list[Level]) -> list[Row]:
-    """Both solvers on the same levels, in turn. Every solution is played."""
+def measure(name: str, levels: list[Level]) -> list[SolverFigures]:
+    """Run both solvers on the same levels, in turn. Every solution is replayed."""
     env = Boxoban(max_steps=None)
     made: dict[str, list[Attempt]] = {solver: [] for solver in SOLVERS}
     for level in levels:
@@ -110,7 +110,7 @@ def measure(name: str, levels: list[Level]) -> list[Row]:
             solved = [attempt for attempt in attempts if attempt.actions and attempt.seconds <= SECONDS]
             milliseconds = [1000 * attempt.seconds for attempt in attempts]
             rows.append(
-                Row(
+                SolverFigures(
                     levels=name,
                     solver=solver,
                     count=len(attempts),
@@ -126,7 +126,7 @@ def measure(name: str, levels: list[Level]) -> list[Row]:
 
 
 def sets(path: Path, wanted: int | None, quick: bool) -> dict[str, list[Level]]:
-    """The levels to solve by name: those of every file in the folder, and generated ones."""
+    """Levels to solve by set name: every file of the folder, and generated rooms."""
     found: dict[str, list[Level]] = {}
     if path.is_dir():
         for file in sorted(path.glob("*.txt")):
@@ -147,11 +147,11 @@ def main() -> int:
     parser.add_argument("--path", type=Path, default=DATA, metavar="FOLDER", help="folder of level files")
     parser.add_argument("--levels", type=int, metavar="N", help="levels of each file (default: all)")
     parser.add_argument("--quick", action="store_true", help="100 levels of each file, few generated rooms")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")
     options = parser.parse_args()
     words = machine.describe()
     warm = make_room(SeededRng(0, Stream.START), 10, 4, 12, 14)
-    for solve in SOLVERS.values():  # compiling is no part of solving
+    for solve in SOLVERS.values():  # exclude compilation
         solve(warm, (warm.player, tuple(sorted(warm.boxes))))
     print(f"{words}\nA* with a budget of {BUDGET} expanded states; every solution is played to success\n")
     head = f"{'levels':28} {'solver':6} {'n':>5} {'≤ 1 s':>7} {'exact':>7} {'median':>9} {'slowest':>10}"

@@ -1,7 +1,4 @@
-"""Rounds in which contenders do the same work in turn, and the medians and ratios that come of them.
-
-What the work is and who does it is told by bench/learner.py and bench/iteration.py.
-"""
+"""Comparison runner: contenders do the same work in turn; medians and ratios of the rounds."""
 
 from __future__ import annotations
 
@@ -18,8 +15,8 @@ MEBIBYTE = 2**20
 
 
 @dataclass(frozen=True)
-class Entry:
-    """Somebody who takes part."""
+class ContenderSpec:
+    """Interpreter, module and job of a contender."""
 
     python: Path
     module: str
@@ -30,8 +27,8 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Ask:
-    """One kind of work: the command for it, and the tokens it handles."""
+class Task:
+    """One kind of work: its command and its number of tokens."""
 
     do: str
     tokens: int
@@ -39,23 +36,23 @@ class Ask:
 
 
 @dataclass
-class Duel:
-    """Every entry does every kind of work once a round; the first round does not count.
+class Comparison:
+    """Runs every task of every contender once per round; the first round is not counted.
 
-    With `fresh` an entry's process lives for its turn alone, for models of which memory holds one; then the first
-    steps of each kind in it, `warm` of them, do not count.
+    With `fresh`, a contender's process lives for its turn only, for models of which memory holds one; the first `warm`
+    steps of each task in a process are then not counted.
     """
 
-    entries: dict[str, Entry]
-    asks: dict[str, Ask]
+    entries: dict[str, ContenderSpec]
+    asks: dict[str, Task]
     fresh: bool = False
     warm: int = 1
     missing: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     answers: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
 
-    def play(self, rounds: int, prepare: Callable[[Contender], None], told: Callable[[str], None]) -> None:
-        """All rounds; `prepare` is done once, by the first entry, before anybody works."""
+    def play(self, rounds: int, prepare: Callable[[Contender], None], progress: Callable[[str], None]) -> None:
+        """Run all rounds; the first contender calls `prepare` once before the work starts."""
         alive: dict[str, Contender] = {}
         try:
             for number in range(rounds if self.fresh else rounds + 1):
@@ -78,7 +75,7 @@ class Duel:
                         continue
                     if self.fresh:
                         alive.pop(name).close()
-                told(f"round {number + 1} of {rounds if self.fresh else rounds + 1}")
+                progress(f"round {number + 1} of {rounds if self.fresh else rounds + 1}")
         finally:
             for contender in alive.values():
                 contender.close()
@@ -97,26 +94,26 @@ class Duel:
             self.answers.pop((work, name), None)
 
     def median(self, work: str, name: str, what: str) -> float:
-        """The median of a figure over the rounds that count."""
+        """Median of a figure over the counted rounds."""
         return statistics.median(answer[what] for answer in self.answers[work, name])
 
     def ratio(self, work: str, name: str, what: str = "seconds", base: str = OURS) -> float:
-        """How many times ours a peer needs; the median of the rounds' ratios."""
+        """A peer's figure over ours; median of the ratios within a round."""
         return statistics.median(
             theirs[what] / ours[what]
             for ours, theirs in zip(self.answers[work, base], self.answers[work, name], strict=True)
         )
 
     def figures(self) -> list[dict[str, Any]]:
-        """Everything for a file: medians by kind of work and entry, the rounds' times, ratios to ours."""
-        found = []
+        """Results for the JSON file: medians by task and contender, times of the rounds, ratios to ours."""
+        rows = []
         for (work, name), answers in self.answers.items():
             line: dict[str, Any] = {"work": work, "name": name, "tokens": self.asks[work].tokens}
             line |= {what: self.median(work, name, what) for what in ("seconds", "rollout", "update", "cpu", "peak")}
             line |= {"ratio": self.ratio(work, name), "cpu_ratio": self.ratio(work, name, "cpu")}
             line |= {"rounds": [answer["seconds"] for answer in answers], "gradient_norm": answers[0]["norm"]}
-            found.append(line)
-        return found
+            rows.append(line)
+        return rows
 
 
 def times(ratio: float) -> str:

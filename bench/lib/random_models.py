@@ -1,6 +1,6 @@
-"""Models with the shapes of known ones and random weights, so that nothing is downloaded; what they compute, counted.
+"""Models with known shapes and random weights, so that nothing is downloaded, and their operation counts.
 
-Imports torch and transformers alone: other people's environments build the same models with it.
+Imports torch and transformers only: the environments of peers build the same models with it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def build(shape: str, seed: int = 0, device: str = "cpu", dtype: torch.dtype = t
 
 
 def outline(shape: str) -> PreTrainedModel:
-    """The same without any weights, to count by."""
+    """The same model on the meta device, for counting."""
     with torch.device("meta"):
         return Qwen2ForCausalLM(_config(shape))
 
@@ -71,11 +71,11 @@ def _config(shape: str) -> Qwen2Config:
 
 
 def step_flops(model: PreTrainedModel, lengths: Iterable[int], scored: int) -> float:
-    """Floating-point operations that one forward and backward pass cannot do without.
+    """Floating-point operations required by one forward and backward pass.
 
     6·N for each token with the N weights of the layers, 6·H·V for each token whose logits are needed, and for a
-    sequence of s tokens 12·L·d·s²/2 for causal attention. What gradient checkpointing computes again does not count,
-    nor do logits that nobody needs, nor padding.
+    sequence of s tokens 12·L·d·s²/2 for causal attention. Recomputation by
+    gradient checkpointing, unused logits and padding are not counted.
 
     Args:
         model: a dense causal LM; N is its parameters without the embedding and the output layer.

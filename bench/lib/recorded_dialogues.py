@@ -1,6 +1,6 @@
-"""Dialogues to learn from, made up from a seed: tokens, which of them were sampled, rewards. Plain lists, no tensors.
+"""Synthetic dialogues for updates: token ids, which tokens were sampled, rewards. Plain lists, no tensors.
 
-Everybody in a comparison gets the same ones, through a file where he runs elsewhere.
+Every contender gets the same ones; processes read them from a file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ GROUP = 8
 
 @dataclass(frozen=True)
 class Dialogue:
-    """`prompt` is read; of `rest`, what came after it, `sampled` says token by token what the policy drew."""
+    """`prompt` is read; `rest` follows it, and `sampled` marks the tokens of `rest` that the policy sampled."""
 
     prompt: list[int]
     rest: list[int]
@@ -57,8 +57,8 @@ def ragged(rows: int, read: int, written: int, vocabulary: int, turns: int = 5, 
             if turn:
                 seen = _ids(rng, rng.randint(written // 4, written // 2), vocabulary)
                 rest, sampled = rest + seen, sampled + [False] * len(seen)
-            said = _ids(rng, rng.randint(max(1, written // 4), written), vocabulary)
-            rest, sampled = rest + said, sampled + [True] * len(said)
+            response = _ids(rng, rng.randint(max(1, written // 4), written), vocabulary)
+            rest, sampled = rest + response, sampled + [True] * len(response)
         made.append(Dialogue(prompts[row // GROUP], rest, sampled, rng.random()))
     return made
 
@@ -72,4 +72,4 @@ def save(dialogues: list[Dialogue], path: Path) -> None:
 
 
 def load(path: Path) -> list[Dialogue]:
-    return [Dialogue(**known) for known in json.loads(path.read_text(encoding="utf-8"))]
+    return [Dialogue(**record) for record in json.loads(path.read_text(encoding="utf-8"))]

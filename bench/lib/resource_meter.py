@@ -1,7 +1,4 @@
-"""What a stretch of work took: seconds, processor time, and the most memory that the process or a GPU's allocator held.
-
-What the work is stands elsewhere.
-"""
+"""Wall-clock time, CPU time and peak memory of a process or of a GPU allocator."""
 
 from __future__ import annotations
 
@@ -18,23 +15,23 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def resident() -> int:
-    """Bytes this process holds now; the most it ever held where that cannot be told."""
+    """Resident bytes of this process; its peak where the current value is unavailable."""
     return _status("VmRSS") if _STATUS.exists() else _ever()
 
 
 class Peak:
-    """Bytes above `base`, which is what was held when this was made: libraries, and on a GPU nothing."""
+    """Peak bytes above `base`, the memory in use at construction: libraries, and on a GPU nothing."""
 
     def __init__(self, device: str) -> None:
         self.gpu = device.startswith("cuda")
         self.base = 0 if self.gpu else resident()
 
     def start(self) -> None:
-        """Forget earlier peaks. Where the system cannot, the peak is that of the process's whole life."""
+        """Reset the peak. Where the system cannot, it is the peak of the process's lifetime."""
         if self.gpu:
             torch.cuda.reset_peak_memory_stats()
         elif _CLEAR.exists():
-            _give_back()
+            _trim_heap()
             try:
                 _CLEAR.write_text("5", encoding="ascii")
             except PermissionError:
@@ -48,7 +45,7 @@ class Peak:
 
 
 class Clock:
-    """Runs from when it is made until `stop`."""
+    """Measures from construction to `stop`."""
 
     def __init__(self, peak: Peak) -> None:
         self.peak = peak
@@ -56,7 +53,7 @@ class Clock:
         self.started, self.worked = time.perf_counter(), time.process_time()
 
     def stop(self, rollout: float = 0.0) -> dict[str, float]:
-        """Seconds in all, `rollout` of them before the update; seconds of all threads' work; bytes."""
+        """Seconds in total, `rollout` of them before the update; CPU seconds of all threads; peak bytes."""
         if self.peak.gpu:
             torch.cuda.synchronize()
         seconds, cpu = time.perf_counter() - self.started, time.process_time() - self.worked
@@ -64,16 +61,16 @@ class Clock:
         return {"seconds": seconds, "rollout": rollout, "update": update, "cpu": cpu, "peak": float(self.peak.most())}
 
 
-def _give_back() -> None:
-    """Freed memory that the C library still holds would count as used."""
+def _trim_heap() -> None:
+    """Return freed memory to the system: the C library would otherwise count it as used."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 def _status(name: str) -> int:
-    found = re.search(rf"^{name}:\s+(\d+) kB", _STATUS.read_text(encoding="ascii", errors="replace"), re.MULTILINE)
-    return int(found[1]) * 1024 if found else _ever()
+    match = re.search(rf"^{name}:\s+(\d+) kB", _STATUS.read_text(encoding="ascii", errors="replace"), re.MULTILINE)
+    return int(match[1]) * 1024 if match else _ever()
 
 
 def _ever() -> int:

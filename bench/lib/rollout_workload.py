@@ -1,6 +1,6 @@
-"""The same rollouts for every contender: prompts, observations how many tokens each response has; and two that play.
+"""Workload of bench/rollout.py: prompts, observations and response lengths, and the two contenders of this process.
 
-Lengths are forced, so that all sample equally many tokens. What is measured, and against whom, is rollout.py's.
+Response lengths are forced, so that every contender samples equally many tokens.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria, St
 from trainer.engines.sampler import SamplingParams, TokenListener
 from trainer.engines.transformers.transformers_sampler import TransformersSampler, TransformersSession
 
-# Sokoban as the pocket policy plays it: tokens that all first prompts begin with, a first prompt, an observation.
+# Sokoban with the pocket policy: tokens of the shared prefix of first prompts, of a first prompt, of an observation.
 INSTRUCTION, FIRST, OBSERVATION = 109, 155, 69
 ENDS, PADDING, PLAIN = 2, 0, 5
 """Ids that end a response and fill gaps; observations are made of ids from `PLAIN` on."""
@@ -24,7 +24,7 @@ ENDS, PADDING, PLAIN = 2, 0, 5
 
 @dataclass(frozen=True)
 class Work:
-    """Trajectories to play: first prompts (equal within a group), later observations and lengths of responses."""
+    """Trajectories to play: first prompts (equal within a group), observations and response lengths."""
 
     firsts: list[list[int]]
     observations: list[list[list[int]]]
@@ -32,14 +32,14 @@ class Work:
 
     @property
     def tokens(self) -> int:
-        """How many are sampled in all."""
+        """Total number of sampled tokens."""
         return sum(map(sum, self.lengths))
 
     @property
     def context(self) -> int:
         """Tokens of the longest dialogue."""
         rows = zip(self.firsts, self.observations, self.lengths, strict=True)
-        return max(len(first) + sum(map(len, seen)) + sum(said) for first, seen, said in rows)
+        return max(len(first) + sum(map(len, seen)) + sum(lengths) for first, seen, lengths in rows)
 
 
 def make(rows: int, turns: int, group: int, vocabulary: int, lengths: tuple[int, int], seed: int = 0) -> Work:
@@ -59,7 +59,7 @@ def make(rows: int, turns: int, group: int, vocabulary: int, lengths: tuple[int,
 
 
 class _Session(TransformersSession):
-    """Our session, with the ends of responses where the work wants them."""
+    """Our session with forced response lengths."""
 
     def __init__(self, sampler: OurSampler, seeds: Sequence[int], params: SamplingParams, turns: Sequence[int]) -> None:
         super().__init__(sampler, seeds, params, None, turns)
@@ -78,7 +78,7 @@ class _Session(TransformersSession):
 
 
 class OurSampler(TransformersSampler):
-    """The project's sampler, told how long responses are."""
+    """The project's sampler with forced response lengths."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__(model, ENDS, PADDING)
@@ -90,7 +90,7 @@ class OurSampler(TransformersSampler):
         return _Session(self, seeds, params, turns)  # a row's seed is its number
 
     def play(self, work: Work) -> int:
-        """Play all trajectories to their end; how many tokens were sampled."""
+        """Play all trajectories to the end; returns the number of sampled tokens."""
         self.lengths, tokens = work.lengths, 0
         session = self.session(range(len(work.firsts)), SamplingParams(max_tokens=max(map(max, work.lengths))))
         turn = [0] * len(work.firsts)
@@ -103,7 +103,7 @@ class OurSampler(TransformersSampler):
 
 
 class _Lengths(StoppingCriteria):
-    """Ends each row where the work wants it."""
+    """Stops each row at its forced length."""
 
     def __init__(self, ends: Tensor) -> None:
         self.ends = ends
@@ -121,10 +121,10 @@ class Generate:
         model.generation_config = GenerationConfig(**whole, pad_token_id=PADDING, use_cache=True)
 
     def play(self, work: Work) -> int:
-        """Play all trajectories to their end; how many tokens were sampled."""
+        """Play all trajectories to the end; returns the number of sampled tokens."""
         texts, tokens = [list(first) for first in work.firsts], 0
         for turn in range(len(work.lengths[0])):
-            lengths = [said[turn] for said in work.lengths]
+            lengths = [row[turn] for row in work.lengths]
             for text, response, seen in zip(texts, self._responses(texts, lengths), work.observations, strict=True):
                 tokens += len(response)
                 text += response

@@ -1,6 +1,6 @@
-"""A contender in a process of its own: it waits for a command, does it, answers. Both ends of that line live here.
+"""Line protocol between a benchmark and a contender's process: commands as JSON lines in, results out.
 
-What is measured is the contenders' business. Standard library alone: it runs in other people's environments, too.
+Standard library only: workers run in the environments of other projects, too.
 """
 
 from __future__ import annotations
@@ -15,26 +15,30 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60
+STOP_TIMEOUT = 60
 
 
 class ContenderError(RuntimeError):
-    """A contender's process ended. The message is the end of what it said."""
+    """A contender's process ended. The message is the end of its output."""
 
 
 class Contender:
-    """The measuring end: starts `python -m MODULE JOB` and asks it one thing at a time."""
+    """Benchmark side: starts `python -m MODULE JOB` and sends one command at a time."""
 
     def __init__(self, python: str | Path, module: str, job: Mapping[str, Any]) -> None:
-        kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-        # Threads that spin while they wait would take the cores from the contender whose turn it is.
-        environment = kept | {"OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
-        self._said = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+        environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        # Spinning idle threads would take cores from the contender whose turn it is.
+        environment = environment | {
+            "OMP_WAIT_POLICY": "PASSIVE",
+            "TOKENIZERS_PARALLELISM": "false",
+            "HF_HUB_OFFLINE": "1",
+        }
+        self._output = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
         self._process = subprocess.Popen(
             [str(python), "-m", module, json.dumps(job)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._output,
             text=True,
             encoding="utf-8",
             env=environment,
@@ -43,49 +47,49 @@ class Contender:
         self.ready = self._read()
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """Its answer. Raises ContenderError when it ends instead."""
+        """Send a command and return its result. Raises ContenderError if the process ends."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # why it ended is said by the answer that does not come
+            pass  # the missing result reports why the process ended
         return self._read()
 
     def close(self) -> None:
-        """End the process, by force when it does not end by itself."""
+        """Stop the process, by force after a timeout."""
         try:
-            self._process.communicate(timeout=PATIENCE)
+            self._process.communicate(timeout=STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
-        self._said.close()
+        self._output.close()
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         answer = self._process.stdout.readline()
         if answer:
             return dict(json.loads(answer))
-        self._process.wait(timeout=PATIENCE)
-        self._said.seek(0)
-        said = [line.strip() for line in self._said.read().splitlines() if line.strip()]
-        raise ContenderError(said[-1] if said else f"it ended without a word, exit code {self._process.returncode}")
+        self._process.wait(timeout=STOP_TIMEOUT)
+        self._output.seek(0)
+        lines = [line.strip() for line in self._output.read().splitlines() if line.strip()]
+        raise ContenderError(lines[-1] if lines else f"it ended without a word, exit code {self._process.returncode}")
 
 
-class Line:
-    """The contender's end. What libraries print goes to the standard error, so that only answers are answers."""
+class WorkerConnection:
+    """Worker side. Output of libraries is redirected to standard error, so that stdout carries results only."""
 
     def __init__(self) -> None:
         self._answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
 
     def next(self) -> dict[str, Any]:
-        """The next command. Raises SystemExit when there is none any more."""
+        """The next command. Raises SystemExit at the end of input."""
         line = sys.stdin.readline()
         if not line:
             raise SystemExit(0)
         return dict(json.loads(line))
 
     def answer(self, **values: Any) -> None:
-        """What came of the command."""
+        """Send the result of the command."""
         print(json.dumps(values), file=self._answers, flush=True)

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from bench import iteration, learner
-from bench.lib.comparison import OURS, Ask, Duel, Entry
+from bench.lib.comparison import OURS, Comparison, ContenderSpec, Task
 from bench.lib.worker_protocol import Contender, ContenderError
 
 ECHO = """
-from bench.lib.worker_protocol import Line
-line = Line()
+from bench.lib.worker_protocol import WorkerConnection
+connection = WorkerConnection()
 print("a library talks")
-line.answer(versions={"echo": "1"})
+connection.answer(versions={"echo": "1"})
 while True:
-    command = line.next()
+    command = connection.next()
     if command["do"] == "fall":
         raise ValueError("fell over")
-    line.answer(seconds=float(command["do"]), rollout=0.25, update=0.75, cpu=1.0, peak=2**21, norm=1.0)
+    connection.answer(seconds=float(command["do"]), rollout=0.25, update=0.75, cpu=1.0, peak=2**21, norm=1.0)
 """
 
 
@@ -31,16 +31,16 @@ def answers(*seconds: float, norm: float = 1.0) -> list[dict[str, float]]:
     ]
 
 
-def duel(**known: list[dict[str, float]]) -> Duel:
-    entry = Entry(Path(sys.executable), "nothing", {})
-    made = Duel(dict.fromkeys(known, entry), {"work": Ask("step", 100)})
+def comparison(**known: list[dict[str, float]]) -> Comparison:
+    entry = ContenderSpec(Path(sys.executable), "nothing", {})
+    made = Comparison(dict.fromkeys(known, entry), {"work": Task("step", 100)})
     made.answers = {("work", name): given for name, given in known.items()}
     return made
 
 
 @pytest.fixture
-def echo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
-    """A contender that answers with the number it is asked for."""
+def echo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ContenderSpec:
+    """A contender that returns the requested number."""
     (tmp_path / "bench_echo.py").write_text(ECHO)
     python = tmp_path / "python"
     root = Path(__file__).resolve().parents[2]
@@ -50,18 +50,18 @@ def echo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
         "runpy.run_module('bench_echo', run_name='__main__')\" \"$@\"\n"
     )
     python.chmod(0o755)
-    return Entry(python, "bench_echo", {})
+    return ContenderSpec(python, "bench_echo", {})
 
 
 def test_a_ratio_is_the_median_of_the_rounds_ratios() -> None:
-    made = duel(**{OURS: answers(1, 2, 4), "peer": answers(3, 4, 20)})
+    made = comparison(**{OURS: answers(1, 2, 4), "peer": answers(3, 4, 20)})
     assert made.ratio("work", "peer") == 3
     assert made.median("work", "peer", "seconds") == 4
     assert {line["name"]: line["ratio"] for line in made.figures()} == {OURS: 1, "peer": 3}
 
 
 def test_the_tables_say_what_was_missed_and_who_was_missing() -> None:
-    made = duel(**{OURS: answers(1.0, 1.0), "TRL": answers(1.5, 1.5)})
+    made = comparison(**{OURS: answers(1.0, 1.0), "TRL": answers(1.5, 1.5)})
     made.missing["other"] = "not installable"
     assert "1.50 × (aim ≥ 2 × missed)" in iteration.table(made)
     assert "| 100 | 1.00 × |" in iteration.table(made)
@@ -70,12 +70,12 @@ def test_the_tables_say_what_was_missed_and_who_was_missing() -> None:
 
 
 def test_a_contender_with_another_gradient_is_named() -> None:
-    made = duel(**{OURS: answers(1.0), "good": answers(1.0, norm=1.01), "odd": answers(1.0, norm=1.2)})
+    made = comparison(**{OURS: answers(1.0), "good": answers(1.0, norm=1.01), "odd": answers(1.0, norm=1.2)})
     assert learner.disagreement(made) == "work, odd: gradient norm 1.2, ours 1"
 
 
-def test_rounds_are_played_in_turn_and_the_first_does_not_count(echo: Entry) -> None:
-    made = Duel({OURS: echo, "peer": echo}, {"work": Ask("2", 10)})
+def test_rounds_are_played_in_turn_and_the_first_does_not_count(echo: ContenderSpec) -> None:
+    made = Comparison({OURS: echo, "peer": echo}, {"work": Task("2", 10)})
     said: list[str] = []
     prepared: list[Contender] = []
     made.play(2, prepared.append, said.append)
@@ -85,13 +85,13 @@ def test_rounds_are_played_in_turn_and_the_first_does_not_count(echo: Entry) -> 
     assert made.versions == {"echo": "1"}
 
 
-def test_a_peer_that_falls_over_is_left_out_with_its_last_words(echo: Entry) -> None:
+def test_a_peer_that_falls_over_is_left_out_with_its_last_words(echo: ContenderSpec) -> None:
     contender = echo.start()
     with pytest.raises(ContenderError, match="ValueError: fell over"):
         contender.ask("fall")
     contender.close()
-    broken = Entry(Path(sys.executable), "bench.no_such_module", {})
-    made = Duel({OURS: echo, "peer": broken}, {"work": Ask("1", 10)})
+    broken = ContenderSpec(Path(sys.executable), "bench.no_such_module", {})
+    made = Comparison({OURS: echo, "peer": broken}, {"work": Task("1", 10)})
     made.play(1, lambda ours: None, lambda text: None)
     assert "No module named" in made.missing["peer"]
     assert [name for _, name in made.answers] == [OURS]

@@ -14,7 +14,7 @@ from bench import gpu
 ROOT = Path(__file__).resolve().parents[2]
 LOADED = """
 import sys
-import bench.gpu, bench.lib.our_worker, bench.lib.plain_worker
+import bench.gpu, bench.lib.workers.our_worker, bench.lib.workers.plain_worker
 print(sorted({"numba", "django", "celery", "channels", "pyarrow", "bm25s"} & set(sys.modules)))
 """
 
@@ -33,7 +33,7 @@ def settings(**changed: object) -> argparse.Namespace:
     return argparse.Namespace(**(known | changed))
 
 
-def test_it_runs_without_the_packages_of_the_site_and_the_worlds() -> None:
+def test_it_runs_without_the_packages_of_the_site_and_the_environments() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
 

@@ -1,4 +1,4 @@
-"""Contenders of the rollout benchmark play the same work, as many tokens each; its table says who was faster."""
+"""Rollout benchmark: equal work for all contenders, medians and ratios of the table."""
 
 import itertools
 
@@ -19,7 +19,7 @@ def work():
 
 
 def recorded(model, play, work):
-    """What every forward pass of a rollout was given to read, as (rows, tokens)."""
+    """Input shapes (rows, tokens) of every forward pass of a rollout."""
     shapes_read = []
     handle = model.base_model.register_forward_pre_hook(
         lambda module, args, kwargs: shapes_read.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
@@ -52,20 +52,20 @@ def test_ours_reads_every_token_once_and_generate_all_of_them_in_every_turn(mode
 
 def test_ratios_are_medians_over_rounds_without_the_first_and_named_missed_below_the_aim(work):
     ours, theirs = rollout.OURS, rollout.GENERATE
-    contest = rollout.Contest("work", work, dict.fromkeys((ours, theirs)))
-    contest.clock = {ours: [99.0, 1.0, 2.0, 1.0], theirs: [1.0, 3.0, 4.0, 4.0]}
-    contest.processor = {ours: [1.0, 1.0, 1.0, 1.0], theirs: [9.0, 5.0, 6.0, 7.0]}
-    figures = contest.figures(theirs)
+    comparison = rollout.RolloutComparison("work", work, dict.fromkeys((ours, theirs)))
+    comparison.clock = {ours: [99.0, 1.0, 2.0, 1.0], theirs: [1.0, 3.0, 4.0, 4.0]}
+    comparison.processor = {ours: [1.0, 1.0, 1.0, 1.0], theirs: [9.0, 5.0, 6.0, 7.0]}
+    figures = comparison.figures(theirs)
     assert (figures["ratio"], figures["processor_ratio"]) == (3.0, 6.0)
-    assert contest.rate(ours) == work.tokens
-    (row,) = contest.rows()
+    assert comparison.rate(ours) == work.tokens
+    (row,) = comparison.rows()
     assert row.endswith("| 3 × | 6 × | ≥ 3 × ✓ |")
-    contest.clock[theirs] = [1.0, 2.0, 2.0, 2.0]
-    assert contest.rows()[0].endswith("missed |")
+    comparison.clock[theirs] = [1.0, 2.0, 2.0, 2.0]
+    assert comparison.rows()[0].endswith("missed |")
 
 
-def test_whoever_samples_other_than_what_was_asked_for_ends_the_benchmark(work):
+def test_a_wrong_number_of_sampled_tokens_ends_the_benchmark(work):
     clock = iter(range(100))
-    lazy = rollout.Contender(lambda work: work.tokens - 1, lambda: float(next(clock)))
+    lazy = rollout.RolloutContender(lambda work: work.tokens - 1, lambda: float(next(clock)))
     with pytest.raises(RuntimeError, match=f"{rollout.OURS} sampled {work.tokens - 1} tokens instead of {work.tokens}"):
-        rollout.Contest("work", work, {rollout.OURS: lazy}).play()
+        rollout.RolloutComparison("work", work, {rollout.OURS: lazy}).play()

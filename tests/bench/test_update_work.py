@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from bench.lib import plain_worker, recorded_dialogues
-from bench.lib.our_worker import Ours, batch, settings
+from bench.lib import recorded_dialogues
 from bench.lib.random_models import SHAPES, build, outline, step_flops
+from bench.lib.workers import plain_worker
+from bench.lib.workers.our_worker import OurWorker, batch, settings
 from tests.trainer import steps
 from trainer.paths import POCKET_CHECKPOINT
 
@@ -21,7 +22,7 @@ def dialogues(made: str) -> list[recorded_dialogues.Dialogue]:
 def test_our_update_and_the_plain_one_have_the_same_gradient(made: str) -> None:
     config = settings(8)
     config.optimizer = config.optimizer.model_copy(update=steps.SGD)
-    ours = Ours(build("tiny"), config)
+    ours = OurWorker(build("tiny"), config)
     known = ours.record(dialogues(made))
     before = steps.stepped_on(ours.learner)
     metrics = ours.update(batch(known))
@@ -34,7 +35,7 @@ def test_our_update_and_the_plain_one_have_the_same_gradient(made: str) -> None:
 
 
 def test_plain_micro_batches_add_up_to_the_whole_batch() -> None:
-    known = Ours(build("tiny"), settings(8)).record(dialogues("ragged"))
+    known = OurWorker(build("tiny"), settings(8)).record(dialogues("ragged"))
     norms = []
     for micro in (1, 100_000):
         model = build("tiny")
@@ -44,7 +45,7 @@ def test_plain_micro_batches_add_up_to_the_whole_batch() -> None:
 
 
 def test_recorded_log_probabilities_stand_on_sampled_tokens_alone() -> None:
-    known = Ours(build("tiny"), settings(8)).record(dialogues("ragged"))
+    known = OurWorker(build("tiny"), settings(8)).record(dialogues("ragged"))
     for dialogue in known:
         assert [number < 0 for number in dialogue.logprobs] == dialogue.sampled
 

@@ -14,7 +14,7 @@ from tests.running_product import LiveStack
 from trainer.paths import POCKET_CHECKPOINT
 
 CUT = ("htmx:sendError", "htmx:afterRequest")
-"""How htmx tells of a request without an answer. The browser tells, too, and says whether a test cut it."""
+"""htmx's console message for a failed request. The browser reports it as well, and whether a test caused it."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ def new_context(browser: Browser, live_stack: LiveStack) -> Iterator[Callable[..
 
 @pytest.fixture
 def signed_in(new_context: Callable[..., BrowserContext], live_stack: LiveStack) -> Callable[..., Page]:
-    """A page of somebody who has logged in with name and password."""
+    """A page of a user logged in by name and password."""
 
     def make(**options: object) -> Page:
         page = new_context(**options).new_page()

@@ -39,7 +39,7 @@ def serve(context: BrowserContext, client: Client) -> None:
             response = client.get(asked, HTTP_HOST="localhost")
             body = b"".join(response.streaming_content) if response.streaming else response.content
         finally:
-            connection.close()  # the browser's callbacks have one of their own, which nobody else would close
+            connection.close()  # the browser's callbacks have their own connection
         headers = {name: value for name, value in response.headers.items() if name.lower() not in _DROPPED}
         route.fulfill(status=response.status_code, body=body, headers=headers)
 

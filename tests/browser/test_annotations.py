@@ -40,10 +40,10 @@ PLAYED = """
 @pytest.fixture(scope="session")
 def trajectory(live_stack: LiveStack) -> str:
     """The path of a played trajectory, in a team with a reviewer beside the admin."""
-    told = live_stack.manage("shell", input=textwrap.dedent(PLAYED))
-    found = re.search(r"slug: (\w+)", told)
-    assert found is not None, told
-    return f"/t/{found[1]}"
+    output = live_stack.manage("shell", input=textwrap.dedent(PLAYED))
+    match = re.search(r"slug: (\w+)", output)
+    assert match is not None, output
+    return f"/t/{match[1]}"
 
 
 def reviewer_page(new_context: Callable[..., BrowserContext], stack: LiveStack) -> Page:

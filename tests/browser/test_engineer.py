@@ -1,4 +1,4 @@
-"""What an engineer does with a world of their own: launch it, see why it fails, mend it, take the policy away."""
+"""Journey of an engineer with their own environment: launch, read the failure, fix it, download the policy."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ SLIP = """        raise RuntimeError("the door has no hinges")
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Path:
+def environment(tmp_path: Path) -> Path:
     """The installed file of docs/examples/key-door."""
     return install_example(tmp_path) / "key_door.py"
 
 
 @pytest.fixture
-def stack(world: Path, tmp_path: Path) -> Iterator[LiveStack]:
+def stack(environment: Path, tmp_path: Path) -> Iterator[LiveStack]:
     """A running Echoscope beside which that package is installed."""
-    stack = running_product.start(tmp_path / "home", extra={"PYTHONPATH": str(world.parent)})
+    stack = running_product.start(tmp_path / "home", extra={"PYTHONPATH": str(environment.parent)})
     yield stack
     running_product.stop(stack)
 
 
-def test_a_world_of_ones_own_fails_with_its_reason_is_mended_and_its_policy_taken_away(
-    world: Path, stack: LiveStack, browser: Browser, tmp_path: Path
+def test_an_own_environment_fails_with_its_reason_is_fixed_and_its_policy_downloaded(
+    environment: Path, stack: LiveStack, browser: Browser, tmp_path: Path
 ) -> None:
-    sound = world.read_text()
+    sound = environment.read_text()
     assert sound.count(STEP) == 1
-    world.write_text(sound.replace(STEP, STEP + SLIP))
+    environment.write_text(sound.replace(STEP, STEP + SLIP))
     context = browser.new_context(base_url=stack.url)
     page = context.new_page()
     sign_in(page, stack)
@@ -65,7 +65,7 @@ def test_a_world_of_ones_own_fails_with_its_reason_is_mended_and_its_policy_take
     expect(page.get_by_role("alert").first).to_contain_text("the door has no hinges")
 
     # mend it, and go on
-    world.write_text(sound)
+    environment.write_text(sound)
     page.get_by_role("button", name="Resume").click()
     expect(state).to_have_attribute("data-state", "finished")
     expect(page.locator("[data-stage] .board svg")).to_be_visible()

@@ -1,4 +1,4 @@
-"""The evaluation tab in a browser: a result that comes while it is open is drawn and told, whatever happens."""
+"""Evaluation tab in a browser: results that arrive while it is open are drawn and announced."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def set_up(stack: LiveStack) -> str:
     return stack.manage("shell", input=SET_UP).split("slug=")[1].split()[0]
 
 
-def test_a_new_result_is_drawn_and_told_while_the_tab_is_open(
+def test_a_new_result_is_drawn_and_announced_while_the_tab_is_open(
     live_stack: LiveStack, signed_in: Callable[..., Page]
 ) -> None:
     slug = set_up(live_stack)

@@ -27,7 +27,7 @@ AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 PICTURES = Path(os.environ.get("ECHOSCOPE_SCREENSHOTS", ROOT / "var" / "screenshots"))
 WIDTHS = {"phone": 390, "tablet": 820, "desktop": 1380}
 PUBLIC = {"login", "account_reset_password", "invitation", "shared", "embed"}
-"""Pages that are looked at as somebody without an account sees them."""
+"""Pages visited without an account."""
 QUIET = 250  # milliseconds for scripts to draw what they draw
 
 LOOK = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations.map(

@@ -136,9 +136,7 @@ def test_pages_fit_a_phone(scheme: str, played: str, signed_in: Callable[..., Pa
     assert phone.evaluate("getComputedStyle(document.body).backgroundColor") != shown
 
 
-def test_the_player_slides_nothing_for_those_who_asked_for_less_motion(
-    played: str, signed_in: Callable[..., Page]
-) -> None:
+def test_the_player_does_not_animate_with_reduced_motion(played: str, signed_in: Callable[..., Page]) -> None:
     calm = signed_in(reduced_motion="reduce")
     calm.goto(a_trajectory(calm, played))
     assert calm.locator(".piece.player").evaluate("node => getComputedStyle(node).transitionDuration") == "0s"

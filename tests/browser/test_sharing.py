@@ -24,10 +24,10 @@ def run(live_stack: LiveStack, tmp_path: Path) -> str:
     """The path of a run with two iterations of Sokoban."""
     config = RunConfig(iterations=2)
     config.rollout.groups = config.rollout.group_size = 2
-    told = live_stack.manage("import_journal", str(recorded_journal.write(tmp_path / "journal", config, 2)))
-    found = re.search(r"/runs/\w+/", told)
-    assert found is not None, told
-    return found[0]
+    output = live_stack.manage("import_journal", str(recorded_journal.write(tmp_path / "journal", config, 2)))
+    match = re.search(r"/runs/\w+/", output)
+    assert match is not None, output
+    return match[0]
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_position_is_shared_watched_on_a_phone_embedded_and_taken_back(
     phone.keyboard.press("Home")
     expect(phone.locator("[data-position]")).not_to_have_text(shown)
 
-    # in somebody's blog, at the same position, with its own keys
+    # embedded in another page, at the same position, with its own shortcuts
     folder, site = blog
     (folder / "post.html").write_text(f"<!doctype html><link rel=icon href=data:,><p>Look:</p>{code}")
     reader = page.context.browser.new_context().new_page()  # type: ignore[union-attr]

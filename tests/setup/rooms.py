@@ -111,7 +111,7 @@ JAVASCRIPT_IMPORT = re.compile(r"""(?:from|import|import\()\s*["'](\.{1,2}/[^"']
 
 
 def javascript_room_graph() -> dict[str, set[str]]:
-    """Which folder of static/js imports which; JSDoc type imports count."""
+    """Which folder of static/js imports which, JSDoc type imports included; a file at the top is its own room."""
     top = ROOT / "static" / "js"
     edges: dict[str, set[str]] = defaultdict(set)
     for path in sorted(top.rglob("*.js")):

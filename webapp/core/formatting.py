@@ -1,4 +1,4 @@
-"""Numbers and states in plain words for server-rendered pages. static/js/words.js says the same in the browser."""
+"""Numbers and states in plain words for server-rendered pages; static/js/ui/formatting.js is the browser's copy."""
 
 from __future__ import annotations
 

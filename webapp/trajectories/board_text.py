@@ -1,4 +1,4 @@
-"""Boards as plain text, for readers without scripts. Drawing them is static/js/board.js's business."""
+"""Boards as plain text, for readers without scripts. static/js/board/board.js draws them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trajectory as a line of positions: each turn's start, then each of its actions, as static/js/steps.js has it.
+"""Positions of a trajectory: each turn's start, then each of its actions, as in static/js/player/positions.js.
 
 Turns and actions count from 0 in here and from 1 in addresses, where action 0 is the turn's start.
 """

@@ -1,4 +1,4 @@
-"""Grids with a legend of their own, without a browser: what is ground, what is a piece, and how it is told in words."""
+"""Grids with their own legend, without a browser: ground, pieces and text alternative."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_tones_decide_what_is_ground_and_what_moves() -> None:
     assert found["boxes"] == []
 
 
-def test_it_is_told_in_words_with_the_names_of_the_legend() -> None:
+def test_the_text_alternative_uses_the_names_of_the_legend() -> None:
     assert evaluate("board/board.js", "describeBoard(data)", board()) == (
         "Board, 3 rows by 3 columns. wolf at row 1, column 2. sheep at row 2, column 1. sheep at row 2, column 3. "
         "shepherd at row 2, column 2."

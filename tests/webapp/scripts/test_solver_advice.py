@@ -63,7 +63,7 @@ def test_the_best_play_is_compared_with_what_was_done(index: int, words: str) ->
     assert said(SOLVED, index) == words
 
 
-def test_what_did_not_get_there_is_told_and_while_it_is_played_nothing_is_compared() -> None:
+def test_a_failed_trajectory_is_reported_and_a_running_one_is_not_compared() -> None:
     failed = trajectory([action("Left", far(3, "Up"))], far(2, "Up"), success=False)
     assert said(failed, 0).endswith("Optimal from the start: 2 actions; this trajectory used 1 and did not get there.")
     assert said(failed | {"success": None}, 0) == "Best play: 2 actions to go, next Up."
@@ -87,7 +87,7 @@ def test_random_dynamics_have_a_chance_and_unknown_ones_a_reason() -> None:
     assert said(trajectory([], None), 0) == ""
 
 
-def test_where_every_text_is_an_answer_a_right_one_is_told() -> None:
+def test_a_text_environment_reports_a_right_answer() -> None:
     question = trajectory([], {"distance": 1, "actions": ["23 + 1 + 18"]}) | {"board": {"kind": "text", "text": "42"}}
     assert said(question, 0) == "A right answer: 23 + 1 + 18."
 
@@ -99,7 +99,7 @@ def test_where_every_text_is_an_answer_a_right_one_is_told() -> None:
         (False, "Not the best arm: that was Dragon, which pays 0.25 points on average."),
     ],
 )
-def test_of_a_bandit_the_best_arm_and_its_worth_are_told(best: bool, after: str) -> None:
+def test_a_bandit_reports_the_best_arm_and_its_value(best: bool, after: str) -> None:
     env = envs.make("Bandit")
     env.reset(seed=3)
     board, hint = env.board().model_dump(), env.hint().model_dump()  # type: ignore[union-attr]

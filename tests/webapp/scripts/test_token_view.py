@@ -114,7 +114,7 @@ def test_the_legend_of_advantages_goes_from_the_worst_to_the_best_in_numbers() -
         ),
     ],
 )
-def test_a_tokens_numbers_are_told_with_their_units(given: dict[str, Any], index: int, words: str) -> None:
+def test_token_statistics_are_described_with_their_units(given: dict[str, Any], index: int, words: str) -> None:
     place = {"index": index, "count": 45, "turn": 2}
     expression = "describeToken(data.token, data.place)"
     assert evaluate("player/token_legend.js", expression, {"token": given, "place": place}) == words

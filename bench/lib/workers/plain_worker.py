@@ -1,6 +1,6 @@
-"""The update as a careful person writes it with PyTorch and transformers alone: padded rows, all logits, in fp32.
+"""A plain PyTorch and transformers update: padded rows, all logits, in fp32. The loss is that of our_worker.py.
 
-`python -m bench.lib.plain_worker JOB` waits for commands (worker_protocol.py). The loss is that of our_worker.py.
+`python -m bench.lib.workers.plain_worker JOB` waits for commands (worker_protocol.py).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from transformers import PreTrainedModel
 from bench.lib.random_models import build
 from bench.lib.recorded_dialogues import GROUP, Dialogue, load
 from bench.lib.resource_meter import Clock, Peak
-from bench.lib.worker_protocol import Line
+from bench.lib.worker_protocol import WorkerConnection
 
 CLIP, ENTROPY, LARGEST_NORM = 0.2, 0.001, 1.0
 
 
 @dataclass(frozen=True)
 class Padded:
-    """(B, T) tensors; everything but `ids` and `attention` speaks of the token in its own column."""
+    """(B, T) tensors; all but `ids` and `attention` refer to the token in the same column."""
 
     ids: Tensor
     attention: Tensor
@@ -58,16 +58,21 @@ def padded(dialogues: Sequence[Dialogue], device: str = "cpu") -> Padded:
 
 
 def step(
-    model: PreTrainedModel, optimizer: torch.optim.Optimizer, given: Padded, micro: int = 16_384, *, mixed: bool = False
+    model: PreTrainedModel,
+    optimizer: torch.optim.Optimizer,
+    inputs: Padded,
+    micro: int = 16_384,
+    *,
+    mixed: bool = False,
 ) -> float:
     """One optimiser step; forward passes of at most `micro` tokens, padding included. Returns the gradient's norm.
 
     Args:
         mixed: compute in bf16 where autocast does, over fp32 weights.
     """
-    total = given.mask.sum()
-    device = given.ids.device.type
-    for piece in given.pieces(max(1, micro // given.ids.shape[1])):
+    total = inputs.mask.sum()
+    device = inputs.ids.device.type
+    for piece in inputs.pieces(max(1, micro // inputs.ids.shape[1])):
         with torch.autocast(device, torch.bfloat16) if mixed else nullcontext():
             logits = model(input_ids=piece.ids, attention_mask=piece.attention, use_cache=False).logits
         logs = logits[:, :-1].float().log_softmax(-1)
@@ -86,7 +91,7 @@ def step(
 
 
 def main() -> None:
-    line, job = Line(), json.loads(sys.argv[1])
+    connection, job = WorkerConnection(), json.loads(sys.argv[1])
     torch.set_num_threads(job["threads"])
     device, peak = job["device"], Peak(job["device"])
     model = build(job["shape"], job["seed"], device)
@@ -94,15 +99,15 @@ def main() -> None:
         model.gradient_checkpointing_enable({"use_reentrant": False})
         model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
-    line.answer(versions={"torch": torch.__version__})
+    connection.answer(versions={"torch": torch.__version__})
     known: dict[str, Padded] = {}
     while True:
-        name = line.next()["work"]
+        name = connection.next()["work"]
         if name not in known:
             known[name] = padded(load(Path(name)), device)
         clock = Clock(peak)
         norm = step(model, optimizer, known[name], mixed=job["dtype"] == "bfloat16")
-        line.answer(**clock.stop(), norm=norm)
+        connection.answer(**clock.stop(), norm=norm)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Runs inside the interpreter of a peer's own virtual environment: measures what it is asked to, one line a figure.
+"""Measures a peer environment inside the peer's own virtual environment.
 
-Reads lines of JSON {"measure": …, "seconds": …} and answers {"rate": …} with what it did per second. Only the standard
-library and the peer are imported here; bench/envs.py starts it and takes the medians.
+Reads lines of JSON {"measure": …, "seconds": …} and answers {"rate": …} in operations per second. Imports only the
+standard library and the peer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SYMBOLS = "#_O√XP"
 
 
 def counted(seconds: float, episode: Callable[[], tuple[int, float]]) -> float:
-    """Things per second of clock time, episode after episode until the time is over."""
+    """Operations per second, episode after episode until the time is over."""
     done, clock = 0, 0.0
     while clock < seconds:
         more, took = episode()
@@ -37,7 +37,7 @@ class GymSokoban:
         import numpy as np
 
         if not hasattr(np, "bool8"):
-            np.bool8 = np.bool_  # what gym 0.26 still asks NumPy for
+            np.bool8 = np.bool_  # gym 0.26 still uses this NumPy name
         from gym_sokoban.envs import room_utils, sokoban_env
 
         random.seed(0)
@@ -86,7 +86,7 @@ class GymSokoban:
                 try:
                     self.room_utils.generate_room((size, size), num_steps=int(1.7 * 2 * size), num_boxes=boxes)
                     return 1, time.perf_counter() - started
-                except (RuntimeError, RuntimeWarning):  # no room came of it: its environment tries again, too
+                except (RuntimeError, RuntimeWarning):  # generation failed: its environment retries, too
                     continue
 
         return counted(seconds, episode)
@@ -139,8 +139,8 @@ class Jumanji:
             state = self.state
             started = time.perf_counter()
             for now in actions:
-                state, told = self.step(state, now)
-            self.wait(told)
+                state, timestep = self.step(state, now)
+            self.wait(timestep)
             return EPISODE * ROWS, time.perf_counter() - started
 
         return counted(seconds, episode)
@@ -151,13 +151,13 @@ PEERS = {"gym-sokoban": GymSokoban, "EnvPool": EnvPool, "Jumanji": Jumanji}
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the libraries print is no answer
+    os.dup2(2, 1)  # output of libraries is not a result
     warnings.simplefilter("ignore")
     peer = PEERS[sys.argv[1]]()
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
-        asked = json.loads(line)
-        rate = getattr(peer, asked.pop("measure"))(**asked)
+        request = json.loads(line)
+        rate = getattr(peer, request.pop("measure"))(**request)
         print(json.dumps({"rate": rate}), file=answers, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What a browser loads when it first opens a page: everything the HTML names, and what those files name in turn."""
+"""Weight of a first page visit: every file named by the HTML, and by those files in turn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS = {".html": "HTML", ".css": "CSS", ".js": "JavaScript", ".svg": "pictures"
 
 
 def first_visit(html: bytes) -> dict[str, bytes]:
-    """The page and every file of the site it needs, by path."""
+    """The page and every site file it loads, by path."""
     loaded = {"page.html": html}
     waiting = [path.decode() for path in LINKED.findall(html)]
     while waiting:
@@ -34,14 +34,14 @@ def _read(path: str) -> bytes:
 
     from django.contrib.staticfiles import finders
 
-    found = finders.find(path.removeprefix("/static/"))
-    if not isinstance(found, str):
+    located = finders.find(path.removeprefix("/static/"))
+    if not isinstance(located, str):
         raise FileNotFoundError(f"the page names {path}, which is not among the site's static files")
-    return Path(found).read_bytes()
+    return Path(located).read_bytes()
 
 
 def by_kind(parts: dict[str, bytes]) -> dict[str, tuple[int, int]]:
-    """Bytes as they are and compressed, by kind, uPlot and htmx apart, and in all."""
+    """Plain and compressed bytes by kind, with uPlot and htmx separate, and in total."""
     sums: dict[str, tuple[int, int]] = {}
     for path, data in parts.items():
         ending = posixpath.splitext(path)[1]

@@ -1,7 +1,7 @@
-"""Runs inside the interpreter of a virtual environment with vLLM: plays the rollouts it is sent, one line an answer.
+"""Plays rollouts with vLLM inside an environment that has vLLM.
 
-Reads lines of JSON {"firsts", "observations", "lengths"} and answers {"tokens": …, "seconds": …}. Only the standard
-library and vLLM are imported here; bench/lib/rollout_peer.py starts it and bench/rollout.py takes the medians.
+Reads lines of JSON {"firsts", "observations", "lengths"} and answers {"tokens": …, "seconds": …}. Imports only the
+standard library and vLLM.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Engine:
-    """vLLM with prefix caching; a trajectory's next turn is asked for as soon as its response is there."""
+    """vLLM with prefix caching; the next turn of a trajectory is submitted as soon as its response is complete."""
 
     def __init__(self, model: str, dtype: str, rows: int, context: int) -> None:
         from vllm import LLM, SamplingParams
@@ -31,10 +31,10 @@ class Engine:
             disable_log_stats=True,
             seed=0,
         ).llm_engine
-        self.asked = 0
+        self.submitted = 0
 
     def play(self, firsts: list[list[int]], observations: list[list[list[int]]], lengths: list[list[int]]) -> int:
-        """Play all trajectories to their end; how many tokens were sampled."""
+        """Play all trajectories to the end; returns the number of sampled tokens."""
         turn, texts, names, tokens = [0] * len(firsts), [list(first) for first in firsts], {}, 0
         for row in range(len(firsts)):
             names[self._ask(texts[row], lengths[row][0])] = row
@@ -43,13 +43,13 @@ class Engine:
                 if not output.finished:
                     continue
                 row = names.pop(output.request_id)
-                said = list(output.outputs[0].token_ids)
-                if len(said) != lengths[row][turn[row]]:
+                response = list(output.outputs[0].token_ids)
+                if len(response) != lengths[row][turn[row]]:
                     raise RuntimeError(
-                        f"vLLM sampled {len(said)} tokens where {lengths[row][turn[row]]} were asked for"
+                        f"vLLM sampled {len(response)} tokens where {lengths[row][turn[row]]} were requested"
                     )
-                tokens += len(said)
-                texts[row] += said
+                tokens += len(response)
+                texts[row] += response
                 turn[row] += 1
                 if turn[row] < len(lengths[row]):
                     texts[row] += observations[row][turn[row] - 1]
@@ -57,16 +57,16 @@ class Engine:
         return tokens
 
     def _ask(self, text: list[int], length: int) -> str:
-        self.asked += 1
+        self.submitted += 1
         params = self.params(
             temperature=1.0, max_tokens=length, ignore_eos=True, logprobs=0, detokenize=False, output_kind=_final()
         )
-        name = str(self.asked)
+        name = str(self.submitted)
         self.engine.add_request(name, {"prompt_token_ids": list(text)}, params)
         return name
 
     def forget(self) -> None:
-        """Empty the prefix cache: the weights of the next rollout would be other ones."""
+        """Empty the prefix cache: the next rollout would have new weights."""
         self.engine.reset_prefix_cache()
 
 
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--context", type=int, required=True)
     options = parser.parse_args()
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever the engine prints is no answer
+    os.dup2(2, 1)  # output of the engine is not a result
     engine = Engine(options.model, options.dtype, options.rows, options.context)
     print("ready", file=out, flush=True)
     for line in sys.stdin:

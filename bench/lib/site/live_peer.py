@@ -1,6 +1,6 @@
-"""The peer of `bench.live`: what tutorials of Channels do. Batches go whole through the channel layer to each socket.
+"""The peer of `bench.live`: the approach of Channels tutorials, sending whole batches through the channel layer.
 
-The same lines, the same batches ten times a second, the same Redis and uvicorn; no database, no cursor, no catching up.
+Lines, batches per second, Redis and uvicorn are the same; no database, no cursor, no catching up.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from typing import Any
 
 from channels_redis.core import RedisChannelLayer
 
-BATCH = 0.1
-DRAIN = 3.0
+from bench.lib.site.live_processes import lines, moments, part, web
+
+BATCH_INTERVAL = 0.1
+DRAIN_SECONDS = 3.0
 GROUP = "peer"
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -35,7 +37,7 @@ def layer() -> RedisChannelLayer:
 
 
 async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Every socket joins the group and passes on what it hears."""
+    """Every socket joins the group and forwards its messages."""
     if scope["type"] != "websocket":
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"ok"})
@@ -51,10 +53,8 @@ async def application(scope: dict[str, Any], receive: Receive, send: Send) -> No
 
 async def broadcast(rate: int, seconds: float, source: Path | None, shared: Path, events: int) -> None:
     """Ten batches a second to the group."""
-    from bench.lib.live_processes import lines, moments
-
     written, story, seq = moments(shared, events), lines(source), 0
-    story = chain([next(story)], story)  # games are played before the clock starts
+    story = chain([next(story)], story)  # the games are played before the clock starts
     began = time.monotonic()
     while (now := time.monotonic()) - began < seconds and seq < events:
         due = min(events, int((now - began) * rate) + 1) - seq
@@ -64,25 +64,24 @@ async def broadcast(rate: int, seconds: float, source: Path | None, shared: Path
             text = f'{{"type":"events","first":{seq + 1},"last":{seq + due},"events":[{",".join(batch)}]}}'
             await layer().group_send(GROUP, {"type": "frame", "text": text})
             seq += due
-        await asyncio.sleep(max(0.0, BATCH - (time.monotonic() - now)))
-    await asyncio.sleep(DRAIN)
+        await asyncio.sleep(max(0.0, BATCH_INTERVAL - (time.monotonic() - now)))
+    await asyncio.sleep(DRAIN_SECONDS)
 
 
 def measure(rate: int, sockets: int, seconds: float, source: Path | None) -> tuple[float, int]:
-    """p99 in milliseconds, and how many events did not arrive."""
-    from bench import live
+    """p99 in milliseconds, and number of lost events."""
     from webapp.services.addresses import free_port
 
     events, port = int(rate * seconds), free_port()
     shared = Path(os.environ["ECHOSCOPE_VAR"]) / f"peer-{rate}-{sockets}"
     words = ["--url", f"ws://localhost:{port}/", "--sockets", str(sockets), "--shared", str(shared)]
     with (
-        live.web(port, "bench.lib.live_peer:application"),
-        live.part("watch", *words, "--events", str(events)) as watch,
+        web(port, "bench.lib.site.live_peer:application"),
+        part("watch", *words, "--events", str(events)) as watch,
     ):
         assert watch.stdout is not None
         watch.stdout.readline()
         asyncio.run(broadcast(rate, seconds, source, shared, events))
         watch.send_signal(signal.SIGTERM)
-        told = json.loads(watch.stdout.readline())
-    return told["p99"], told["missing"]
+        result = json.loads(watch.stdout.readline())
+    return result["p99"], result["missing"]

@@ -1,4 +1,4 @@
-"""TRL in a virtual environment of its own, with PyTorch and transformers as they are here. Its work: trl_worker.py."""
+"""TRL in its own virtual environment, with the PyTorch and transformers builds used here: workers/trl_worker.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from bench.lib.peer_envs import PATIENCE, NotInstallable, clean_environment, run
+from bench.lib.peers.env_peers import REQUEST_TIMEOUT, NotInstallable, clean_environment, run
 from bootstrap import torch_build
 from bootstrap.progress import SetupError
 
@@ -15,9 +15,9 @@ TRL = "trl==1.16.0"
 
 
 def interpreter(folder: Path | None) -> Path:
-    """The Python of the environment below `folder`, made and filled when missing. Raises NotInstallable."""
+    """The Python of the environment below `folder`, created and installed if missing. Raises NotInstallable."""
     if folder is None:
-        raise NotInstallable("not asked for (give --peers DIR)")
+        raise NotInstallable("not requested (give --peers DIR)")
     home = folder / "TRL"
     python, filled = home / "bin" / "python", home / "installed"
     if not filled.exists():
@@ -34,5 +34,5 @@ def interpreter(folder: Path | None) -> Path:
 
 def _ask(python: Path, words: list[str]) -> torch_build.Report | None:
     command = [str(python), "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps", "--report", "-", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=clean_environment())
+    done = subprocess.run(command, capture_output=True, text=True, timeout=REQUEST_TIMEOUT, env=clean_environment())
     return torch_build.parse_report(done.stdout)

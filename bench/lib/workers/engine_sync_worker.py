@@ -1,8 +1,8 @@
-"""vLLM before and after it is given a trained policy's weights, for bench/engines.py: one line of JSON.
+"""Divergence of vLLM and the trainer before and after a weight update, for bench/engines.py: one line of JSON.
 
-    python -m bench.lib.engines_sync CHECKPOINT
+    python -m bench.lib.workers.engine_sync_worker CHECKPOINT
 
-Runs where vLLM is installed. The engine starts with the shipped policy's weights.
+Runs in an environment with vLLM. The engine starts with the weights of the shipped policy.
 """
 
 from __future__ import annotations

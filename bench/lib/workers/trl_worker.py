@@ -1,7 +1,6 @@
-"""TRL's side of the comparisons, in TRL's own environment: GRPOTrainer takes its next step when it is told to.
+"""TRL's side of the comparisons, in TRL's own environment: GRPOTrainer takes its next step on command.
 
-Given recorded dialogues (`works`) it trains on those through its `rollout_func`; given prompts it generates first.
-Nothing of ours runs in here but the line to bench/learner.py and bench/iteration.py.
+With recorded dialogues (`works`) it trains on those through `rollout_func`; with prompts it generates first.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from bench.lib.iteration_task import reward
 from bench.lib.random_models import build
 from bench.lib.recorded_dialogues import GROUP, Dialogue, load
 from bench.lib.resource_meter import Clock, Peak
-from bench.lib.worker_protocol import Line
+from bench.lib.worker_protocol import WorkerConnection
 
 REPEATS = 100
 """How often the prompts stand in the data set: an epoch's end would be part of a step."""
 
 
-class Timed(GRPOTrainer):
-    """Knows how long the part before the loss took, and the gradient's norm."""
+class TimedTrainer(GRPOTrainer):
+    """Records the seconds before the loss, and the gradient norm."""
 
     seconds_before_loss = 0.0
     norm = 0.0
@@ -47,28 +46,28 @@ class Timed(GRPOTrainer):
 
 
 class Paced(TrainerCallback):
-    """Waits for a command before each step and answers after it."""
+    """Waits for a command before each step and sends the result after it."""
 
-    def __init__(self, line: Line, peak: Peak) -> None:
-        self.line, self.peak = line, peak
+    def __init__(self, connection: WorkerConnection, peak: Peak) -> None:
+        self.connection, self.peak = connection, peak
         self.command: dict[str, Any] = {}
-        self.trainer: Timed | None = None
+        self.trainer: TimedTrainer | None = None
         self.clock: Clock | None = None
 
     def on_step_begin(self, *arguments: Any, **named: Any) -> None:
         assert self.trainer is not None
-        self.command = self.line.next()
+        self.command = self.connection.next()
         self.trainer.seconds_before_loss = 0.0
         self.clock = Clock(self.peak)
 
     def on_step_end(self, *arguments: Any, **named: Any) -> None:
         assert self.trainer is not None
         assert self.clock is not None
-        self.line.answer(**self.clock.stop(self.trainer.seconds_before_loss), norm=self.trainer.norm)
+        self.connection.answer(**self.clock.stop(self.trainer.seconds_before_loss), norm=self.trainer.norm)
 
 
 def options(job: dict[str, Any], folder: str) -> GRPOConfig:
-    """The settings of bench/lib/our_worker.py in TRL's words; no logging, saving or evaluation."""
+    """The settings of bench/lib/workers/our_worker.py as a TRL configuration; no logging, saving or evaluation."""
     return GRPOConfig(
         output_dir=folder,
         per_device_train_batch_size=job["rows"],
@@ -101,10 +100,10 @@ def options(job: dict[str, Any], folder: str) -> GRPOConfig:
 
 
 def main() -> None:
-    line, job = Line(), json.loads(sys.argv[1])
+    connection, job = WorkerConnection(), json.loads(sys.argv[1])
     torch.set_num_threads(job["threads"])
     peak = Peak(job["device"])
-    paced = Paced(line, peak)
+    paced = Paced(connection, peak)
     known: dict[str, list[Dialogue]] = {}
 
     def recorded() -> list[Dialogue]:
@@ -127,7 +126,7 @@ def main() -> None:
 
     texts = job.get("prompts") or ["A"] * job["rows"]
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Timed(
+        trainer = TimedTrainer(
             model=build(job["shape"], job["seed"]),
             reward_funcs=paid,
             args=options(job, folder),
@@ -146,7 +145,7 @@ def main() -> None:
 
         trainer.accelerator.clip_grad_norm_ = clipped
         packages = (trl, transformers, accelerate, torch)
-        line.answer(versions={package.__name__: package.__version__ for package in packages})
+        connection.answer(versions={package.__name__: package.__version__ for package in packages})
         trainer.train()
 
 

@@ -1,6 +1,6 @@
-"""Our side of the comparisons: an update on recorded dialogues, and a rollout with the update on what it drew.
+"""Our side of the comparisons: an update on recorded dialogues, and a rollout followed by an update.
 
-`python -m bench.lib.our_worker JOB` waits for commands (worker_protocol.py); bench/gpu.py runs the class in process.
+`python -m bench.lib.workers.our_worker JOB` waits for commands (worker_protocol.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from bench.lib.random_models import build
 from bench.lib.recorded_dialogues import GROUP, Dialogue, load, save
 from bench.lib.resource_meter import Clock, Peak
-from bench.lib.worker_protocol import Line
+from bench.lib.worker_protocol import WorkerConnection
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
@@ -36,7 +36,7 @@ NEVER = -1
 def settings(
     rows: int, dtype: str = "float32", *, checkpointing: bool = False, micro: int = 16_384, shared: bool = True
 ) -> RunConfig:
-    """GRPO with an entropy bonus, one optimiser step on all rows, so slow that no step differs from another."""
+    """GRPO with an entropy bonus, one optimiser step on all rows, at a learning rate so small that steps are equal."""
     return RunConfig.model_validate(
         {
             "policy": {"dtype": dtype},
@@ -54,7 +54,7 @@ def settings(
 
 
 def batch(dialogues: Sequence[Dialogue]) -> Batch:
-    """The dialogues as the learner takes them."""
+    """The dialogues as a batch of the learner."""
     return collate([_trajectory(row, dialogue) for row, dialogue in enumerate(dialogues)], pad_id=0)
 
 
@@ -97,7 +97,7 @@ def _paid(row: int, turn: int, reward: float) -> Turn:
     )
 
 
-class Ours:
+class OurWorker:
     """Our learner and sampler on one model."""
 
     def __init__(self, model: PreTrainedModel, config: RunConfig) -> None:
@@ -105,21 +105,21 @@ class Ours:
         self.learner = Learner(config, Policy(model, SimpleNamespace(pad_token_id=0, eos_token_id=1)))
         self.iteration = 0
 
-    def update(self, given: Batch) -> dict[str, float]:
+    def update(self, update_batch: Batch) -> dict[str, float]:
         """One optimiser step. Returns its metrics."""
         self.iteration += 1
-        return self.learner.update(given, self.iteration)
+        return self.learner.update(update_batch, self.iteration)
 
     def record(self, dialogues: Sequence[Dialogue]) -> list[Dialogue]:
         """The dialogues with the log-probabilities the policy gives them."""
         scored = self.learner.score(batch(dialogues)).logprobs
         return [
-            replace(known, logprobs=line[len(known.prompt) : len(known)].tolist())
-            for known, line in zip(dialogues, scored, strict=True)
+            replace(dialogue, logprobs=line[len(dialogue.prompt) : len(dialogue)].tolist())
+            for dialogue, line in zip(dialogues, scored, strict=True)
         ]
 
     def play(self, prompts: Sequence[list[int]], written: int) -> list[Trajectory]:
-        """A response of `written` tokens to each prompt; nothing is paid yet."""
+        """Sample a response of `written` tokens per prompt; rewards are not set yet."""
         sampler = TransformersSampler(self.model, NEVER, 0)
         self.iteration += 1
         seeds = [self.iteration * len(prompts) + row for row in range(len(prompts))]
@@ -134,36 +134,36 @@ class Ours:
         """Rollout and update. Returns the seconds of the rollout, rewards and tensors included."""
         started = time.perf_counter()
         played = self.play(tokenizer(list(texts))["input_ids"], written)
-        said = tokenizer.batch_decode([one.response(0) for one in played], skip_special_tokens=True)
-        for row, (one, text) in enumerate(zip(played, said, strict=True)):
+        responses = tokenizer.batch_decode([one.response(0) for one in played], skip_special_tokens=True)
+        for row, (one, text) in enumerate(zip(played, responses, strict=True)):
             one.turns.append(_paid(row, 0, reward(text)))
-        given = collate(played, pad_id=0)
+        update_batch = collate(played, pad_id=0)
         took = time.perf_counter() - started
-        self.update(given)
+        self.update(update_batch)
         return took
 
 
 def main() -> None:
-    line, job = Line(), json.loads(sys.argv[1])
+    connection, job = WorkerConnection(), json.loads(sys.argv[1])
     torch.set_num_threads(job["threads"])
     device, peak = job["device"], Peak(job["device"])
     master = torch.bfloat16 if job["dtype"] == "bfloat16" else torch.float32
     model = build(job["shape"], job["seed"], device, master)
-    asked = {"checkpointing": job["checkpointing"], "shared": job.get("shared", True)}
-    ours = Ours(model, settings(job["rows"], job["dtype"], **asked))
+    options = {"checkpointing": job["checkpointing"], "shared": job.get("shared", True)}
+    ours = OurWorker(model, settings(job["rows"], job["dtype"], **options))
     tokenizer = None
     if job.get("tokenizer"):
         from transformers import AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(job["tokenizer"])
-    line.answer(versions={"torch": torch.__version__})
+    connection.answer(versions={"torch": torch.__version__})
     known: dict[str, Batch] = {}
     while True:
-        command = line.next()
+        command = connection.next()
         if command["do"] == "record":
             for name in command["works"]:
                 save(ours.record(load(Path(name))), Path(name))
-            line.answer()
+            connection.answer()
             continue
         rollout, metrics = 0.0, {}
         if command["do"] == "step" and command["work"] not in known:
@@ -175,7 +175,7 @@ def main() -> None:
             from bench.lib.iteration_task import reward
 
             rollout = ours.iterate(job["prompts"], tokenizer, job["written"], reward)
-        line.answer(**clock.stop(rollout), norm=metrics.get("policy/grad_norm"))
+        connection.answer(**clock.stop(rollout), norm=metrics.get("policy/grad_norm"))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""A database as full as a busy team's: many runs, tens of thousands of trajectories, put in by COPY within a minute.
-
-What is asked of it, and how long the answers take, is measured elsewhere (explorer.py, pages.py).
-"""
+"""A database as full as a busy team's: many runs and tens of thousands of trajectories, inserted by COPY."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
 
 GROUPS, SIZE, PROMPTS = 8, 16, 256
 WAVE = GROUPS * SIZE
-EXAMINED_EVERY = 10
+EVALUATION_INTERVAL = 10
 SHORTEST_CURVE = 40
 METRICS = ("reward/mean", "reward/in_group_std", "success/rate", "entropy/mean", "policy/grad_norm")
 THOUGHT, TRAJECTORY = "THE-THOUGHT", "THE-TRAJECTORY"
@@ -28,7 +25,7 @@ START, PRESENT, COMMON, RARE = "the", "box", 300, 4000
 
 @dataclass(frozen=True)
 class Game:
-    """A trajectory that was really played: how it ended, and its turns as JSON with two places left open."""
+    """A played trajectory: its outcome, and its turns as JSON with two placeholders."""
 
     end: dict[str, Any]
     turns: list[tuple[float, bool, str]]
@@ -37,9 +34,9 @@ class Game:
 def fill(
     team: Team, author: User, *, runs: int = 200, trajectories: int = 25_000, turns: int = 128_000, largest: int = 0
 ) -> list[Run]:
-    """So many runs that played so many trajectories between them; the first holds `largest` of them, or an equal share.
+    """Insert `runs` runs with `trajectories` trajectories in total; the first has `largest` of them, or an equal share.
 
-    Sokoban was really played for a few of them; the others tell the same games with words of their own. The number of
+    A few trajectories are played; the others repeat these games with other words. The number of
     turns is met within a few per cent. The first run is in the middle of its training, the others have finished.
     """
     from django.db import connection
@@ -53,12 +50,12 @@ def fill(
     for number, share in enumerate(shares):
         made.append(_run(team, author, number, share, games, words, draw))
     with connection.cursor() as cursor:
-        cursor.execute("VACUUM ANALYZE")  # what the server does by itself within minutes
+        cursor.execute("VACUUM ANALYZE")  # autovacuum does this within minutes
     return made
 
 
 def played_games(mean_turns: float) -> list[Game]:
-    """A few hundred games of one skill and another, chosen so that they have about so many turns each."""
+    """A few hundred games of varying skill with about `mean_turns` turns each."""
     from tests.webapp import recorded_journal
     from trainer.config.run import RunConfig
     from trainer.journal import events
@@ -71,9 +68,9 @@ def played_games(mean_turns: float) -> list[Game]:
     for number, skill in enumerate((0.3, 0.5, 0.7), start=1):
         for event in recorded_journal.iteration(config, number, skill):
             if isinstance(event, events.Turn):
-                told = event.model_dump(exclude_none=True) | {"thought": THOUGHT, "trajectory": TRAJECTORY}
-                told["response"] = f"<think>{THOUGHT}</think><answer>{event.answer}</answer>"
-                text = json.dumps(told | {"seq": 1, "time": 1_760_000_000.0}, ensure_ascii=False)
+                record = event.model_dump(exclude_none=True) | {"thought": THOUGHT, "trajectory": TRAJECTORY}
+                record["response"] = f"<think>{THOUGHT}</think><answer>{event.answer}</answer>"
+                text = json.dumps(record | {"seq": 1, "time": 1_760_000_000.0}, ensure_ascii=False)
                 turns.setdefault(event.trajectory, []).append((event.reward, event.format_valid, text))
             elif isinstance(event, events.TrajectoryFinished):
                 games.append(Game(event.model_dump(), turns[event.trajectory]))
@@ -86,7 +83,7 @@ def played_games(mean_turns: float) -> list[Game]:
 
 
 class Words:
-    """Thoughts made of few common and many rare words, as speech is."""
+    """Generator of thoughts with few common and many rare words, as in natural language."""
 
     def __init__(self, draw: random.Random) -> None:
         syllables = [a + b for a in "bdfgklmnprst" for b in "aeiou"]
@@ -95,7 +92,7 @@ class Words:
         self.draw = draw
 
     def thought(self) -> str:
-        """About forty words; "the" and "box" are in every one."""
+        """About forty words, always including "the" and "box"."""
         some = self.draw.choices(self.words, self.weights, k=self.draw.randint(14, 50))
         return f"{START} {PRESENT} {' '.join(some)}. It is {self.draw.randint(1, 9)} steps to go, then I push."
 
@@ -164,7 +161,7 @@ def _run(
             mean_actions=8.0,
             time=now,
         )
-        for at in range(0, iterations + 1, EXAMINED_EVERY)
+        for at in range(0, iterations + 1, EVALUATION_INTERVAL)
     )
     Alarm.objects.bulk_create(
         Alarm(run=run, seq=at, iteration=at, state=state, message="The spread inside groups fell.", time=now)
@@ -175,17 +172,17 @@ def _run(
 
 
 def _iterations(share: int) -> int:
-    """How many iterations, with an examination every ten, come to so many trajectories."""
-    return round(share / (WAVE + PROMPTS / EXAMINED_EVERY))
+    """Number of iterations, with an evaluation every ten, that gives about `share` trajectories."""
+    return round(share / (WAVE + PROMPTS / EVALUATION_INTERVAL))
 
 
 def _waves(share: int) -> Iterator[tuple[int, str, int, int]]:
-    """(iteration, split, group, members) until so many have been played."""
+    """(iteration, split, group, members) until `share` trajectories are reached."""
     left, iteration = share, 0
     while left > 0:
         iteration += 1
         shape = [(iteration, "train", group, SIZE) for group in range(GROUPS)]
-        if iteration % EXAMINED_EVERY == 0:
+        if iteration % EVALUATION_INTERVAL == 0:
             shape += [(iteration, "eval", prompt, 1) for prompt in range(PROMPTS)]
         for at, split, group, members in shape:
             if left > 0:

@@ -1,9 +1,9 @@
-"""The processes of `bench.live` besides the product itself: who writes the journal, who takes it in, who watches.
+"""Processes of `bench.live` besides the product: journal writer, ingest, watching sockets.
 
-    python -m bench.lib.live_processes write|ingest|watch …      started by bench.live, not by hand
+    python -m bench.lib.site.live_processes write|ingest|watch …      started by bench.live
 
-Moments are compared through a file of one double for each event: the monotonic clock, which all processes of a machine
-share, at which its line was written.
+Latency is computed through a shared file with one double per event: the monotonic clock, common to all processes of the
+machine, at which its line was written.
 """
 
 from __future__ import annotations
@@ -15,23 +15,30 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from webapp.services.child_process import Program
+
 TICK = 0.01  # seconds between writes
 HEAD = re.compile(r'\{"type":\s*"events",\s*"first":\s*(\d+),\s*"last":\s*(\d+)')
-UNTIL_ALL_LISTEN = 120.0
-OF_A_WAVE = {"group_started", "groups_scored", "metrics", "phase"}
+CONNECT_TIMEOUT = 120.0
+ITERATION_EVENTS = {"group_started", "groups_scored", "metrics", "phase"}
 
 
 def moments(path: Path, events: int) -> np.ndarray:
-    """When each event was written; 0 where it was not yet. Shared by all processes that name the same file."""
+    """Write time of each event, 0 if not yet written; memory-mapped, shared by all processes that open the file."""
     if not path.exists():
         with path.open("wb") as file:
             file.truncate(8 * (events + 1))
@@ -39,18 +46,18 @@ def moments(path: Path, events: int) -> np.ndarray:
 
 
 def lines(source: Path | None) -> Iterator[str]:
-    """An endless journal without its numbers' meaning lost: recorded iterations told again under names of their own."""
-    from bench.run_page import played_lines, renamed
+    """An endless consistent journal: recorded iterations repeated under new trajectory names."""
+    from bench.lib.site.journal_replay import played_lines, renamed
 
     if source is None:
         yield from played_lines(100_000, lambda seq: time.time())
         return
     recorded = [json.loads(line) for line in source.open(encoding="utf-8")]
-    told = [event for event in recorded if event.get("split") != "eval" and "suite" not in event]
-    trained = {key for event in told if event["type"] == "group_started" for key in event["members"]}
+    training = [event for event in recorded if event.get("split") != "eval" and "suite" not in event]
+    trained = {key for event in training if event["type"] == "group_started" for key in event["members"]}
     waves: dict[int, list[dict[str, object]]] = {}
     now = 0
-    for event in told:
+    for event in training:
         now = event["iteration"] if event["type"] == "group_started" else now
         if (
             event["type"] in {"group_started", "groups_scored", "metrics", "phase"}
@@ -70,7 +77,7 @@ def lines(source: Path | None) -> Iterator[str]:
 
 
 def write(journal: Path, shared: Path, rate: float, seconds: float, source: Path | None, events: int) -> None:
-    """Append so many lines a second, evenly, for so long."""
+    """Append `rate` lines per second, evenly, for `seconds`."""
     written = moments(shared, events)
     story = lines(source)
     story = chain([next(story)], story)  # games are played before the clock starts
@@ -89,7 +96,7 @@ def write(journal: Path, shared: Path, rate: float, seconds: float, source: Path
 
 
 def ingest(slug: str) -> None:
-    """What a supervisor does all day, without a trainer: a step, then its tick."""
+    """Ingest loop of a supervisor without a trainer: a step, then its interval."""
     import django
 
     django.setup()
@@ -128,8 +135,8 @@ class Watcher:
         self.greeted = False
         self.ages: list[np.ndarray] = []
 
-    def hear(self, text: str, written: np.ndarray) -> bool:
-        """Take in a frame. Whether it was the first hello: only now the server has admitted this socket."""
+    def receive(self, text: str, written: np.ndarray) -> bool:
+        """Record a frame. Returns whether it was the first hello, sent once the server has admitted the socket."""
         now = time.monotonic()
         match = HEAD.match(text)
         if match is None:
@@ -166,13 +173,13 @@ async def watch(url: str, cookie: str, sockets: int, shared: Path, events: int) 
             max_queue=None,
         ) as socket:
             async for message in socket:
-                if watcher.hear(str(message), written):
+                if watcher.receive(str(message), written):
                     listening.release()
                 if str(message).startswith('{"type": "ping"'):
                     await socket.send('{"type": "pong"}')
 
     tasks = [asyncio.create_task(follow(watcher)) for watcher in watchers]
-    async with asyncio.timeout(UNTIL_ALL_LISTEN):
+    async with asyncio.timeout(CONNECT_TIMEOUT):
         for _ in tasks:
             await listening.acquire()
     print("listening", flush=True)
@@ -199,8 +206,43 @@ async def watch(url: str, cookie: str, sockets: int, shared: Path, events: int) 
     )
 
 
+@contextmanager
+def part(name: str, *words: str, cookie: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Run one of these processes until the end of the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.lib.site.live_processes", name, *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "BENCH_COOKIE": cookie},
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
+
+@contextmanager
+def web(port: int, application: str = "webapp.asgi:application") -> Iterator[int]:
+    """Run the product's web process; yields its process id."""
+    from webapp.services import programs
+    from webapp.services.child_process import spawn, stop, wait_ready
+
+    logs = Path(os.environ["ECHOSCOPE_VAR"]) / "log"
+    logs.mkdir(exist_ok=True)
+    program: Program = programs.web("127.0.0.1", port, {}, logs)
+    program = replace(program, argv=[application if "asgi" in word else word for word in program.argv])
+    process = spawn(program)
+    try:
+        wait_ready(program, process, 60)
+        yield process.pid
+    finally:
+        stop(program, process)
+
+
 def main() -> None:
-    """One of the parts."""
+    """Run one of the processes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=["write", "ingest", "watch"])
     parser.add_argument("--slug")
@@ -212,13 +254,13 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=0)
     parser.add_argument("--url")
     parser.add_argument("--sockets", type=int, default=1)
-    given = parser.parse_args()
-    if given.part == "write":
-        write(given.journal, given.shared, given.rate, given.seconds, given.source, given.events)
-    elif given.part == "ingest":
-        ingest(given.slug)
+    options = parser.parse_args()
+    if options.part == "write":
+        write(options.journal, options.shared, options.rate, options.seconds, options.source, options.events)
+    elif options.part == "ingest":
+        ingest(options.slug)
     else:
-        asyncio.run(watch(given.url, os.environ["BENCH_COOKIE"], given.sockets, given.shared, given.events))
+        asyncio.run(watch(options.url, os.environ["BENCH_COOKIE"], options.sockets, options.shared, options.events))
 
 
 if __name__ == "__main__":

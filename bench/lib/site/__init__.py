@@ -1,0 +1,1 @@
+"""Parts of the benchmarks of the site: servers, filled databases, replayed journals."""

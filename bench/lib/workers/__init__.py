@@ -1,0 +1,1 @@
+"""Programs that do the measured work, each in a process and interpreter of its own."""

@@ -1,0 +1,70 @@
+"""Documentation: links between pages resolve, and files named in pages and docstrings exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+TOP = r"(?:bench|bootstrap|docs|echoscope|envs|static|templates|tests|trainer|webapp)"
+FILE = re.compile(rf"(?<![\w./<-])({TOP}/[\w./-]+\.(?:py|js|html|css|md|yaml|json|svg))\b")
+CODE = ("bench", "bootstrap", "echoscope", "envs", "trainer", "webapp", "tests")
+EXAMPLES = {"tests/path/test_file.py"}
+GENERATED = ("static/vendor/",)
+
+
+def tracked(suffix: str, *folders: str) -> list[Path]:
+    """Files of the repository with a suffix, without migrations."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *folders]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+    return [
+        ROOT / name for name in names if name.endswith(suffix) and "migrations" not in name and (ROOT / name).exists()
+    ]
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    """Docstrings of a module, its classes and functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield ast.get_docstring(node) or ""
+
+
+def missing(text: str) -> list[str]:
+    """Files named in a text that do not exist."""
+    names = FILE.findall(text)
+    return [n for n in names if n not in EXAMPLES and not n.startswith(GENERATED) and not (ROOT / n).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_files_of_a_page_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    targets = [
+        target for target in LINK.findall(text) if "://" not in target and not target.startswith(("mailto:", "/"))
+    ]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+    assert missing(text) == []
+
+
+@pytest.mark.parametrize("folder", CODE)
+def test_files_named_in_docstrings_exist(folder: str) -> None:
+    wrong = {}
+    for path in tracked(".py", folder):
+        names = [name for text in docstrings(path) for name in missing(text)]
+        if names:
+            wrong[str(path.relative_to(ROOT))] = names
+    assert wrong == {}
+
+
+def test_files_named_in_scripts_exist() -> None:
+    wrong = {}
+    for path in tracked(".js", "static/js"):
+        if names := missing(path.read_text(encoding="utf-8")):
+            wrong[str(path.relative_to(ROOT))] = names
+    assert wrong == {}
