@@ -69,7 +69,7 @@ def _lock(team: Team) -> Team:
 
 def _require_another_admin(team: Team, user: User) -> None:
     if not team.memberships.filter(role=Membership.Role.ADMIN).exclude(user=user).exists():
-        raise TeamRefused(f"{user.username} is the last admin of {team.name}. Make somebody else an admin first.")
+        raise TeamRefused(f"{user.username} is the last admin of {team.name}. Make another member an admin first.")
 
 
 def _revoke_invitations(team: Team, author: User) -> None:

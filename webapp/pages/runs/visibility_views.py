@@ -17,7 +17,7 @@ from webapp.teams.access import require_writer
 NOW = {
     Run.Visibility.PRIVATE: "Only its author and the team's admins see this run now.",
     Run.Visibility.TEAM: "The team sees this run now, and nobody else.",
-    Run.Visibility.LINK: "Everybody who has the address sees this run now, without an account.",
+    Run.Visibility.LINK: "Anyone with the link sees this run now, without an account.",
 }
 
 
