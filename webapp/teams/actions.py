@@ -89,7 +89,7 @@ def do_rename_user(user: User, username: str) -> None:
 
 
 def do_invite(team: Team, author: User, role: Membership.Role, email: str = "") -> Invitation:
-    """A link by which one person can join within a week. Sending it is the caller's business."""
+    """A link by which one person can join within a week. The caller sends it."""
     return Invitation.objects.create(
         team=team, author=author, role=role, email=email, expires_at=timezone.now() + LASTS
     )

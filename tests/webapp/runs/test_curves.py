@@ -80,9 +80,9 @@ def test_the_browser_makes_the_same_buckets(run: Run) -> None:
     points = [[at, value] for at, value in enumerate(values, start=1)]
     data = {"points": points, "stride": found.stride, "half": found.stride / 2}
     expected = [[point.iteration, point.value] for point in found.curves[run.pk, WAVE]]
-    assert evaluate("series.js", "compress(data.points, data.stride)", data) == expected
+    assert evaluate("curves/series.js", "compress(data.points, data.stride)", data) == expected
     twice = "compress(compress(data.points, data.half), data.stride)"
-    assert evaluate("series.js", twice, data) == expected
+    assert evaluate("curves/series.js", twice, data) == expected
     assert [777, values[776]] in expected, "no spike is lost"
 
 
@@ -91,15 +91,15 @@ def test_server_and_browser_agree_about_the_width_of_a_bucket(last: int) -> None
     stride = curves.stride_of(last)
     assert last // stride < curves.BUCKETS
     assert stride == 1 or last // (stride // 2) >= curves.BUCKETS
-    assert evaluate("series.js", "strideOf(data)", last) == stride
+    assert evaluate("curves/series.js", "strideOf(data)", last) == stride
 
 
 def test_smoothing_weighs_by_distance_and_has_no_bias_at_the_start() -> None:
-    values = evaluate("series.js", "smooth([1, 2, 12], [4, 8, 0], 0.5)", None)
+    values = evaluate("curves/series.js", "smooth([1, 2, 12], [4, 8, 0], 0.5)", None)
     assert values[0] == 4
     assert values[1] == pytest.approx((4 * 0.5 + 8) / 1.5)
     assert values[2] < 0.02, "ten iterations later the past hardly counts"
-    assert evaluate("series.js", "smooth([1, 2], [4, 8], 0)", None) == [4, 8]
+    assert evaluate("curves/series.js", "smooth([1, 2], [4, 8], 0)", None) == [4, 8]
 
 
 @pytest.mark.parametrize("count", [1, 40])

@@ -112,5 +112,5 @@ def test_bands_reach_from_one_change_of_state_to_the_next() -> None:
 def test_server_and_browser_say_the_same_of_a_number(sign: Signal) -> None:
     for value, limit in [(-3.14159, 3.0), (0.4, 0.5), (2.0, 2.0), (0.5, 0.5), (7.0, 2.0)]:
         data = [sign.bad, sign.unit, value, limit]
-        assert evaluate("trap.js", "crossed(data[0], data[2], data[3])", data) is sign.crossed(value, limit)
-        assert evaluate("trap.js", "inWords(data[1], data[2])", data) == echo_trap.number_words(sign, value)
+        assert evaluate("live/echo_trap.js", "crossed(data[0], data[2], data[3])", data) is sign.crossed(value, limit)
+        assert evaluate("live/echo_trap.js", "inWords(data[1], data[2])", data) == echo_trap.number_words(sign, value)
