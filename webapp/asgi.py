@@ -1,4 +1,4 @@
-"""What uvicorn serves: pages over HTTP and live runs over websockets."""
+"""ASGI application: pages over HTTP, live updates over websockets."""
 
 import gc
 import os
@@ -29,4 +29,4 @@ application = ProtocolTypeRouter(
 
 _ = get_resolver().url_patterns  # every view is loaded before the first request
 gc.collect()
-gc.freeze()  # what was loaded stays: going through it again and again would hold up every socket for 0.2 s each time
+gc.freeze()  # collecting what was loaded would hold up every socket for 0.2 s each time

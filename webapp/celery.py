@@ -1,4 +1,4 @@
-"""The Celery application; its tasks are in webapp/worker/tasks.py."""
+"""The Celery application."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Django's settings, all of them taken from the environment with defaults for one machine. No logic of the site."""
+"""Django settings, from environment variables with defaults for one machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRET_KEY = os.environ.get("ECHOSCOPE_SECRET_KEY") or env.secret_key(ECHOSCOPE_
 ALLOWED_HOSTS = env.words("ECHOSCOPE_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env.words("ECHOSCOPE_ORIGINS", "")
 ECHOSCOPE_URL = os.environ.get("ECHOSCOPE_URL") or next(iter(CSRF_TRUSTED_ORIGINS), "http://localhost:8000")
-"""Where people reach the site: for addresses in e-mails and alerts, which no request leads to."""
+"""Public URL of the site: for links in e-mails and alerts, which have no request."""
 ECHOSCOPE_ALERT_PRIVATE_HOSTS = env.words("ECHOSCOPE_ALERT_PRIVATE_HOSTS", "")
 """Hosts in private networks that alerts may be sent to; * for all of them."""
 
@@ -119,7 +119,7 @@ AUTHENTICATION_BACKENDS = [
 ]
 
 ECHOSCOPE_MAIL = bool(os.environ.get("ECHOSCOPE_EMAIL_URL"))
-"""Whether mail leaves this site; otherwise it is written to the log, and pages say so."""
+"""Whether mail is sent; otherwise it is written to the log, and pages show that."""
 MAIL = env.mail(os.environ.get("ECHOSCOPE_EMAIL_URL", ""))
 EMAIL_BACKEND, EMAIL_HOST, EMAIL_PORT = MAIL.backend, MAIL.host, MAIL.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = MAIL.user, MAIL.password
@@ -181,4 +181,4 @@ LOGGING = logs.configuration(
 )
 ECHOSCOPE_METRICS_TOKEN = os.environ.get("ECHOSCOPE_METRICS_TOKEN", "")
 ECHOSCOPE_UPLOAD_BYTES = int(os.environ.get("ECHOSCOPE_UPLOAD_MB", "256")) * 1024 * 1024
-"""How much of a journal the API takes in one request, counted after unpacking."""
+"""Maximum size of a journal in one API request, after decompression."""

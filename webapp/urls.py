@@ -1,4 +1,4 @@
-"""Which address leads where. What the pages do is decided in the views."""
+"""URL patterns of the site."""
 
 from django.contrib import admin
 from django.urls import include, path

@@ -74,9 +74,9 @@ def test_a_run_is_made_public_watched_without_an_account_and_made_private_again(
     page = signed_in()
     page.goto(run_address)
     page.locator("summary", has_text="Visible to").click()
-    page.get_by_label("Everybody who has the address").check()
+    page.get_by_label("Anyone with the link").check()
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Everybody who has the address sees this run now")).to_be_visible()
+    expect(page.get_by_text("Anyone with the link sees this run now")).to_be_visible()
     page.get_by_role("link", name="Curves").click()
 
     stranger = new_context().new_page()

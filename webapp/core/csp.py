@@ -1,6 +1,6 @@
-"""The content security policy of every page: only what this site serves itself may run, load or be asked.
+"""Content security policy of every page: scripts, styles and requests of this site only.
 
-Other people's pages may frame the embedded player, and nothing else of the site.
+Other sites may frame the embedded player, and nothing else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ View = Callable[[HttpRequest], HttpResponse]
 
 
 def content_security_policy(get_response: View) -> View:
-    """Middleware: adds the policy to responses that do not bring their own."""
+    """Middleware that adds the policy to responses without one of their own."""
 
     def answer(request: HttpRequest) -> HttpResponse:
         response = get_response(request)

@@ -1,7 +1,4 @@
-"""Reads the process environment: addresses, lists, switches, the secret key, mail, storage, sign-in by OpenID Connect.
-
-The defaults live in settings.
-"""
+"""Settings from environment variables: addresses, lists, switches, secret key, mail, storage, OpenID Connect."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ def broker(redis_url: str) -> str:
 
 
 def secret_key(path: Path) -> str:
-    """The key kept in `path`, made once. Two processes that start together agree on one."""
+    """The key stored in `path`, created once. Two processes that start together agree on one."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
@@ -64,7 +61,7 @@ def secret_key(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Mail:
-    """How mail is sent; as it stands, it is written to the log."""
+    """Mail settings; by default mail is written to the log."""
 
     backend: str = "django.core.mail.backends.console.EmailBackend"
     host: str = "localhost"
@@ -125,7 +122,7 @@ def storage(name: str) -> dict[str, Any]:
 
 
 def openid(name: str) -> dict[str, Any]:
-    """The OpenID Connect provider of `<name>_ISSUER`, `_CLIENT_ID`, `_CLIENT_SECRET` and `_NAME`; nothing without."""
+    """The OpenID Connect provider of `<name>_ISSUER`, `_CLIENT_ID`, `_CLIENT_SECRET` and `_NAME`; empty if unset."""
     issuer, client = os.environ.get(f"{name}_ISSUER", ""), os.environ.get(f"{name}_CLIENT_ID", "")
     if not issuer and not client:
         return {}

@@ -1,4 +1,4 @@
-"""Numbers and states in plain words for server-rendered pages; static/js/ui/formatting.js is the browser's copy."""
+"""Numbers and states as text for server-rendered pages; static/js/ui/formatting.js is its twin in the browser."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HELD = ("starting", "running")
 
 
 def shown_state(state: str, requested: str) -> str:
-    """What people see: a run that was asked to pause is pausing until it has."""
+    """State on pages: a run with a pending pause request is pausing."""
     return REQUESTS.get(requested, state) if state in HELD else state
 
 
@@ -41,7 +41,7 @@ def number(value: float, digits: int = 2) -> str:
 
 
 def signed(value: float) -> str:
-    """With its sign, as rewards are told."""
+    """With its sign, as rewards are shown."""
     size = abs(value)
     text = f"{size:.0f}" if size >= 100 else f"{round(size, 2):g}"
     if float(text) == 0:
@@ -59,7 +59,7 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 
 def duration(seconds: float) -> str:
-    """In the one or two units that matter."""
+    """A duration in its one or two largest units."""
     if seconds < 90:
         return f"{max(1, int(seconds + 0.5))} s"
     minutes = int(seconds / 60 + 0.5)
@@ -85,7 +85,7 @@ def phase_text(phase: Mapping[str, Any] | None, iterations: int) -> str:
 
 
 def progress(phase: Mapping[str, Any] | None, iterations: int, state: str) -> float:
-    """How much of the run is done, 0 to 1, counting the running iteration's rollout."""
+    """Progress of the run, 0 to 1, including the rollout of the current iteration."""
     if state == "finished":
         return 1.0
     if phase and iterations == 0 and phase["total"] > 0:
@@ -113,7 +113,7 @@ def pace_text(phase: Mapping[str, Any] | None, device: str, state: str) -> str:
 def outcome(
     success: bool | None, end: str | None, turns: int, actions: int, lost_at: Mapping[str, Any] | None = None
 ) -> str:
-    """What became of a trajectory, in one sentence without a full stop."""
+    """Outcome of a trajectory as a sentence without a full stop."""
     length = f"{plural(turns, 'turn')}, {plural(actions, 'action')}"
     if success is None:
         return f"playing: {length}"

@@ -1,4 +1,4 @@
-"""Public names: short, random, unguessable, safe in addresses and easy to read aloud. Never the primary key."""
+"""Random public ids: short, unguessable, URL-safe and easy to read aloud. Never the primary key."""
 
 import secrets
 
@@ -11,5 +11,5 @@ def slug() -> str:
 
 
 def token() -> str:
-    """A secret that opens a door by itself: 24 characters, 138 bits."""
+    """A secret that grants access by itself: 24 characters, 138 bits."""
     return "".join(secrets.choice(ALPHABET) for _ in range(24))

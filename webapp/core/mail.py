@@ -1,4 +1,4 @@
-"""Whether mail leaves this site, and where its pages are reached from outside. Sending is Django's."""
+"""Whether mail is sent, and absolute URLs of the site's pages."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from django.conf import settings
 
 
 def mail_is_configured() -> bool:
-    """False where mails would only be written to the log."""
+    """False if mails are only written to the log."""
     return bool(settings.ECHOSCOPE_MAIL)
 
 
 def absolute(path: str) -> str:
-    """The address under which people outside reach a page."""
+    """Absolute URL of a page, as reached from outside."""
     return f"{settings.ECHOSCOPE_URL.rstrip('/')}{path}"

@@ -1,7 +1,7 @@
-"""Answers that are sent while they are made: chunks of bytes, compressed where the client takes that, under any server.
+"""Streaming downloads, compressed if the client accepts gzip, under WSGI and ASGI.
 
-An asynchronous server would collect a synchronous iterator as a whole before it sends the first byte, so it gets an
-asynchronous one, which takes each chunk in the request's own thread.
+An ASGI server would collect a synchronous iterator before it sends the first byte, so it gets an asynchronous one,
+which produces each chunk in the request's own thread.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.cache import patch_vary_headers
 from django.utils.http import content_disposition_header
 
-LEVEL = 5
-GZIP = 31  # zlib's word for "with a gzip header"
+COMPRESSION_LEVEL = 5
+GZIP = 31  # zlib wbits for a gzip header
 
 
 def streamed(
     request: HttpRequest, chunks: Iterator[bytes], content_type: str, name: str, *, compressible: bool
 ) -> StreamingHttpResponse:
-    """A download called `name`."""
+    """A streamed download with the file name `name`."""
     packed = compressible and accepts_gzip(request)
     body = gzipped(chunks) if packed else chunks
     response = StreamingHttpResponse(
@@ -31,7 +31,7 @@ def streamed(
     )
     response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
     response["Cache-Control"] = "private, no-store"
-    response["X-Accel-Buffering"] = "no"  # a proxy that collects it first would wait for the end
+    response["X-Accel-Buffering"] = "no"  # a buffering proxy would wait for the end
     if packed:
         response["Content-Encoding"] = "gzip"
     if compressible:
@@ -40,7 +40,7 @@ def streamed(
 
 
 def accepts_gzip(request: HttpRequest) -> bool:
-    """Whether the client takes gzip; `gzip;q=0` says no."""
+    """Whether the client accepts gzip; `gzip;q=0` refuses it."""
     for part in request.headers.get("Accept-Encoding", "").lower().split(","):
         coding, _, weight = part.strip().partition(";")
         if coding.strip() in ("gzip", "*"):
@@ -49,8 +49,8 @@ def accepts_gzip(request: HttpRequest) -> bool:
 
 
 def gzipped(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same, packed; each chunk is on its way before the next is asked for."""
-    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP)
+    """The chunks compressed; each one is sent before the next is produced."""
+    packer = zlib.compressobj(COMPRESSION_LEVEL, zlib.DEFLATED, GZIP)
     for chunk in chunks:
         if packed := packer.compress(chunk):
             yield packed
@@ -58,7 +58,7 @@ def gzipped(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def release_connection() -> None:
-    """Give the database connection back while a chunk is sent: a slow reader must not hold one that others need."""
+    """Release the database connection while a chunk is sent: a slow client must not hold one that others need."""
     if not connection.in_atomic_block:
         connection.close()
 

@@ -1,1 +1,1 @@
-"""From the journal to tables and frames."""
+"""Ingest of journals into tables and frames."""

@@ -1,7 +1,4 @@
-"""Runs that were trained elsewhere: made from the first event of a journal, and in the state that its last one tells.
-
-Reading journals is ingest.py's business; where they come from, a file or the API, is decided by the callers.
-"""
+"""Imported runs: created from the first event of a journal, with the state of its last one."""
 
 from __future__ import annotations
 
@@ -27,12 +24,12 @@ ENDS = {
     "error": Run.State.FAILED,
 }
 TOLERATED = ("extra_forbidden", "value_error")
-"""Settings of another version and environments that are not installed here do not keep a run from being looked at."""
-MAX_JOURNAL_BYTES = 2**31 - 1
+"""Unknown settings and environments that are not installed here do not prevent an import."""
+MAX_ITERATIONS = 2**31 - 1
 
 
 class NotImportable(ValueError):
-    """The journal tells of no run that can be shown. The message says why."""
+    """The journal cannot be imported as a run. The message gives the reason."""
 
 
 def do_create_imported_run(
@@ -44,9 +41,9 @@ def do_create_imported_run(
     growing: bool = False,
     visibility: Run.Visibility = Run.Visibility.TEAM,
 ) -> Run:
-    """A run without a process and without events yet. Raises NotImportable."""
+    """Create a run without a process and without events yet. Raises NotImportable."""
     config = _complete(current_settings(started.config))
-    if not 0 <= started.iterations <= MAX_JOURNAL_BYTES:
+    if not 0 <= started.iterations <= MAX_ITERATIONS:
         raise NotImportable(f"its run_started event plans {started.iterations} iterations")
     title = (title.strip() or started.title.strip() or "Imported run")[:200]
     if "\0" in title or "\\u0000" in json.dumps(config):
@@ -66,7 +63,7 @@ def do_create_imported_run(
 
 
 def _complete(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with this version's defaults where it says nothing. Raises NotImportable."""
+    """The configuration completed with this version's defaults. Raises NotImportable."""
     try:
         RunConfig.model_validate(config)
     except ValidationError as error:
@@ -91,7 +88,7 @@ def _over(base: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 @transaction.atomic
 def do_finish_import(run: Run, *, growing: bool) -> Run:
-    """Its state is what its journal says last; without an end, it runs as long as its journal grows."""
+    """Set the run's state from the end of its journal; without an end it runs while the journal grows."""
     found = Run.objects.select_for_update().get(pk=run.pk)
     if found.end_reason in ENDS:
         state = ENDS[found.end_reason]

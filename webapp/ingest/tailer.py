@@ -1,7 +1,6 @@
-"""Tails a run's journal into PostgreSQL: rows, the frame for browsers and the offset in one transaction, then a poke.
+"""Tails a run's journal into PostgreSQL: rows, websocket frame and offset in one transaction, then a notification.
 
-What an event means for the tables is in rows.py. Reading the same bytes twice changes nothing: the offset is checked
-under the run's row lock.
+Reading the same bytes twice is a no-op: the offset is checked under the run's row lock.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ NUL = b"\\u0000"
 
 @dataclass(frozen=True)
 class JournalLine:
-    """A complete line of the journal, its event, and the text that goes to browsers."""
+    """A complete line of the journal: its event, its text for browsers, and its bytes."""
 
     event: AnyEvent
     text: str
@@ -37,7 +36,7 @@ class JournalLine:
 
 
 class JournalTailer:
-    """The reader of one run's journal. It keeps nothing that the database does not know."""
+    """The reader of one run's journal. All its state is in the database."""
 
     def __init__(self, run: Run, folder: Path | None = None, *, skip_bad_lines: bool = False) -> None:
         self.run_id = run.pk
@@ -49,19 +48,19 @@ class JournalTailer:
         self._refused: dict[bytes, str] = {}
 
     def drain(self) -> int:
-        """Take in everything that is complete. Returns the number of events."""
+        """Ingest all complete lines. Returns the number of events."""
         total = 0
         while count := self.step():
             total += count
         return total
 
     def step(self) -> int:
-        """Take in the next batch, at most BATCH_BYTES unless one line is longer. Returns the number of events."""
+        """Ingest the next batch, at most BATCH_BYTES unless one line is longer. Returns the number of events."""
         most = BATCH_BYTES  # lines are longer than a byte
         while True:
             try:
                 return self._step(most)
-            except DataError as error:  # a number out of every range: find the line, and name it
+            except DataError as error:  # a value out of range: find its line
                 if len(self._tried) == 1:
                     words = str(error).splitlines()[0]
                     self._refused[self._tried[0]] = f"holds a value that the database does not take ({words})"
@@ -76,7 +75,7 @@ class JournalTailer:
         with transaction.atomic():
             _commit_without_waiting()
             run = Run.objects.select_for_update().get(pk=self.run_id)
-            if run.journal_offset != self.offset:  # somebody else was here
+            if run.journal_offset != self.offset:  # another reader was faster
                 self.offset = run.journal_offset
                 data = self._read()
             taken, problem = self._apply(run, data, most)
@@ -85,7 +84,7 @@ class JournalTailer:
         return len(taken)
 
     def _read(self) -> bytes:
-        """Complete lines behind the offset."""
+        """Complete lines after the offset."""
         limit = BATCH_BYTES
         try:
             with self.path.open("rb") as file:
@@ -109,11 +108,11 @@ class JournalTailer:
             EventBatch.objects.create(run=run, first_seq=first, last_seq=last, frame=frame(lines, slugs))
             run.seq = last
             run.journal_offset += sum(line.size for line in lines)
-        told = self._advice(run, problem) if problem else ""
-        if lines or told != run.journal_error:
-            if told:
-                logger.error("Run %s: %s", run.slug, told)
-            run.journal_error = told
+        message = self._advice(run, problem) if problem else ""
+        if lines or message != run.journal_error:
+            if message:
+                logger.error("Run %s: %s", run.slug, message)
+            run.journal_error = message
             run.save(update_fields=writer.WRITTEN)
             notify_on_commit(run.pk)
         return lines, problem
@@ -160,7 +159,7 @@ def _commit_without_waiting() -> None:
 
 
 def leave_out(number: int, size: int, problem: str) -> JournalLine:
-    """What stands in for a line that makes no sense."""
+    """Placeholder for an invalid line."""
     event = Notice(seq=number, level="error", message=f"An event was left out: {problem}.")
     return JournalLine(event, event.model_dump_json(exclude_none=True), size)
 
@@ -197,7 +196,7 @@ def _without_nul(text: str, number: int) -> tuple[AnyEvent, str]:
 def frame(lines: list[JournalLine], slugs: dict[int, list[str]]) -> str:
     """The websocket frame: the journal's own lines, and in each group_started the slugs parallel to its members.
 
-    Token arrays are left out: who wants them asks for one trajectory's.
+    Token arrays are left out: they are fetched per trajectory.
     """
     texts = []
     for line in lines:

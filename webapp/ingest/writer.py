@@ -1,4 +1,4 @@
-"""What the journal's events mean for the tables: bookkeeping in bulk. Transactions and frames are ingest.py's."""
+"""Writes journal events to the tables, in bulk and within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def moment(time: float) -> datetime:
 def validate(
     run: Run, lines: list[JournalLine], leave_out: Callable[[int, int, str], JournalLine] | None
 ) -> tuple[list[JournalLine], str]:
-    """The lines up to the first that contradicts what is known: an unannounced trajectory, a turn told twice.
+    """The lines up to the first inconsistent one: an unannounced trajectory, a repeated turn.
 
-    With `leave_out`, its stand-ins take the place of such lines.
+    With `leave_out`, its placeholders replace such lines.
     """
     if not lines:
         return [], ""
@@ -72,7 +72,7 @@ def validate(
         {}
         if attempt != run.attempt
         else {
-            key: turns if finished is None else _ENDED if arrays is None else _TOLD
+            key: turns if finished is None else _ENDED if arrays is None else _TOKENS_WRITTEN
             for key, turns, finished, arrays in Trajectory.objects.filter(
                 run=run, attempt=attempt, key__in=spoken
             ).values_list("key", "turn_count", "finished_seq", "token_arrays")
@@ -89,11 +89,11 @@ def validate(
     return accepted, ""
 
 
-_ENDED, _TOLD = -1, -2  # in place of a number of turns: it has ended; its tokens were told as well
+_ENDED, _TOKENS_WRITTEN = -1, -2  # in place of a number of turns: it has ended; its tokens were written as well
 
 
 def _inconsistency(event: journal.AnyEvent, known: dict[str, int]) -> str:
-    """`known` holds the turns of each trajectory so far, or how far it is after its end; it is brought up to date."""
+    """Why the event contradicts earlier ones, or "". `known`: turns of each trajectory, or its end state; updated."""
     match event:
         case journal.GroupStarted():
             twice = [key for key in event.members if key in known]
@@ -103,11 +103,11 @@ def _inconsistency(event: journal.AnyEvent, known: dict[str, int]) -> str:
         case journal.Turn():
             turns = known.get(event.trajectory)
             if turns is None:
-                return f"tells of trajectory {event.trajectory}, which no group_started announced"
+                return f"has a turn of trajectory {event.trajectory}, which no group_started announced"
             if turns < 0:
-                return f"tells a turn of trajectory {event.trajectory} after its end"
+                return f"has a turn of trajectory {event.trajectory} after its end"
             if event.turn != turns:
-                return f"tells turn {event.turn} of trajectory {event.trajectory} where turn {turns} was due"
+                return f"has turn {event.turn} of trajectory {event.trajectory} where turn {turns} was expected"
             known[event.trajectory] += 1
         case journal.TrajectoryFinished():
             if known.get(event.trajectory, -1) < 0:
@@ -115,9 +115,9 @@ def _inconsistency(event: journal.AnyEvent, known: dict[str, int]) -> str:
             known[event.trajectory] = _ENDED
         case journal.TrajectoryTokens():
             if (state := known.get(event.trajectory)) != _ENDED:
-                why = "again" if state == _TOLD else "which has not ended"
-                return f"tells the tokens of trajectory {event.trajectory}, {why}"
-            known[event.trajectory] = _TOLD
+                why = "again" if state == _TOKENS_WRITTEN else "which has not ended"
+                return f"has the tokens of trajectory {event.trajectory}, {why}"
+            known[event.trajectory] = _TOKENS_WRITTEN
         case journal.RunStarted():
             known.clear()
     return ""
@@ -173,7 +173,7 @@ def _start_attempt(run: Run, event: journal.RunStarted) -> None:
 
 
 def _supersede(run: Run, event: journal.RunStarted) -> None:
-    """Forget what the new attempt does again; what somebody shared or annotated stays readable, out of every list."""
+    """Delete what the new attempt repeats; shared or annotated trajectories stay readable, out of every list."""
     iteration, evaluated, kept = event.from_iteration, event.evaluated_iteration, event.evaluated_suites
     later = MetricPoint.objects.filter(run=run, iteration__gt=iteration)
     later.delete()

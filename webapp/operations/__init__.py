@@ -1,1 +1,1 @@
-"""What operators need: health and readiness, figures for monitoring, log lines, retention. It shows nobody's runs."""
+"""Health and readiness, Prometheus metrics, logging, retention."""

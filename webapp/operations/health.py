@@ -1,4 +1,4 @@
-"""Whether this process lives and whether it can do its work, for load balancers, supervisors and Kubernetes probes."""
+"""Liveness and readiness, for load balancers, supervisors and Kubernetes probes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-PATIENCE = 2.0  # seconds that Redis may take to answer
-SPACE = 200_000_000
+REDIS_TIMEOUT = 2.0
+MIN_FREE_BYTES = 200_000_000
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. Without a `needed` one the site serves nothing sensible."""
+    """Result of one check. Without a `needed` one the site cannot serve pages."""
 
     ok: bool
     words: str
@@ -35,19 +35,21 @@ def _migrations() -> frozenset[tuple[str, str]]:
 
 
 def database() -> Check:
-    """PostgreSQL answers, and every migration of this version was made."""
+    """PostgreSQL answers, and every migration of this version is applied."""
     try:
         missing = _migrations() - MigrationRecorder(connection).applied_migrations().keys()
     except (DatabaseError, InterfaceError) as error:
         return Check(False, f"PostgreSQL does not answer: {str(error).strip().splitlines()[0]}")
     if missing:
         return Check(False, f"{len(missing)} migrations are missing: run python manage.py prepare")
-    return Check(True, "PostgreSQL answers, all migrations are made")
+    return Check(True, "PostgreSQL answers, all migrations are applied")
 
 
 def wake_up_calls() -> Check:
     """Redis answers. Without it pages poll, and runs start when a worker looks by itself."""
-    client = redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=PATIENCE, socket_timeout=PATIENCE)
+    client = redis.Redis.from_url(
+        settings.REDIS_URL, socket_connect_timeout=REDIS_TIMEOUT, socket_timeout=REDIS_TIMEOUT
+    )
     try:
         client.ping()
     except (redis.RedisError, OSError) as error:
@@ -58,23 +60,23 @@ def wake_up_calls() -> Check:
 
 
 def disk() -> Check:
-    """There is room where runs are written."""
+    """Free space where runs are written."""
     free = shutil.disk_usage(settings.ECHOSCOPE_VAR).free
     words = f"{free / 1e9:.1f} GB free where runs are written"
-    return Check(free >= SPACE, words, needed=False)
+    return Check(free >= MIN_FREE_BYTES, words, needed=False)
 
 
 @require_safe
 @never_cache
 def alive(request: HttpRequest) -> HttpResponse:
-    """This process answers. Nothing else is looked at: restarting it would mend nothing else."""
+    """This process answers. Nothing else is checked: a restart would fix nothing else."""
     return HttpResponse("ok", content_type="text/plain")
 
 
 @require_safe
 @never_cache
 def ready(request: HttpRequest) -> JsonResponse:
-    """200 if requests may be sent here, 503 if not; in both cases every check with its words."""
+    """200 if the process can serve requests, 503 if not; in both cases every check with its message."""
     checks = {"database": database(), "redis": wake_up_calls(), "disk": disk()}
     serving = all(check.ok for check in checks.values() if check.needed)
     facts = {name: {"ok": check.ok, "message": check.words} for name, check in checks.items()}

@@ -37,7 +37,7 @@ def configuration(format: str, level: str) -> dict[str, Any]:
         },
         "handlers": {"console": {"class": "logging.StreamHandler", "formatter": format, "filters": ["request_id"]}},
         "root": {"handlers": ["console"], "level": level},
-        "loggers": {  # requests are lines of their own only where somebody collects them
+        "loggers": {  # one line per request only for log collectors
             "echoscope.requests": {"level": "INFO" if format == "json" else "WARNING"},
             "httpx": {"level": "WARNING"},
         },

@@ -1,6 +1,6 @@
-"""Figures for monitoring in Prometheus' format: what this process did, and where runs, queues and workers stand.
+"""Prometheus metrics: requests and sockets of this process; runs, queues and workers from the database.
 
-The latter are read from the database when they are asked for, so that every process tells the same.
+The latter are queried at each scrape, so that every process reports the same.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _devices(now: datetime) -> Iterator[Metric]:
     gpus = GaugeMetricFamily("echoscope_gpus", "GPUs of living workers.", labels=["class", "is"])
     counted: Counter[tuple[str, str]] = Counter()
     reserved: Counter[tuple[str, str]] = Counter()
-    for one in order.manned(now):
+    for one in order.workers(now):
         name = one.worker.device_class or "none"
         taken = one.worker.slots - one.places
         counted.update({(name, "taken"): taken, (name, "free"): one.places})
@@ -117,9 +117,9 @@ STANDING.register(QueueCollector())
 
 
 def allowed(request: HttpRequest) -> bool:
-    """The bearer of ECHOSCOPE_METRICS_TOKEN, or somebody who administers the installation."""
-    given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    if settings.ECHOSCOPE_METRICS_TOKEN and constant_time_compare(given, settings.ECHOSCOPE_METRICS_TOKEN):
+    """Whether the request bears ECHOSCOPE_METRICS_TOKEN or comes from a staff user."""
+    token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    if settings.ECHOSCOPE_METRICS_TOKEN and constant_time_compare(token, settings.ECHOSCOPE_METRICS_TOKEN):
         return True
     return request.user.is_active and request.user.is_staff
 
@@ -127,7 +127,7 @@ def allowed(request: HttpRequest) -> bool:
 @require_safe
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
-    """All figures. Does not exist for whoever may not read them."""
+    """All metrics; 404 for everyone else than staff and the bearer of the token."""
     if not allowed(request):
         raise Http404("There are figures here only for staff and for the bearer of ECHOSCOPE_METRICS_TOKEN.")
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))

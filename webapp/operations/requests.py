@@ -1,7 +1,4 @@
-"""Middleware that times every request, gives it an id, writes one line about it, and counts open websockets.
-
-What log lines look like is logs.py's business.
-"""
+"""Middleware: timing, id and log line of every request; count of open websockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding a run on behalf of a user. What a role allows is decided in webapp.teams.access."""
+"""Runs that a user may see, and permissions on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webapp.teams.models import User
 
 NOT_YOURS_TO_HIDE = "Only its author or an admin of the team can make a run private: you would not see it any more."
 
-NOT_YOURS_TO_HURRY = "Only an admin of the team may give a run high priority: it goes before those of everybody else."
+NOT_YOURS_TO_HURRY = "Only an admin of the team may give a run high priority: it goes ahead of all other runs."
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -28,7 +28,7 @@ def get_run(user: User | AnonymousUser, slug: str) -> Run:
 
 
 def get_run_of_team(user: User | AnonymousUser, slug: str) -> Run:
-    """As get_run, but only for the run's team: what everybody with the address may see is not enough."""
+    """As get_run, but for members of the run's team only: a public link is not enough."""
     run = get_run(user, slug)
     if role_in_team(user, run.team_id) is None:
         raise Http404("This belongs to a team you are not in.")
@@ -36,12 +36,12 @@ def get_run_of_team(user: User | AnonymousUser, slug: str) -> Run:
 
 
 def require_may_set(user: User | AnonymousUser, run: Run, visibility: Run.Visibility) -> None:
-    """Raise PermissionDenied for members who would hide another's run from themselves and the team."""
+    """Raise PermissionDenied for a member who would hide another's run from the team."""
     if visibility == Run.Visibility.PRIVATE and run.author_id != user.pk and not may_admin(user, run.team_id):
         raise PermissionDenied(NOT_YOURS_TO_HIDE)
 
 
 def require_may_prefer(user: User | AnonymousUser, team_id: int, priority: Run.Priority) -> None:
-    """Raise PermissionDenied for whoever asks for high priority and is no admin of the run's team."""
+    """Raise PermissionDenied for high priority without being an admin of the team."""
     if priority == Run.Priority.HIGH and not may_admin(user, team_id):
         raise PermissionDenied(NOT_YOURS_TO_HURRY)

@@ -1,7 +1,4 @@
-"""Every change of a run's state, each one a conditional update, so that whoever comes second changes nothing.
-
-What a run played is written by ingest.py; starting processes is the supervisor's business.
-"""
+"""Changes of a run's state, each a conditional update: the second concurrent writer is a no-op."""
 
 from __future__ import annotations
 
@@ -30,24 +27,24 @@ logger = logging.getLogger(__name__)
 LEASE = timedelta(seconds=20)
 TRAIN_TASK = "webapp.worker.train"
 """Name of the Celery task that starts a queued run; sent by name, so that the site does not import the worker."""
-WAKE_AGAIN = timedelta(seconds=15)
+WAKE_INTERVAL = timedelta(seconds=15)
 MAX_CRASHES = 3
-FORGET_WORKERS = timedelta(days=1)
-KEEP_FRAMES = timedelta(days=1)
+WORKER_RETENTION = timedelta(days=1)
+FRAME_RETENTION = timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class SchedulingOptions:
-    """What a run asks of the workers, besides its configuration. Empty and None: as the configuration suggests."""
+    """Queue, GPUs and priority of a run. Empty and None: the defaults of its configuration."""
 
     queue: str = ""
     gpus: int | None = None
     priority: Run.Priority = Run.Priority.NORMAL
 
     def resolved(self, config: RunConfig, known: Collection[str]) -> tuple[str, int]:
-        """(device class, GPUs) with what the configuration suggests in place of what was left open.
+        """(device class, GPUs), with the configuration's defaults for open options.
 
-        `known` are the classes that living workers serve.
+        `known` are the classes that live workers serve.
         """
         several = self.gpus is not None and self.gpus > 1
         queue = self.queue or (device_classes.GPU if several else device_classes.suggested_class(config, known))
@@ -55,13 +52,13 @@ class SchedulingOptions:
 
 
 def options_for_clone(run: Run) -> SchedulingOptions:
-    """What a clone of the run asks for: what somebody must have chosen, and not what its configuration suggested."""
-    usual = run.queue in (device_classes.ANY, device_classes.CPU, device_classes.GPU)
-    return SchedulingOptions("" if usual else run.queue, run.gpus if run.gpus > 1 else None)
+    """Options of a clone: those that a user must have chosen; the configuration's defaults stay open."""
+    is_default = run.queue in (device_classes.ANY, device_classes.CPU, device_classes.GPU)
+    return SchedulingOptions("" if is_default else run.queue, run.gpus if run.gpus > 1 else None)
 
 
 class RequestRefused(ValueError):
-    """The run is not in a state in which this can be asked of it. The message says so in words."""
+    """The run's state does not allow the request. The message is for users."""
 
 
 @transaction.atomic
@@ -74,7 +71,7 @@ def do_create_run(
     asked: SchedulingOptions | None = None,
     visibility: Run.Visibility = Run.Visibility.TEAM,
 ) -> Run:
-    """A run in the queue; workers are told once it is committed."""
+    """Create a queued run; workers are notified once it is committed."""
     now, asked = timezone.now(), asked or SchedulingOptions()
     queue, gpus = asked.resolved(config, order.known_classes(now))
     run = Run.objects.create(
@@ -106,14 +103,14 @@ def do_update_run(
     visibility: Run.Visibility | None = None,
     priority: Run.Priority | None = None,
 ) -> Run:
-    """Change what people call the run, who may see it, and how urgent it is. What is None stays."""
-    given = {
+    """Change title, tags, visibility and priority of a run. None leaves a value unchanged."""
+    values = {
         "title": title,
         "tags": None if tags is None else list(tags),
         "visibility": visibility,
         "priority": priority,
     }
-    changes = {name: value for name, value in given.items() if value is not None}
+    changes = {name: value for name, value in values.items() if value is not None}
     if changes:
         Run.objects.filter(pk=run.pk).update(**changes)
         for name, value in changes.items():
@@ -126,17 +123,17 @@ def do_update_run(
 
 @transaction.atomic
 def do_delete_run(run: Run) -> None:
-    """Forget a run that has ended, with everything that belongs to it and its folder. Raises RequestRefused."""
-    found = Run.objects.select_for_update().get(pk=run.pk)
-    if found.state not in Run.ENDED:
+    """Delete a run that has ended, with its rows, its folder and its copy. Raises RequestRefused."""
+    locked = Run.objects.select_for_update().get(pk=run.pk)
+    if locked.state not in Run.ENDED:
         raise RequestRefused(
-            f"This run is {found.get_state_display().lower()}: only runs that have ended can be deleted. Cancel it "
+            f"This run is {locked.get_state_display().lower()}: only runs that have ended can be deleted. Cancel it "
             "first."
         )
-    folder, slug = found.folder, found.slug
-    found.delete()
+    folder, slug = locked.folder, locked.slug
+    locked.delete()
 
-    def forget() -> None:
+    def delete_files() -> None:
         shutil.rmtree(folder, ignore_errors=True)
         storage = object_storage.configured_storage()
         if storage is not None:
@@ -145,44 +142,44 @@ def do_delete_run(run: Run) -> None:
             except object_storage.failures() as error:  # the run is gone in any case
                 logger.warning("The copy of run %s in storage could not be deleted: %s", slug, error)
 
-    transaction.on_commit(forget)
+    transaction.on_commit(delete_files)
 
 
-def do_request(run: Run, wish: str) -> Run:
-    """Ask a run to "pause", "stop", "cancel" or "resume". Returns it as it is afterwards. Raises RequestRefused."""
+def do_request(run: Run, request: str) -> Run:
+    """Request "pause", "stop", "cancel" or "resume". Returns the updated run. Raises RequestRefused."""
     if run.imported:
         raise RequestRefused(
-            f"This run was trained elsewhere, so it cannot {wish} from here. Do that where it is trained, or clone it "
-            "to train it here."
+            f"This run was trained elsewhere, so it cannot {request} from here. Do that where it is trained, or "
+            "clone it to train it here."
         )
-    match wish:
+    match request:
         case "pause" | "stop" | "cancel":
-            changed = _interrupt(run.pk, Run.Request(wish))
+            changed = _interrupt(run.pk, Run.Request(request))
         case "resume":
             changed = _resume(run.pk)
         case _:
-            raise RequestRefused(f"A run can be asked to pause, stop, cancel or resume, not to {wish!r}.")
+            raise RequestRefused(f"A run accepts pause, stop, cancel and resume, not {request!r}.")
     run.refresh_from_db()
     if not changed:
-        raise RequestRefused(f"This run is {run.get_state_display().lower()}: it cannot {wish} now.")
+        raise RequestRefused(f"This run is {run.get_state_display().lower()}: it cannot {request} now.")
     return run
 
 
-ASLEEP = {
+IDLE_STATES = {
     Run.Request.PAUSE: (Run.State.PAUSED, (Run.State.QUEUED,)),
     Run.Request.STOP: (Run.State.STOPPED, (Run.State.QUEUED, Run.State.PAUSED)),
     Run.Request.CANCEL: (Run.State.CANCELLED, (Run.State.QUEUED, Run.State.PAUSED, Run.State.STOPPED)),
 }
-"""Where a wish leads when no process has to be asked, and from which states."""
+"""Resulting state of a request while no process runs, and the states it applies to."""
 
 
 @transaction.atomic
-def _interrupt(run_id: int, wish: Run.Request) -> bool:
-    state, asleep = ASLEEP[wish]
+def _interrupt(run_id: int, request: Run.Request) -> bool:
+    state, idle = IDLE_STATES[request]
     ended = None if state == Run.State.PAUSED else timezone.now()
-    changed = Run.objects.filter(pk=run_id, state__in=asleep).update(state=state, requested="", ended_at=ended)
-    if not changed:  # a supervisor holds it: it sees the wish within a second
-        changed = Run.objects.filter(pk=run_id, state__in=Run.HELD).update(requested=wish)
+    changed = Run.objects.filter(pk=run_id, state__in=idle).update(state=state, requested="", ended_at=ended)
+    if not changed:  # a supervisor holds it: it reads the request within a second
+        changed = Run.objects.filter(pk=run_id, state__in=Run.HELD).update(requested=request)
     if changed:
         notify_on_commit(run_id)
     return bool(changed)
@@ -207,7 +204,7 @@ def _resume(run_id: int) -> bool:
 
 
 def do_renew_lease(run: Run, now: datetime) -> Run | None:
-    """Hold the run a little longer. Returns it as it is now, with its worker; None if the lease was lost."""
+    """Extend the lease. Returns the current run with its worker; None if the lease was lost."""
     if not Run.objects.held_by(run.lease).filter(pk=run.pk).update(lease_expires_at=now + LEASE):
         return None
     return Run.objects.select_related("worker").get(pk=run.pk)
@@ -215,7 +212,7 @@ def do_renew_lease(run: Run, now: datetime) -> Run | None:
 
 @transaction.atomic
 def do_release_run(run: Run, state: Run.State, *, failure: str = "", log_tail: str = "") -> bool:
-    """Give the lease back and leave the run in `state`. False if the lease was lost meanwhile."""
+    """Release the lease and leave the run in `state`. False if the lease was lost."""
     ended = timezone.now() if state in Run.ENDED else None
     changed = (
         Run.objects.held_by(run.lease)
@@ -243,7 +240,7 @@ def do_release_run(run: Run, state: Run.State, *, failure: str = "", log_tail: s
 
 @transaction.atomic
 def do_count_crash(run: Run) -> int:
-    """Note a sudden death of the trainer. Returns how many there were in a row without a finished iteration."""
+    """Count a crash of the trainer. Returns the number of crashes in a row without a finished iteration."""
     fresh = Run.objects.select_for_update().get(pk=run.pk)
     fresh.crashes = fresh.crashes + 1 if fresh.crashes and fresh.iteration <= fresh.crash_iteration else 1
     fresh.crash_iteration = fresh.iteration
@@ -252,11 +249,11 @@ def do_count_crash(run: Run) -> int:
 
 
 def do_reap(now: datetime) -> int:
-    """Give runs whose supervisor fell silent back to the queue, and tell workers of runs nobody took. Returns both."""
+    """Requeue runs with an expired lease, and wake workers for runs that still wait. Returns the number of both."""
     count = 0
     for run in Run.objects.lost(now):
-        wish = Run.Request(run.requested)
-        state = ASLEEP[wish][0] if wish in ASLEEP else Run.State.QUEUED
+        request = Run.Request(run.requested)
+        state = IDLE_STATES[request][0] if request in IDLE_STATES else Run.State.QUEUED
         with transaction.atomic():
             changed = (
                 Run.objects.lost(now)
@@ -276,7 +273,7 @@ def do_reap(now: datetime) -> int:
                 logger.warning("Run %s lost its worker and is %s now.", run.slug, state.label.lower())
                 notify_on_commit(run.pk)
             count += changed
-    waiting = Run.objects.filter(Q(woken_at=None) | Q(woken_at__lt=now - WAKE_AGAIN), state=Run.State.QUEUED)
+    waiting = Run.objects.filter(Q(woken_at=None) | Q(woken_at__lt=now - WAKE_INTERVAL), state=Run.State.QUEUED)
     for run_id in waiting.order_by("created_at").values_list("pk", flat=True):
         wake(run_id)
         count += 1
@@ -284,7 +281,7 @@ def do_reap(now: datetime) -> int:
 
 
 def do_record_heartbeat(name: str, now: datetime, **description: object) -> Worker:
-    """Note that a worker lives, and what it says about itself."""
+    """Record that a worker is alive, with its description."""
     worker, _ = Worker.objects.update_or_create(
         name=name,
         defaults={"last_seen_at": now, **description},
@@ -294,17 +291,17 @@ def do_record_heartbeat(name: str, now: datetime, **description: object) -> Work
 
 
 def do_prune(now: datetime) -> int:
-    """Drop frames of runs that ended long ago (their pages read the tables) and workers long gone. Returns frames."""
-    Worker.objects.filter(last_seen_at__lt=now - FORGET_WORKERS).delete()
+    """Delete frames of runs that ended long ago (their pages read the tables) and old workers. Returns the frames."""
+    Worker.objects.filter(last_seen_at__lt=now - WORKER_RETENTION).delete()
     fair_share.forget(now)
     frames, _ = EventBatch.objects.filter(
-        run__ended_at__lt=now - KEEP_FRAMES, run__state__in=Run.ENDED, last_seq__lte=F("run__seq")
+        run__ended_at__lt=now - FRAME_RETENTION, run__state__in=Run.ENDED, last_seq__lte=F("run__seq")
     ).delete()
     return frames
 
 
 def notify_on_commit(run_id: int) -> None:
-    """Wake the run's readers when the transaction is through."""
+    """Wake the run's readers once the transaction is committed."""
 
     def notify() -> None:
         slug, seq = Run.objects.values_list("slug", "seq").get(pk=run_id)
@@ -318,32 +315,32 @@ def _wake_on_commit(run_id: int) -> None:
 
 
 def wake_next_on_commit() -> None:
-    """Something changed that may let a run begin: tell the workers of whoever is next in each line.
+    """Wake the workers for the first run of each queue: a change may let it start.
 
-    The one who takes a run tells the next, so one message for each line is enough however many places are free.
+    A worker that claims a run wakes the next one, so one message per queue is enough however many places are free.
     """
     transaction.on_commit(_wake_next)
 
 
 def _wake_next() -> None:
-    told: set[str] = set()
+    woken: set[str] = set()
     now = timezone.now()
     runs = order.waiting()
     for run in order.claim_order(runs, fair_share.used(now) if runs else {}, now):
-        if run.queue not in told:
-            told.add(run.queue)
+        if run.queue not in woken:
+            woken.add(run.queue)
             wake(run.pk)
 
 
 def wake(run_id: int) -> None:
-    """Tell the workers of the run's class that somebody waits: which run one of them takes is decided when it looks.
+    """Wake the workers of the run's class. Which run a worker claims is decided when it claims.
 
-    Without Redis nothing is lost: the reaper tells them again.
+    Without Redis nothing is lost: the reaper wakes them later.
     """
     now = timezone.now()
     queue = Run.objects.values_list("queue", flat=True).get(pk=run_id)
     Run.objects.filter(pk=run_id).update(woken_at=now)
     try:
-        current_app.send_task(TRAIN_TASK, (run_id,), queue=queue, expires=WAKE_AGAIN.total_seconds())
+        current_app.send_task(TRAIN_TASK, (run_id,), queue=queue, expires=WAKE_INTERVAL.total_seconds())
     except kombu.exceptions.OperationalError as error:
         logger.warning("Redis does not answer (%s): run %d waits in the database and starts later.", error, run_id)

@@ -1,4 +1,4 @@
-"""Runs and workers in Django's admin, to look at: their state changes only by actions."""
+"""Runs and workers in Django's admin, read-only: their state changes by actions only."""
 
 from django.contrib import admin
 

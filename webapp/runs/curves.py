@@ -1,6 +1,6 @@
-"""Metrics as curves: buckets cut by the database, the last and best values, the sections they are shown in.
+"""Metric curves: buckets computed by the database, last and best values, sections of the charts.
 
-Reads only. A bucket keeps its lowest, highest and last point, so that no spike is lost however long a run is;
+A bucket keeps its lowest, highest and last point, so that no spike is lost however long a run is;
 static/js/curves/series.js makes the same buckets of points that arrive live.
 """
 
@@ -22,12 +22,12 @@ from webapp.runs.models import Run
 Axis = Literal["iteration", "tokens", "seconds"]
 AXES: tuple[Axis, ...] = ("iteration", "tokens", "seconds")
 BUCKETS = 200
-"""The curves of the live page have at most so many buckets: three times as many points."""
+"""Maximum number of buckets on the live page, with three points each."""
 OTHER = "other"
 
 
 class Point(NamedTuple):
-    """One value of a metric, with its place on the axis that was asked for."""
+    """One value of a metric, and its position on the requested axis."""
 
     iteration: int
     x: float
@@ -40,7 +40,7 @@ Curves = dict[tuple[int, str], list[Point]]
 
 @dataclass(frozen=True)
 class Cut:
-    """Curves and the width of their buckets on the axis; 0: nothing was left out."""
+    """Curves and the width of their buckets on the axis; 0 = every point."""
 
     stride: float
     curves: Curves
@@ -100,7 +100,7 @@ def cut(
 ) -> Cut:
     """The curves between `low` and `high` on the axis, with about `width` points each. Two queries.
 
-    Where fewer iterations lie there, all of them come as they are.
+    With fewer iterations than that, every point is returned.
     """
     if not runs or not names:
         return Cut(0, {})
@@ -158,12 +158,12 @@ def _rows(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         return rows
 
 
-# -- what there is, where it stands, how it is shown ------------------------------------------------------------------
+# -- summaries and chart sections -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Where a metric stands: its last value, and its best (or, where neither way is better, both ends)."""
+    """Last, lowest and highest value of a metric."""
 
     count: int
     last: float
@@ -176,7 +176,7 @@ class Summary:
     seconds: float
 
     def best(self, better: Better) -> tuple[float, int] | None:
-        """(value, iteration), the first of equals; None where no way is better."""
+        """(value, iteration) of the best value, the first of equals; None for metrics without a better direction."""
         match better:
             case "up":
                 return self.highest, self.highest_at
@@ -186,7 +186,7 @@ class Summary:
 
 
 def summaries(runs: Sequence[int], names: Sequence[str] | None = None) -> dict[tuple[int, str], Summary]:
-    """(run, metric) → where it stands; all metrics without `names`. One query."""
+    """(run, metric) → summary; all metrics without `names`. One query."""
     wanted = None if names is None else list(names)
     return {
         (run, name): Summary(
@@ -197,13 +197,13 @@ def summaries(runs: Sequence[int], names: Sequence[str] | None = None) -> dict[t
 
 
 def names_of(run: Run) -> list[str]:
-    """The metrics a run has, by name. One query."""
+    """Names of the metrics of a run. One query."""
     return [name for (name,) in _rows(_NAMES, [run.pk])]
 
 
 @dataclass(frozen=True)
 class ChartSpec:
-    """A metric as a chart shows it. `partners` are drawn with it: the ends of its interval, its limit."""
+    """A metric and its chart. `partners` are drawn with it: the ends of its interval, its limit."""
 
     spec: MetricSpec
     partners: dict[str, str] = field(default_factory=dict)
@@ -243,7 +243,7 @@ TITLES = {"echo trap": "Echo Trap watch", "mismatch": "Trainer against sampler",
 
 
 def described(name: str) -> MetricSpec:
-    """The metric's row of the table; journals of other versions may know others."""
+    """The metric's spec; journals of other versions may have metrics that this one lacks."""
     try:
         return registry.spec_of(name)
     except KeyError:
@@ -251,7 +251,7 @@ def described(name: str) -> MetricSpec:
 
 
 def value_words(spec: MetricSpec, value: float) -> str:
-    """The value for people. Small ones keep digits that say something."""
+    """The value as text; small ones keep significant digits."""
     if spec.unit != "share" and value and abs(value) < 0.5 * 10.0**-spec.decimals:
         text = f"{value:.1e}"
     else:
@@ -260,7 +260,7 @@ def value_words(spec: MetricSpec, value: float) -> str:
 
 
 def sections(names: Iterable[str], found: dict[str, Summary] | None = None) -> list[ChartSection]:
-    """The charts for these metrics, under the headings and in the order of the table."""
+    """The charts of these metrics by section, in the order of the registry."""
     known, found = set(names), found or {}
     order = {name: at for at, name in enumerate(registry.METRICS)}
     by_section: dict[str, list[ChartSpec]] = defaultdict(list)

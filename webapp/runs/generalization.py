@@ -1,7 +1,4 @@
-"""The generalisation matrix: what the journal's event leaves in the database, and the table a page makes of it.
-
-How policies are played through suites is decided in trainer/loops/generalization.py.
-"""
+"""Generalisation matrix of a run: stored from the journal's event, shown as a table."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ SHADES = 10
 
 
 def record_matrix(run: Run, event: events.Generalization) -> None:
-    """Keep the newest matrix of a run."""
+    """Store the newest matrix of a run."""
     data = event.model_dump(mode="json")
     GeneralizationMatrix.objects.update_or_create(
         run=run,
@@ -28,7 +25,7 @@ def record_matrix(run: Run, event: events.Generalization) -> None:
 
 @dataclass(frozen=True)
 class Cell:
-    """What one policy reached in one suite; `home`: it was trained in the suite's environment."""
+    """Result of one policy in one suite; `home`: it was trained in the suite's environment."""
 
     success: float
     low: float
@@ -47,7 +44,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class PolicyRow:
-    """A policy through all suites; None where it was not played."""
+    """Results of a policy in all suites; None where it was not evaluated."""
 
     name: str
     source: str
@@ -57,32 +54,32 @@ class PolicyRow:
 
 @dataclass(frozen=True)
 class GeneralizationTable:
-    """The matrix as a page shows it."""
+    """The matrix for the page."""
 
     suites: list[str]
     rows: list[PolicyRow]
 
 
 def table(run: Run) -> GeneralizationTable | None:
-    """The run's matrix, if it made one. One query."""
-    found = GeneralizationMatrix.objects.filter(run=run).first()
-    if found is None:
+    """The run's matrix, if there is one. One query."""
+    matrix = GeneralizationMatrix.objects.filter(run=run).first()
+    if matrix is None:
         return None
-    cells = {(cell["policy"], cell["suite"]): cell for cell in found.cells}
+    cells = {(cell["policy"], cell["suite"]): cell for cell in matrix.cells}
     best = {
         suite: max((cell["success"] for (_, other), cell in cells.items() if other == suite), default=0.0)
-        for suite in found.suites
+        for suite in matrix.suites
     }
     rows = [
         PolicyRow(
             policy["name"],
             policy["source"],
             policy.get("trained_on") or "",
-            [_cell(cells.get((policy["name"], suite)), policy, suite, best[suite]) for suite in found.suites],
+            [_cell(cells.get((policy["name"], suite)), policy, suite, best[suite]) for suite in matrix.suites],
         )
-        for policy in found.policies
+        for policy in matrix.policies
     ]
-    return GeneralizationTable(found.suites, rows)
+    return GeneralizationTable(matrix.suites, rows)
 
 
 def _cell(cell: Mapping[str, Any] | None, policy: Mapping[str, Any], suite: str, best: float) -> Cell | None:

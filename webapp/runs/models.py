@@ -1,7 +1,4 @@
-"""Runs and what they tell about themselves: metrics, alarms, checkpoints, evaluations, the frames for browsers.
-
-What was played lives in webapp.trajectories; every change of state is made in actions.py.
-"""
+"""Runs and workers; metrics, alarms, checkpoints, evaluations and websocket frames of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Worker(models.Model):
-    """A process that takes runs from the queue, as it last described itself."""
+    """A process that takes runs from the queue, as of its last heartbeat."""
 
     name = models.CharField(max_length=200, unique=True)
     host = models.CharField(max_length=200, blank=True)
@@ -43,10 +40,9 @@ class Worker(models.Model):
 
 
 def readable_by(user: User | AnonymousUser, run: str = "") -> Q:
-    """Runs that the user may read; `run` is the way to them from another model, as in "run__".
+    """Runs that the user may read; `run` is the lookup prefix from another model, as in "run__".
 
-    Private: the author, while in the team, and the team's admins, who answer for what its machines do. Team: everybody
-    in it. Link: everybody.
+    Private: the author while in the team, and the team's admins. Team: all members. Link: anyone.
     """
     public = Q(**{f"{run}visibility": Run.Visibility.LINK})
     if not user.is_authenticated:
@@ -61,11 +57,11 @@ def readable_by(user: User | AnonymousUser, run: str = "") -> Q:
 
 class RunQuerySet(models.QuerySet["Run"]):
     def visible_to(self, user: User | AnonymousUser) -> RunQuerySet:
-        """What the user may read: runs of their teams, and those that everybody with the address may see."""
+        """Runs that the user may read: those of their teams, and public ones."""
         return self.filter(readable_by(user))
 
     def of_teams_of(self, user: User | AnonymousUser) -> RunQuerySet:
-        """What lists show: the runs of the user's teams, but not what others keep private."""
+        """Runs for lists: those of the user's teams, without other members' private ones."""
         if not user.is_authenticated:
             return self.none()
         return self.filter(
@@ -80,7 +76,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(Q(state=Run.State.QUEUED) | Q(state__in=Run.HELD, lease_expires_at__lt=now))
 
     def held_by(self, lease: str) -> RunQuerySet:
-        """What the supervisor with this lease still owns. Every write of a supervisor goes through it."""
+        """Runs under this lease. Every write of a supervisor goes through it."""
         return self.filter(lease=lease, state__in=Run.HELD)
 
     def lost(self, now: datetime) -> RunQuerySet:
@@ -110,7 +106,7 @@ class Run(models.Model):
     class Visibility(models.TextChoices):
         PRIVATE = "private", "Its author and the team's admins"
         TEAM = "team", "The team"
-        LINK = "link", "Everybody who has the address"
+        LINK = "link", "Anyone with the link"
 
     class Priority(models.IntegerChoices):
         LOW = 0, "Low"
@@ -121,6 +117,7 @@ class Run(models.Model):
     RESUMABLE = (State.PAUSED, State.STOPPED, State.FAILED)
     ENDED = (State.STOPPED, State.FINISHED, State.FAILED, State.CANCELLED)
 
+    # Identity and request
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="runs")
     author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="runs")
@@ -129,13 +126,18 @@ class Run(models.Model):
     preset = models.CharField(max_length=100, blank=True)
     environment = models.CharField(max_length=100)
     tags = models.JSONField(default=list)
+    imported = models.BooleanField(default=False, help_text="Trained elsewhere; its journal was imported.")
+    visibility = models.CharField(max_length=7, choices=Visibility.choices, default=Visibility.TEAM)
+
+    # Scheduling
     queue = models.CharField(max_length=100, default="training", help_text="Device class it asks for; training = any.")
     priority = models.SmallIntegerField(choices=Priority.choices, default=Priority.NORMAL)
     gpus = models.PositiveSmallIntegerField(default=0, help_text="GPUs of one worker that it asks for.")
     memory = models.BigIntegerField(null=True, blank=True, help_text="Bytes it will take; empty where not known.")
-    imported = models.BooleanField(default=False, help_text="Trained elsewhere; its journal was imported.")
+    queued_at = models.DateTimeField(null=True, blank=True, help_text="Since when it waits; kept when it comes back.")
+    woken_at = models.DateTimeField(null=True, blank=True, help_text="When workers were last told about it.")
 
-    visibility = models.CharField(max_length=7, choices=Visibility.choices, default=Visibility.TEAM)
+    # State and lease
     state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED)
     requested = models.CharField(max_length=10, choices=Request.choices, default=Request.NONE, blank=True)
     worker = models.ForeignKey(Worker, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
@@ -150,13 +152,14 @@ class Run(models.Model):
         related_name="promises",
         help_text="The worker that takes nothing else until it has room for this run.",
     )
-    queued_at = models.DateTimeField(null=True, blank=True, help_text="Since when it waits; kept when it comes back.")
-    woken_at = models.DateTimeField(null=True, blank=True, help_text="When workers were last told about it.")
+
+    # Failures
     crashes = models.PositiveIntegerField(default=0, help_text="Sudden deaths in a row without a finished iteration.")
     crash_iteration = models.PositiveIntegerField(default=0)
     failure = models.TextField(blank=True, help_text="Why it failed, in words.")
     log_tail = models.TextField(blank=True, help_text="The last lines of the log when it failed.")
 
+    # Progress, projected from the journal
     attempt = models.PositiveIntegerField(default=0, help_text="As told by the journal; 0 before its first line.")
     iterations = models.PositiveIntegerField(default=0, help_text="Planned.")
     iteration = models.PositiveIntegerField(default=0, help_text="Finished.")
@@ -173,6 +176,7 @@ class Run(models.Model):
     end_message = models.TextField(blank=True)
     summary = models.JSONField(default=dict)
 
+    # Files and ingest
     copy = models.CharField(max_length=24, blank=True, help_text="Which copy of the folder is the valid one.")
     kept_iteration = models.IntegerField(default=-1, help_text="Newest checkpoint in object storage; -1 = none.")
     storage_error = models.TextField(blank=True, help_text="Why its files cannot be copied to object storage.")
@@ -181,6 +185,7 @@ class Run(models.Model):
     resync_seq = models.PositiveBigIntegerField(default=0, help_text="Cursors before this event must reload.")
     journal_error = models.TextField(blank=True, help_text="Why the journal cannot be read on, and what to do.")
 
+    # Times
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -200,7 +205,7 @@ class Run(models.Model):
 
     @property
     def phase_facts(self) -> dict[str, Any] | None:
-        """What it is doing and how far it is, as the snapshot tells it; None before the first phase."""
+        """Current phase and progress, as in the snapshot; None before the first phase."""
         if not self.phase:
             return None
         return {
@@ -215,23 +220,23 @@ class Run(models.Model):
 
     @property
     def shown_state(self) -> str:
-        """The state as pages name it: "pausing", "stopping" or "cancelling" while a request is being obeyed."""
+        """The state on pages: "pausing", "stopping" or "cancelling" while a request is pending."""
         return self.Request(self.requested).label.lower() if self.requested else self.state
 
     @property
     def needs(self) -> placement.ResourceRequest:
-        """What a worker must have to take it."""
+        """Resources that a worker must have to take the run."""
         optional = self.config.get("policy", {}).get("device") != "cuda" and self.gpus <= 1
         return placement.ResourceRequest(self.queue, self.gpus, self.memory, optional)
 
     @property
     def folder(self) -> Path:
-        """Where its configuration, journal, log and checkpoints lie."""
+        """Folder of the configuration, journal, log and checkpoints."""
         return Path(settings.ECHOSCOPE_VAR) / "runs" / self.slug
 
 
 class DeviceUse(models.Model):
-    """A team's use of a worker's devices for one run, from claim to release: what fair shares are reckoned from."""
+    """A team's use of a worker's devices for one run, from claim to release; the basis of fair shares."""
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="device_uses")
     run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, related_name="device_uses")
@@ -247,7 +252,7 @@ class DeviceUse(models.Model):
 
 
 class MetricPoint(models.Model):
-    """One metric of one iteration, with the two other axes a curve can have."""
+    """One metric of one iteration, with its values on the other two axes of a curve."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metrics")
     name = models.CharField(max_length=100)
@@ -264,7 +269,7 @@ class MetricPoint(models.Model):
 
 
 class Alarm(models.Model):
-    """The Echo Trap watch changed its mind."""
+    """A change of state of the Echo Trap detector."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="alarms")
     seq = models.PositiveBigIntegerField()
@@ -283,7 +288,7 @@ class Alarm(models.Model):
 
 
 class Rewind(models.Model):
-    """The run had collapsed and went back to an earlier checkpoint."""
+    """A rewind: the run collapsed and went back to an earlier checkpoint."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rewinds")
     seq = models.PositiveBigIntegerField()
@@ -302,7 +307,7 @@ class Rewind(models.Model):
 
 
 class Notice(models.Model):
-    """Something the trainer wants a person to know."""
+    """A message of the trainer for users."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="notices")
     seq = models.PositiveBigIntegerField()
@@ -366,7 +371,7 @@ class Evaluation(models.Model):
 
 
 class GeneralizationMatrix(models.Model):
-    """Every policy through every suite, as the journal's `generalization` event told it."""
+    """Results of every policy in every suite, from the journal's `generalization` event."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="matrix")
     seq = models.PositiveBigIntegerField()
@@ -380,7 +385,7 @@ class GeneralizationMatrix(models.Model):
 
 
 class EventBatch(models.Model):
-    """A websocket frame, byte for byte, holding the events first_seq … last_seq. Catching up is reading these."""
+    """A websocket frame, byte for byte, with the events first_seq … last_seq; read by clients that catch up."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="batches")
     first_seq = models.PositiveBigIntegerField()

@@ -1,8 +1,7 @@
-"""Copies of a run's folder in object storage: made piece by piece, fetched where the folder is missing, forgotten.
+"""Copies of a run's folder in object storage (ECHOSCOPE_STORAGE): incremental upload, fetch, deletion.
 
-When that is done is decided by keeper.py and the supervisor; which storage by ECHOSCOPE_STORAGE. A copy is a manifest,
-the files that it names, and the journal in parts, for objects cannot be appended to. The manifest is written last: what
-it names is there.
+A copy is a manifest, the files that it lists, and the journal in parts, because objects cannot be appended to. The
+manifest is written last: everything it lists exists.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ from trainer.journal.protocol import (
 
 MANIFEST = "manifest.json"
 TOKEN = "copy.txt"
-_OF_THIS_MACHINE = {JOURNAL_FILE, TOKEN, WATCH_FILE, PID_FILE, TOKEN_PIPE}
+_LOCAL_FILES = {JOURNAL_FILE, TOKEN, WATCH_FILE, PID_FILE, TOKEN_PIPE}
 BLOCK = 1 << 20
 
 
 @dataclass
 class Manifest:
-    """What a copy holds: (bytes, time of change) of each file by its path, and the ends of the journal's parts."""
+    """Contents of a copy: (bytes, mtime in ns) of each file by path, and the end offsets of the journal's parts."""
 
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
     journal: list[int] = field(default_factory=list)
 
     @property
     def checkpoints(self) -> list[int]:
-        """Iterations whose checkpoints it holds, ascending."""
+        """Iterations of the complete checkpoints, ascending."""
         names = (path.split("/") for path in self.files)
         return sorted(int(name[1]) for name in names if name[0] == CHECKPOINTS_FOLDER and name[-1] == CHECKPOINT_STATE)
 
@@ -55,7 +54,7 @@ class Manifest:
 
 
 def configured_storage() -> Storage | None:
-    """Where copies go; None where no storage was named."""
+    """The storage of copies; None if none is configured."""
     try:
         return storages["runs"]
     except InvalidStorageError:
@@ -63,7 +62,7 @@ def configured_storage() -> Storage | None:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What a storage raises when it is away, refuses, or holds something else than a copy."""
+    """Exceptions of a storage that is unavailable, refuses access, or holds an invalid copy."""
     known: list[type[Exception]] = [OSError, ValueError, LookupError, TypeError]
     if "botocore" in sys.modules:
         from boto3.exceptions import Boto3Error  # type: ignore[import-untyped]
@@ -74,17 +73,17 @@ def failures() -> tuple[type[Exception], ...]:
 
 
 def read_manifest(storage: Storage, slug: str) -> Manifest | None:
-    """What the copy of that run holds; None where there is none. Raises OSError and what the storage raises."""
+    """Manifest of the run's copy; None without a copy. Raises OSError and the storage's own errors."""
     name = f"{slug}/{MANIFEST}"
     if not storage.exists(name):
         return None
     with storage.open(name) as file:
-        told: dict[str, Any] = json.loads(file.read())
-    return Manifest({path: (size, changed) for path, (size, changed) in told["files"].items()}, told["journal"])
+        data: dict[str, Any] = json.loads(file.read())
+    return Manifest({path: (size, mtime) for path, (size, mtime) in data["files"].items()}, data["journal"])
 
 
 def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifest:
-    """Bring the copy up to date with the folder, from what it held before. Returns what it holds then.
+    """Upload what changed since the manifest `before`. Returns the new manifest.
 
     A checkpoint that the trainer deletes meanwhile is left out.
     """
@@ -98,15 +97,15 @@ def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifes
                 gone = path.rsplit("/", 1)[0] + "/" if "/" in path else path
                 now.files = {name: known for name, known in now.files.items() if not name.startswith(gone)}
     _copy_journal(folder / JOURNAL_FILE, storage, slug, now)
-    told = json.dumps({"files": now.files, "journal": now.journal})
-    _put(storage, f"{slug}/{MANIFEST}", ContentFile(told.encode()))
+    text = json.dumps({"files": now.files, "journal": now.journal})
+    _put(storage, f"{slug}/{MANIFEST}", ContentFile(text.encode()))
     for path in before.files.keys() - now.files.keys():
         storage.delete(f"{slug}/{path}")
     return now
 
 
 def _copy_journal(path: Path, storage: Storage, slug: str, now: Manifest) -> None:
-    """One part more, up to the last complete line."""
+    """Upload one more part, up to the last complete line."""
     start = now.journal[-1] if now.journal else 0
     try:
         with path.open("rb") as file:
@@ -121,7 +120,7 @@ def _copy_journal(path: Path, storage: Storage, slug: str, now: Manifest) -> Non
 
 
 def _put(storage: Storage, name: str, content: File[bytes]) -> None:
-    """Under that very name, in place of what may be there."""
+    """Save under that exact name, replacing an existing object."""
     saved = storage.save(name, content)
     if saved != name:
         storage.delete(saved)
@@ -129,12 +128,12 @@ def _put(storage: Storage, name: str, content: File[bytes]) -> None:
 
 
 def _listed(folder: Path) -> dict[str, tuple[int, int]]:
-    """Everything that another machine could go on with: no half-written checkpoints, nothing of this machine."""
+    """The files that another machine needs to continue: no incomplete checkpoints, no files of this machine only."""
     found = {}
     for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder)
         hidden = any(part.startswith(".") or part.endswith(".new") for part in path.parts)
-        if hidden or str(path) in _OF_THIS_MACHINE:
+        if hidden or str(path) in _LOCAL_FILES:
             continue
         if path.parts[0] == CHECKPOINTS_FOLDER and not (folder.joinpath(*path.parts[:2]) / CHECKPOINT_STATE).exists():
             continue
@@ -148,18 +147,22 @@ def _listed(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def fetch(
-    folder: Path, storage: Storage, slug: str, rest: Callable[[int], Iterable[bytes]], ended: Callable[[], bool]
+    folder: Path,
+    storage: Storage,
+    slug: str,
+    journal_after: Callable[[int], Iterable[bytes]],
+    is_cancelled: Callable[[], bool],
 ) -> int | None:
-    """Put the copy in place of whatever is in the folder. Returns the journal's bytes; None when told to end.
+    """Replace the folder by the copy. Returns the bytes of the journal; None if cancelled.
 
-    `rest` gives the journal's lines behind so many: what the database knows and the copy does not.
+    `journal_after` returns the journal's lines after the first n: those that only the database has.
     """
     manifest = read_manifest(storage, slug) or Manifest()
     fresh = folder.with_name(f".{folder.name}.fetched")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     for path in manifest.files:
-        if ended():
+        if is_cancelled():
             return None
         target = fresh / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +173,7 @@ def fetch(
         for block in journal(storage, slug, manifest):
             lines += block.count(b"\n")
             file.write(block)
-        for line in rest(lines):
+        for line in journal_after(lines):
             file.write(line)
         size = file.tell()
     shutil.rmtree(folder, ignore_errors=True)
@@ -179,7 +182,7 @@ def fetch(
 
 
 def journal(storage: Storage, slug: str, manifest: Manifest) -> Iterator[bytes]:
-    """The journal of a copy, block by block. Raises OSError where a part is not whole."""
+    """The journal of a copy in blocks. Raises OSError if a part is incomplete."""
     for name, size in manifest.parts():
         seen = 0
         with storage.open(f"{slug}/{name}") as source:
@@ -191,7 +194,7 @@ def journal(storage: Storage, slug: str, manifest: Manifest) -> Iterator[bytes]:
 
 
 def open_file(storage: Storage, slug: str, path: str) -> IO[bytes] | None:
-    """One file of a copy; None where it holds no such file."""
+    """Open one file of a copy; None if there is no such file."""
     manifest = read_manifest(storage, slug)
     if manifest is None or path not in manifest.files:
         return None
@@ -210,7 +213,7 @@ def delete(storage: Storage, slug: str) -> None:
 
 
 def is_current(folder: Path, token: str) -> bool:
-    """Whether the folder is the valid one of the run's copies, as its row in the database tells."""
+    """Whether the folder is the current copy of the run, by the token in its database row."""
     try:
         return (folder / TOKEN).read_text(encoding="ascii").strip() == token
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Which runs a list shows and in what order: the filters of its address. How a row looks is cards.py's business."""
+"""Filters and order of the list of runs, from the query string."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VARIANTS = {
     "evaluate": ("Evaluation", Q(config__kind="evaluate")),
 }
 ACTIVE = "active"
-"""A state of the filter that means several: whatever changes while one looks."""
+"""Filter value for every state in which a run may still change."""
 SORTS = {
     "newest": "Newest first",
     "oldest": "Oldest first",
@@ -33,7 +33,7 @@ SORTS = {
 
 @dataclass(frozen=True)
 class Listing:
-    """What the address asks for. Values that mean nothing are as good as none."""
+    """Filters of the query string. Invalid values are ignored."""
 
     text: str = ""
     state: str = ""
@@ -49,7 +49,7 @@ class Listing:
         return any(getattr(self, name) for name in FIELDS if name != "sort")
 
     def runs(self, user: Any) -> QuerySet[Run]:
-        """Those runs of the user's teams, ordered."""
+        """The matching runs of the user's teams, ordered."""
         found = Run.objects.of_teams_of(user)
         if self.text:
             found = found.filter(
@@ -100,15 +100,15 @@ class Listing:
 
 
 def read(query: Mapping[str, str]) -> Listing:
-    """The listing of a page's query."""
-    given = {name: query.get(name, "").strip()[:200] for name in FIELDS}
-    if given["sort"] not in SORTS:
-        given["sort"] = "newest"
-    return Listing(**given)
+    """The filters in a query string."""
+    values = {name: query.get(name, "").strip()[:200] for name in FIELDS}
+    if values["sort"] not in SORTS:
+        values["sort"] = "newest"
+    return Listing(**values)
 
 
 def choices(user: Any) -> dict[str, list[str]]:
-    """What the filters offer: environments, tags and authors that occur among the user's teams' runs. Two queries."""
+    """Options of the filters: environments, tags and authors of the runs of the user's teams. Two queries."""
     runs = Run.objects.of_teams_of(user).order_by()
     environments: set[str] = set()
     authors: set[str] = set()

@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis for one machine, and the group of processes that is a running Echoscope.
+"""Embedded PostgreSQL and Redis, and the supervised processes of a running site. Imports no Django models.
 
-Nothing in here knows Django's models or pages; with DATABASE_URL and REDIS_URL set, none of the servers is started.
+With DATABASE_URL and REDIS_URL set, no server is started.
 """

@@ -51,7 +51,7 @@ def remembered(home: Path) -> Addresses | None:
 
 
 def choose(home: Path) -> Addresses:
-    """The remembered addresses, with another port where somebody else has taken one meanwhile; remembered again."""
+    """The stored addresses, with another port where one is taken meanwhile; stored again."""
     kept = remembered(home) or Addresses(0, secrets.token_urlsafe(24), 0, secrets.token_urlsafe(24))
     chosen = replace(kept, postgres_port=usable_port(kept.postgres_port), redis_port=usable_port(kept.redis_port))
     home.mkdir(parents=True, exist_ok=True)

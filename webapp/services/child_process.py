@@ -1,7 +1,4 @@
-"""A program of the group: how it is started, how one tells that it serves, how it is asked to end.
-
-When to start it again after a crash is the supervisor's business.
-"""
+"""One program of the group: start, readiness, stop, log."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ class AlreadyRunning(RuntimeError):
 
 
 class Lock:
-    """Held from `take` to the end of the process. `note` tells others where we are."""
+    """Held from `take` to the end of the process. `note` records pid and address for others."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -22,7 +22,7 @@ class Lock:
         self._note = home / "running.json"
 
     def take(self) -> None:
-        """Raises AlreadyRunning when somebody else holds it."""
+        """Take the lock. Raises AlreadyRunning if another process holds it."""
         self._home.mkdir(parents=True, exist_ok=True)
         self._file = self._path.open("w")
         try:

@@ -56,7 +56,7 @@ def run(options: Options) -> int:
     port = choose_port(os.environ.get("ECHOSCOPE_PORT", ""), host)
     url = f"http://{'localhost' if host in {addresses.LOOPBACK, '0.0.0.0'} else host}:{port}"
     supervisor = ProcessSupervisor(say)
-    supervisor.heed_signals()
+    supervisor.install_signal_handlers()
     try:
         env = start_servers(supervisor, home)
         facts = start_site(supervisor, home, host, port, env, options)

@@ -1,8 +1,7 @@
-"""The last one out: when the supervisor is gone, however it died, its programs are ended here.
+"""Watchdog: kills the process groups if the supervisor dies.
 
-Run as a script of its own, with nothing but the standard library. The supervisor holds the other end of standard
-input and tells which process groups live ("+123 15": group and the signal that ends it kindly; "-123"). End of file
-means that it is gone.
+Runs as a separate script with the standard library only. The supervisor writes the live process groups to its standard
+input ("+123 15": group and its stop signal; "-123"). End of file means that the supervisor is gone.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-KIND_SECONDS = 15.0
+STOP_TIMEOUT = 15.0
 
 
 def follow(lines: Iterable[bytes]) -> dict[int, int]:
-    """The groups that are left when the supervisor falls silent, each with the signal that ends it kindly."""
+    """The groups left at the end of the input, each with its stop signal."""
     groups: dict[int, int] = {}
     for line in lines:
         text = line.decode().strip()
@@ -31,8 +30,8 @@ def follow(lines: Iterable[bytes]) -> dict[int, int]:
     return groups
 
 
-def end(groups: dict[int, int], seconds: float = KIND_SECONDS) -> None:
-    """Ask every group to end, then insist."""
+def end(groups: dict[int, int], seconds: float = STOP_TIMEOUT) -> None:
+    """Send every group its stop signal, and SIGKILL after `seconds`."""
     left = {pid for pid, farewell in groups.items() if _signal(pid, farewell)}
     deadline = time.monotonic() + seconds
     while left and time.monotonic() < deadline:
@@ -51,7 +50,7 @@ def _signal(group: int, number: int) -> bool:
 
 
 class Watchdog:
-    """The supervisor's side: starts the script and keeps it informed."""
+    """The supervisor's side: starts the script and reports the groups."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -67,13 +66,13 @@ class Watchdog:
         return self._process.pid
 
     def add(self, group: int, farewell: signal.Signals) -> None:
-        self._tell(f"+{group} {int(farewell)}")
+        self._write(f"+{group} {int(farewell)}")
 
     def remove(self, group: int) -> None:
-        self._tell(f"-{group}")
+        self._write(f"-{group}")
 
     def close(self) -> None:
-        """Let it go home; whatever it still knows about ends now."""
+        """Close the input: groups still registered are ended."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
@@ -81,12 +80,12 @@ class Watchdog:
             pass
         self._process.wait()
 
-    def _tell(self, line: str) -> None:
+    def _write(self, line: str) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
-        except BrokenPipeError:  # somebody killed it; on Linux the programs are tied to us all the same
+        except BrokenPipeError:  # it was killed; on Linux the programs still die with their parent
             pass
 
 

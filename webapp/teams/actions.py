@@ -69,7 +69,7 @@ def _lock(team: Team) -> Team:
 
 def _require_another_admin(team: Team, user: User) -> None:
     if not team.memberships.filter(role=Membership.Role.ADMIN).exclude(user=user).exists():
-        raise TeamRefused(f"{user.username} is the last admin of {team.name}. Make somebody else an admin first.")
+        raise TeamRefused(f"{user.username} is the last admin of {team.name}. Make another member an admin first.")
 
 
 def _revoke_invitations(team: Team, author: User) -> None:
@@ -89,7 +89,7 @@ def do_rename_user(user: User, username: str) -> None:
 
 
 def do_invite(team: Team, author: User, role: Membership.Role, email: str = "") -> Invitation:
-    """A link by which one person can join within a week. Sending it is the caller's business."""
+    """A link by which one person can join within a week. The caller sends it."""
     return Invitation.objects.create(
         team=team, author=author, role=role, email=email, expires_at=timezone.now() + LASTS
     )

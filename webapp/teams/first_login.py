@@ -1,7 +1,4 @@
-"""The first way in: an account made at the first start, and a link that signs its owner in once.
-
-Ordinary accounts, passwords and teams are in webapp.teams.
-"""
+"""First login: an account created at the first start, and a one-time login link."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from webapp.teams.models import User
 
 
 class _Tokens(PasswordResetTokenGenerator):
-    """Tokens that are spent by logging in: they are made from the time of the last login, among other things."""
+    """Tokens that a login invalidates: they depend on the time of the last login."""
 
     key_salt = "webapp.teams.first_login"
 
@@ -31,13 +28,13 @@ tokens = _Tokens()
 
 
 def link(user: User, then: str) -> str:
-    """Path of a link that signs `user` in, once, and leads on to the path `then`."""
+    """Path of a one-time link that logs `user` in and redirects to the path `then`."""
     return f"/welcome/{user.pk}/{tokens.make_token(user)}?{urlencode({'next': then})}"
 
 
 @never_cache
 def welcome(request: HttpRequest, user_id: int, token: str) -> HttpResponse:
-    """Follow such a link. Somebody who is signed in already just goes on."""
+    """Log in by such a link. A user who is logged in is only redirected."""
     then = request.GET.get("next", "/")
     if not url_has_allowed_host_and_scheme(then, allowed_hosts=None):
         then = "/"
@@ -56,16 +53,16 @@ def welcome(request: HttpRequest, user_id: int, token: str) -> HttpResponse:
 
 
 def first_account(file: Path, username: str) -> tuple[User, str] | None:
-    """The account made at the first start, with its password kept in `file`; made now if there is nobody at all.
+    """The account of the first start, with its password stored in `file`; created now if there are no users.
 
-    None when others run this site: then nobody gets a way in from here.
+    None on a site whose users were created otherwise: they get no login link.
     """
     if file.exists():
-        known = json.loads(file.read_text(encoding="utf-8"))
-        same = {"pk": known["id"]} if "id" in known else {"username": known["username"]}  # they may be renamed since
-        user = User.objects.filter(is_active=True, **same).first()
+        record = json.loads(file.read_text(encoding="utf-8"))
+        lookup = {"pk": record["id"]} if "id" in record else {"username": record["username"]}  # may be renamed since
+        user = User.objects.filter(is_active=True, **lookup).first()
         if user is not None:
-            return user, known["password"] if user.check_password(known["password"]) else "(the one you chose)"
+            return user, record["password"] if user.check_password(record["password"]) else "(the one you chose)"
     if User.objects.exists():
         return None
     password = secrets.token_urlsafe(9)

@@ -1,4 +1,4 @@
-"""Finding an invitation on behalf of somebody who holds its link. Making, accepting and revoking is in actions.py."""
+"""The invitation that a visitor's session follows."""
 
 from __future__ import annotations
 

@@ -322,7 +322,7 @@ def test_missing_lines_are_not_left_out_silently(run: Run, folder: Path) -> None
     ("event", "words"),
     [
         (journal_builder.turn("ghost", 0), "which no group_started announced"),
-        (journal_builder.turn("a", 0), "tells turn 0 of trajectory a where turn 1 was due"),
+        (journal_builder.turn("a", 0), "has turn 0 of trajectory a where turn 1 was expected"),
         (journal_builder.turn("done", 1), "after its end"),
         (journal_builder.end("done", 1), "which is not being played"),
         (journal_builder.group(1, 5, ["a"]), "starts trajectory a a second time"),

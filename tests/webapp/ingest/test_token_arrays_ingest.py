@@ -86,14 +86,14 @@ def test_reading_the_same_lines_again_changes_nothing(run: Run, folder: Path) ->
 @pytest.mark.parametrize(
     ("events", "complaint"),
     [
-        ([tokens("nobody")], "tells the tokens of trajectory nobody, which has not ended"),
+        ([tokens("nobody")], "has the tokens of trajectory nobody, which has not ended"),
         (
             [journal_builder.turn("1-0-0", 0), tokens("1-0-0")],
-            "tells the tokens of trajectory 1-0-0, which has not ended",
+            "has the tokens of trajectory 1-0-0, which has not ended",
         ),
         (
             [journal_builder.turn("1-0-0", 0), journal_builder.end("1-0-0", 1), tokens("1-0-0"), tokens("1-0-0")],
-            "tells the tokens of trajectory 1-0-0, again",
+            "has the tokens of trajectory 1-0-0, again",
         ),
     ],
 )

@@ -88,8 +88,8 @@ def test_what_makes_no_sense_is_refused_in_words(run: Run, state: str, wish: str
     assert (run.state, run.requested) == (state, "")
 
 
-def test_an_unknown_wish_is_refused(run: Run) -> None:
-    with pytest.raises(RequestRefused, match="pause, stop, cancel or resume"):
+def test_an_unknown_request_is_refused(run: Run) -> None:
+    with pytest.raises(RequestRefused, match="pause, stop, cancel and resume"):
         do_request(run, "explode")
 
 
@@ -117,7 +117,7 @@ def test_a_lost_message_is_sent_again(run: Run) -> None:
     now = timezone.now()
     assert actions.do_reap(now) == 1
     assert actions.do_reap(now) == 0
-    assert actions.do_reap(now + 2 * actions.WAKE_AGAIN) == 1
+    assert actions.do_reap(now + 2 * actions.WAKE_INTERVAL) == 1
 
 
 def test_sudden_deaths_count_only_without_progress_between_them(run: Run) -> None:

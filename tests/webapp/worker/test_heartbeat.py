@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def beating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heartbeat]:
-    monkeypatch.setattr(heartbeat, "EVERY", 0.05)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_INTERVAL", 0.05)
     thread = Heartbeat("worker@here", ["training"], 1)
     thread.start()
     yield thread

@@ -1,7 +1,4 @@
-"""`manage.py import_journal`: a run trained elsewhere becomes a run to browse, also while it is still being trained.
-
-What a journal means is decided in webapp.runs; the same over HTTP is in webapp.api.routes.journals.
-"""
+"""`manage.py import_journal`: imports a run trained elsewhere, optionally while it is still in training."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 from webapp.teams.models import Team, User
 
-LOOK_EVERY = 0.5
-TELL_EVERY = 60.0
+POLL_INTERVAL = 0.5
+TOUCH_INTERVAL = 60.0
 """Seconds between looks at a growing file, and between signs of life that keep its run counted as running."""
 
 
@@ -81,7 +78,7 @@ class Command(BaseCommand):
         except JournalError as error:
             raise CommandError(f"{folder / JOURNAL_FILE} cannot be imported: {error}.") from None
         if started is None:
-            raise CommandError(f"{folder / JOURNAL_FILE} tells of no run: it has no run_started event.")
+            raise CommandError(f"{folder / JOURNAL_FILE} describes no run: it has no run_started event.")
         team = self._team(options["team"])
         author = self._author(options["user"], team)
         try:
@@ -117,18 +114,18 @@ class Command(BaseCommand):
     def _follow(self, run: Run, ingest: JournalTailer) -> int:
         """What is there and what is still to come, until the run has ended, a line cannot be read, or Ctrl-C."""
         self.stdout.write(f"Following {ingest.path} at /runs/{run.slug}/ (Ctrl-C ends that)")
-        total, told = 0, 0.0
+        total, touched = 0, 0.0
         try:
             while True:
                 total += (count := self._read(ingest))
-                if count or time.monotonic() - told >= TELL_EVERY:
+                if count or time.monotonic() - touched >= TOUCH_INTERVAL:
                     do_touch_import(run, growing=True)
                     run = do_finish_import(run, growing=True)
-                    told = time.monotonic()
+                    touched = time.monotonic()
                 run.refresh_from_db(fields=["end_reason", "journal_error"])
                 if run.end_reason in ENDS or run.journal_error:
                     break
-                time.sleep(LOOK_EVERY)
+                time.sleep(POLL_INTERVAL)
         except KeyboardInterrupt:
             self.stdout.write("")
         do_touch_import(run, growing=False)

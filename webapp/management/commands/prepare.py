@@ -1,6 +1,6 @@
-"""`manage.py prepare`: what must be in the database and on disk before pages are served. Also for a deployment's start.
+"""`manage.py prepare`: migrates, collects static files, creates the first account; also for deployments.
 
-Speaks in two lines on standard output: "ready" when pages can be served, then the facts as JSON.
+Prints two lines: "ready" when pages can be served, then the facts as JSON.
 """
 
 import json
@@ -59,7 +59,7 @@ def facts(demo: bool) -> dict[str, str]:
 
 
 def demo_run(user: User) -> Run:
-    """The newest demo run, told to go on if it rests; a new one if there is none."""
+    """The newest demo run, resumed if it is paused or stopped; a new one if there is none."""
     team = Team.objects.writable_by(user).order_by("pk").first()
     assert team is not None, "do_create_team made one for this account"
     run = Run.objects.filter(team=team, preset=PRESET, imported=False).order_by("-pk").first()

@@ -30,7 +30,7 @@ PRIORITY_MESSAGES = {
 VISIBILITY_MESSAGES = {
     Run.Visibility.PRIVATE: "Only its author and the team's admins see this run now.",
     Run.Visibility.TEAM: "The team sees this run now, and nobody else.",
-    Run.Visibility.LINK: "Everybody who has the address sees this run now, without an account.",
+    Run.Visibility.LINK: "Anyone with the link sees this run now, without an account.",
 }
 
 

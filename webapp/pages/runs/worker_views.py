@@ -106,7 +106,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     context = {
         "page": "workers",
         "workers": sorted(cards, key=lambda card: (not card.alive, card.worker.name)),
-        "waiting": _waiting(queued, visible, order.manned(now) if queued else [], now)[:SHOWN],
+        "waiting": _waiting(queued, visible, order.workers(now) if queued else [], now)[:SHOWN],
         "queued": len(queued),
         "queues": _queues(queued, capacity(found, now)),
     }
@@ -149,7 +149,7 @@ def _waiting(
         places[run.queue] += 1
         since = formatting.duration((now - order.waited_since(run)).total_seconds())
         if run.pk in visible:
-            standing = order.standing(run, places[run.queue], crew)
+            standing = order.queue_position(run, places[run.queue], crew)
             priority = "" if run.priority == Run.Priority.NORMAL else f"{run.get_priority_display().lower()} priority"
             found.append(Waiting(run, places[run.queue], run.queue, since, standing.words, priority))
     return found

@@ -95,7 +95,7 @@ class Migration(migrations.Migration):
                         choices=[
                             ("private", "Its author and the team's admins"),
                             ("team", "The team"),
-                            ("link", "Everybody who has the address"),
+                            ("link", "Anyone with the link"),
                         ],
                         default="team",
                         max_length=7,

@@ -1,7 +1,4 @@
-"""How much there is to train with now: living workers and free places of each device class. Reads only.
-
-Why a run that already waits does so is said in line.py.
-"""
+"""Free capacity: live workers and free places of each device class."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from webapp.runs.queue.order import ALIVE
 
 @dataclass(frozen=True)
 class Capacity:
-    """By queue: living workers, free places. `devices` are those of living workers."""
+    """Live workers and free places by queue; `devices` of the live workers."""
 
     workers: dict[str, int] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
@@ -40,7 +37,7 @@ class Capacity:
 
 
 def capacity(workers: Sequence[Worker], now: datetime) -> Capacity:
-    """Of those workers, whose `held` runs are known."""
+    """Capacity of those workers, with their `held` runs prefetched."""
     alive = [worker for worker in workers if now - worker.last_seen_at < ALIVE and not worker.stopping]
     count: Counter[str] = Counter()
     free: Counter[str] = Counter()
@@ -58,16 +55,16 @@ def _holds(worker: Worker) -> int:
 
 
 def capacity_now(now: datetime) -> Capacity:
-    """What there is at this moment. One query."""
+    """Capacity at this moment. One query."""
     held = Count("runs", filter=Q(runs__state__in=Run.HELD))
     return capacity(list(Worker.objects.filter(last_seen_at__gt=now - ALIVE).annotate(holds=held)), now)
 
 
 def expected_wait(newcomer: Run, known: Capacity, now: datetime) -> str:
-    """What would become of a run that were launched now, as in “2 workers, 1 place free: the run starts at once.”"""
+    """Outlook of a run launched now, as in “2 workers, 1 place free: the run starts at once.”"""
     if not known.workers:
         return known.sentence(newcomer.queue, 0)
-    lack = line.missing_resources(newcomer.needs, line.manned(now))
+    lack = line.missing_resources(newcomer.needs, line.workers(now))
     if lack:
         return f"The run would wait for {lack}."
     order = line.projected_order([*line.waiting(), newcomer], fair_share.used(now), now)

@@ -1,8 +1,8 @@
-"""What each team has lately used of the devices, for fair shares. Who goes first by it is decided in line.py.
+"""Recent device use of each team, for fair shares.
 
-A team's use is Σ over its runs of weight · ∫ 2^(−age / HALF_LIFE) dt, in device-seconds, plus weight · HELD for each
-run that it is training now; weight is the number of GPUs, or PLACE for a run without any. Of what was used six hours
-ago half counts still, of what was used twelve hours ago a quarter.
+Use is Σ over the team's runs of weight · ∫ 2^(−age / HALF_LIFE) dt, in device-seconds, plus weight · RUNNING_PENALTY
+for each run in training; weight is the number of GPUs, or CPU_SLOT_WEIGHT without any. Use of six hours ago counts
+half, of twelve hours ago a quarter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HALF_LIFE = timedelta(hours=6)
 RUNNING_PENALTY = timedelta(hours=1)
 CPU_SLOT_WEIGHT = 0.1
 KEEP = 10 * HALF_LIFE
-"""Older use counts less than a thousandth, and is forgotten."""
+"""Older use counts less than a thousandth and is dropped."""
 
 _USED = """
 SELECT team_id, sum(weight * (
@@ -32,34 +32,34 @@ GROUP BY team_id
 
 
 def weight(gpus: int) -> float:
-    """What a run with so many GPUs of its own counts."""
+    """Weight of a run with so many reserved GPUs."""
     return float(gpus) if gpus else CPU_SLOT_WEIGHT
 
 
 def used(now: datetime) -> dict[int, float]:
-    """Device-seconds by team, as the formula above has it; teams without any are left out. One query."""
-    given: dict[str, Any] = {
+    """Decayed device-seconds by team; teams without use are left out. One query."""
+    parameters: dict[str, Any] = {
         "now": now,
         "oldest": now - KEEP,
         "half": HALF_LIFE.total_seconds(),
         "held": RUNNING_PENALTY.total_seconds(),
     }
     with connection.cursor() as cursor:
-        cursor.execute(_USED, given)
+        cursor.execute(_USED, parameters)
         return dict(cursor.fetchall())
 
 
 def begin(run: Run, gpus: int, now: datetime) -> None:
-    """The run's team uses so many GPUs from now on."""
+    """Record that the run's team uses so many GPUs from now on."""
     end([run.pk], now)
     DeviceUse.objects.create(team_id=run.team_id, run=run, weight=weight(gpus), began_at=now)
 
 
 def end(runs: list[int], now: datetime) -> None:
-    """Those runs use nothing any more."""
+    """Record that those runs have released their devices."""
     DeviceUse.objects.filter(run__in=runs, ended_at=None).update(ended_at=now)
 
 
 def forget(now: datetime) -> None:
-    """Drop what counts nothing any more."""
+    """Drop use older than KEEP."""
     DeviceUse.objects.filter(ended_at__lt=now - KEEP).delete()

@@ -1,4 +1,4 @@
-"""Whether a run fits a worker, and which of its GPUs it would get. Pure: who goes first is decided in line.py."""
+"""Resource matching: whether a run fits a worker, and which of its GPUs it gets. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class ResourceRequest:
-    """What a run asks of a worker.
+    """Resources that a run requests of one worker.
 
-    `queue` is the device class, `gpus` how many of one worker, `memory` bytes in all (None: not known), spread evenly
-    over the GPUs. `optional`: on a worker without any GPU it does without.
+    Attributes:
+        queue: device class.
+        gpus: number of GPUs.
+        memory: bytes in total, spread evenly over the GPUs; None if unknown.
+        optional: the run also works on a worker without any GPU.
     """
 
     queue: str
@@ -25,7 +28,7 @@ class ResourceRequest:
 
 @dataclass(frozen=True)
 class GpuCapacity:
-    """A GPU of a worker; sizes in bytes, None where it does not tell. `runs` are those that it is reserved for."""
+    """A GPU of a worker: sizes in bytes, None if unknown, and the number of runs that reserve it."""
 
     id: str
     total: int | None = None
@@ -35,7 +38,7 @@ class GpuCapacity:
 
 @dataclass(frozen=True)
 class WorkerCapacity:
-    """What a worker has, and what of it is free now."""
+    """Total and free resources of a worker."""
 
     queues: tuple[str, ...]
     gpus: tuple[GpuCapacity, ...] = ()
@@ -43,45 +46,45 @@ class WorkerCapacity:
     total: int | None = None
     free: int | None = None
 
-    def emptied(self) -> WorkerCapacity:
-        """The same worker with nothing on it."""
+    def when_idle(self) -> WorkerCapacity:
+        """The same worker without any run."""
         gpus = tuple(GpuCapacity(gpu.id, gpu.total, gpu.total) for gpu in self.gpus)
         return WorkerCapacity(self.queues, gpus, self.runs_per_gpu, self.total, self.total)
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """What a run that is being trained has of its worker."""
+    """Resources that a running run holds on its worker."""
 
     reserved: tuple[str, ...] = field(default=())
     memory: int | None = None
 
 
 def reserve(needs: ResourceRequest, room: WorkerCapacity) -> tuple[str, ...] | None:
-    """The ids of the GPUs that the run would get, the emptiest first; empty for none; None where it does not fit."""
+    """Ids of the GPUs that the run would get, least used first; empty without GPUs; None if it does not fit."""
     if needs.queue not in room.queues:
         return None
-    wanted = needs.gpus if room.gpus or not needs.optional else 0
-    if not wanted:
+    count = needs.gpus if room.gpus or not needs.optional else 0
+    if not count:
         return () if _enough(needs.memory, room.free) else None
-    each = None if needs.memory is None else needs.memory // wanted
-    open_ = [gpu for gpu in room.gpus if gpu.runs < room.runs_per_gpu and _enough(each, gpu.free)]
-    if len(open_) < wanted:
+    each = None if needs.memory is None else needs.memory // count
+    available = [gpu for gpu in room.gpus if gpu.runs < room.runs_per_gpu and _enough(each, gpu.free)]
+    if len(available) < count:
         return None
-    open_.sort(key=lambda gpu: (gpu.runs, -(gpu.free or 0)))
-    return tuple(gpu.id for gpu in open_[:wanted])
+    available.sort(key=lambda gpu: (gpu.runs, -(gpu.free or 0)))
+    return tuple(gpu.id for gpu in available[:count])
 
 
 def could_fit(needs: ResourceRequest, room: WorkerCapacity) -> bool:
-    """Whether the run would fit if the worker had nothing else to do."""
-    return reserve(needs, room.emptied()) is not None
+    """Whether the run would fit if the worker were idle."""
+    return reserve(needs, room.when_idle()) is not None
 
 
 def lacks_gpus_only(needs: ResourceRequest, room: WorkerCapacity) -> bool:
-    """Whether the run would fit as soon as other runs give their GPUs back."""
-    wanted = needs.gpus if room.gpus else 0
+    """Whether the run would fit as soon as other runs release their GPUs."""
+    count = needs.gpus if room.gpus else 0
     taken = sum(gpu.runs >= room.runs_per_gpu for gpu in room.gpus)
-    return could_fit(needs, room) and len(room.gpus) - taken < wanted
+    return could_fit(needs, room) and len(room.gpus) - taken < count
 
 
 def room_of(
@@ -91,26 +94,26 @@ def room_of(
     runs_per_gpu: int,
     held: Iterable[Allocation],
 ) -> WorkerCapacity:
-    """A worker's room from what it told and the runs that it holds.
+    """Capacity of a worker from its heartbeat and the runs it holds.
 
-    Free is the lesser of what was measured and of what the runs it holds leave: one that has only begun has not
-    taken its memory yet.
+    Free memory is the smaller of the measured value and the total minus all requests: a run that has just started has
+    not allocated its memory yet.
     """
     held = list(held)
     machine = next((device for device in memory if device["name"] == "Machine"), None)
-    found = []
+    capacities = []
     for gpu in gpus:
         users = [run for run in held if gpu["id"] in run.reserved]
         claimed = sum((run.memory or 0) // len(run.reserved) for run in users)
-        found.append(GpuCapacity(gpu["id"], gpu["total"], _left(gpu["total"], gpu["free"], claimed), len(users)))
+        capacities.append(GpuCapacity(gpu["id"], gpu["total"], _left(gpu["total"], gpu["free"], claimed), len(users)))
     total, free = (machine["total"], machine["free"]) if machine else (None, None)
     claimed = sum(run.memory or 0 for run in held if not run.reserved)
-    return WorkerCapacity(tuple(queues), tuple(found), max(1, runs_per_gpu), total, _left(total, free, claimed))
+    return WorkerCapacity(tuple(queues), tuple(capacities), max(1, runs_per_gpu), total, _left(total, free, claimed))
 
 
 def _left(total: int | None, free: int | None, claimed: int) -> int | None:
     return None if total is None or free is None else max(0, min(free, total - claimed))
 
 
-def _enough(wanted: int | None, free: int | None) -> bool:
-    return wanted is None or free is None or wanted <= free
+def _enough(requested: int | None, free: int | None) -> bool:
+    return requested is None or free is None or requested <= free

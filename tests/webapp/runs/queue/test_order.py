@@ -96,7 +96,7 @@ def test_a_claim_and_a_release_note_what_the_team_used(people: People, run: Run)
 
 
 def crew() -> list[line.AvailableWorker]:
-    return line.manned(timezone.now())
+    return line.workers(timezone.now())
 
 
 @pytest.mark.django_db
@@ -104,15 +104,15 @@ def crew() -> list[line.AvailableWorker]:
     ("needs", "lack"),
     [
         (ResourceRequest("h100", 1), "a worker of class h100; none is running"),
-        (ResourceRequest("gpu", 4), "a worker of class gpu with 4 GPUs; the largest that is running has 2"),
+        (ResourceRequest("gpu", 4), "a worker of class gpu with 4 GPUs; the largest running one has 2"),
         (ResourceRequest("cpu", 2), "a worker of class cpu with 2 GPUs; none is running"),
         (
             ResourceRequest("gpu", 1, 30 * GIB),
-            "a worker of class gpu with a GPU of 30.0 GiB (by estimate); the largest that is running has 24.0 GiB",
+            "a worker of class gpu with a GPU of 30.0 GiB (estimated); the largest running one has 24.0 GiB",
         ),
         (
             ResourceRequest("cpu", 0, 20 * GIB),
-            "a worker of class cpu with memory of 20.0 GiB (by estimate); the largest that is running has 16.0 GiB",
+            "a worker of class cpu with memory of 20.0 GiB (estimated); the largest running one has 16.0 GiB",
         ),
         (ResourceRequest("gpu", 2, 30 * GIB), ""),
         (ResourceRequest("training", 1, optional=True), ""),
@@ -132,13 +132,13 @@ def test_a_waiting_run_knows_its_place_and_why_it_waits(people: People, run: Run
     Run.objects.filter(pk=run.pk).update(queued_at=timezone.now() - HOUR)
     second = do_create_run(people.team, people.owner, RunConfig(), asked=SchedulingOptions("gpu", 2))
     found = line.queue_positions(timezone.now())
-    assert found[run.pk].words == "Waits for a worker; none is running"
-    assert found[second.pk].words == "Waits for a worker of class gpu; none is running"
+    assert found[run.pk].words == "Waiting for a worker; none is running"
+    assert found[second.pk].words == "Waiting for a worker of class gpu; none is running"
     assert not found[second.pk].possible
     worker("a@here", slots=2)
     third = do_create_run(people.team, people.owner, RunConfig(), asked=SchedulingOptions("training", 0))
     found = line.queue_positions(timezone.now())
-    assert found[third.pk].words == "2nd in line; 1 worker, 2 places free"
+    assert found[third.pk].words == "2nd in the queue; 1 worker, 2 places free"
     assert (found[third.pk].position, found[second.pk].position) == (2, 1)
 
 

@@ -70,7 +70,7 @@ def test_what_no_worker_can_be_asked_is_told_beside_its_field(who: Visitors) -> 
 def test_the_page_and_the_list_say_why_a_run_waits(run: Run, who: Visitors) -> None:
     Run.objects.update(queue="gpu", gpus=2)
     worker("one@here", queues=["training", "gpu"], gpus=[{"id": "0", "name": "A", "total": None, "free": None}])
-    told = "Waits for a worker of class gpu with 2 GPUs; the largest that is running has 1"
+    told = "Waiting for a worker of class gpu with 2 GPUs; the largest running one has 1"
     for address in (f"/runs/{run.slug}/", "/", "/workers"):
         assert told in html.unescape(who.owner.get(address).content.decode()), address
 
@@ -96,6 +96,6 @@ def test_a_worker_that_is_not_known_yet_takes_nothing(run: Run) -> None:
 def test_the_api_tells_why_a_run_waits_and_takes_what_is_asked(run: Run, who: Visitors, member: Client) -> None:
     told = who.owner.get(f"/api/runs/{run.slug}").json()
     assert (told["queue"], told["gpus"], told["priority"]) == ("training", 0, "normal")
-    assert told["waiting"] == {"position": 1, "message": "Waits for a worker; none is running", "possible": False}
+    assert told["waiting"] == {"position": 1, "message": "Waiting for a worker; none is running", "possible": False}
     Run.objects.update(state=Run.State.FINISHED)
     assert who.owner.get(f"/api/runs/{run.slug}").json()["waiting"] is None
