@@ -1,7 +1,7 @@
-"""Chat turns ⇄ token ids, the prompt's words, and the parser of answers. Tokens in, tokens out; nothing is sampled.
+"""Chat format of a model: turns to token ids and back, the text of prompts, and the response parser.
 
-The history of a trajectory is only ever extended: what was sampled stays as it was sampled, and the tokens between two
-responses are taken from the chat template once, so templates that rewrite history (dropping thoughts, say) cannot
+The history of a trajectory is only ever extended: sampled tokens stay as they are, and the tokens between two
+responses are taken from the chat template once. Templates that rewrite history (by dropping thoughts) thus cannot
 corrupt it, and no special token has to be searched for.
 """
 
@@ -17,16 +17,16 @@ from trainer.config.run import RolloutConfig
 THINK, THINK_END, ANSWER, ANSWER_END = "<think>", "</think>", "<answer>", "</answer>"
 ACTION_SEPARATOR = "||"
 _STRIPPED = (THINK, THINK_END, ANSWER, ANSWER_END, "<|im_start|>", "<|im_end|>")
-_LONGEST_TAG = max(map(len, _STRIPPED))
+_MAX_TAG_LENGTH = max(map(len, _STRIPPED))
 _FROM_THOUGHT_TO_ANSWER = re.compile(r"</think>\s*<answer>")
 
 
 @dataclass(frozen=True)
 class ParsedResponse:
-    """What a response says.
+    """A parsed response.
 
-    `actions` are the first `max_actions` as written, whether or not they exist; `structured` says that all tags are
-    there; `problem` tells people why the response cannot be acted on.
+    `actions` are the first `max_actions` as written, whether or not they exist; `structured` is whether all tags are
+    present; `problem` is the reason why the response cannot be executed.
     """
 
     text: str
@@ -38,14 +38,14 @@ class ParsedResponse:
 
 
 def parse_response(response: str, *, think: bool, max_actions: int) -> ParsedResponse:
-    """Read thought and actions from a sampled response.
+    """Parse thought and actions of a sampled response.
 
     Args:
         response: the decoded sampled tokens, without the forced opening tag.
         think: whether the prompt ended with `<think>` (else `<answer>`).
-        max_actions: actions beyond this many are dropped before anything else looks at them.
+        max_actions: further actions are dropped first.
     Returns:
-        Never raises: an answer that cannot be read has no actions and a `problem` in words.
+        Never raises: an answer that cannot be parsed has no actions and a `problem`.
     """
     full = (THINK if think else ANSWER) + response
     parts = _parts(response, think)
@@ -68,7 +68,7 @@ def parse_response(response: str, *, think: bool, max_actions: int) -> ParsedRes
 
 
 def _parts(response: str, think: bool) -> tuple[str, str] | None:
-    """Thought and answer as written, or None where tags are missing. One pass, however often tags are repeated."""
+    """Thought and answer as written; None if tags are missing. One pass, however often tags are repeated."""
     thought, start = "", 0
     if think:
         border = _FROM_THOUGHT_TO_ANSWER.search(response)
@@ -80,7 +80,7 @@ def _parts(response: str, think: bool) -> tuple[str, str] | None:
 
 
 def _clean(text: str) -> str:
-    """The text without tags and without space around it."""
+    """The text without tags and surrounding whitespace."""
     for token in _STRIPPED:
         text = text.replace(token, "")
     if any(token in text for token in _STRIPPED):
@@ -89,15 +89,15 @@ def _clean(text: str) -> str:
 
 
 def _without_composed_tags(text: str) -> str:
-    """What is left when tags are taken out again where taking one out had joined the pieces of another: <thi<x>nk>."""
-    kept: list[str] = []
+    """The text after removing also tags that the removal of another one has formed: <thi<x>nk>."""
+    characters: list[str] = []
     for character in text:
-        kept.append(character)
+        characters.append(character)
         if character == ">":
-            end = "".join(kept[-_LONGEST_TAG:])
+            end = "".join(characters[-_MAX_TAG_LENGTH:])
             closed = next((token for token in _STRIPPED if end.endswith(token)), "")
-            del kept[len(kept) - len(closed) :]
-    return "".join(kept)
+            del characters[len(characters) - len(closed) :]
+    return "".join(characters)
 
 
 def _rest(response: str) -> str:
@@ -133,21 +133,21 @@ def opening_message(spec: EnvSpec, rollout: RolloutConfig, instruction: str | No
 
 
 def state_message(state: str, *, turn: int, actions_left: int, last_reward: float | None) -> str:
-    """What the policy reads in one turn: the last turn's reward, the state, the actions left."""
-    told = "" if last_reward is None else f"Reward: {last_reward:g}\n"
-    return f"{told}Turn {turn + 1}:\n{state}\nActions left: {actions_left}"
+    """User message of a turn: the last turn's reward, the state, the actions left."""
+    reward = "" if last_reward is None else f"Reward: {last_reward:g}\n"
+    return f"{reward}Turn {turn + 1}:\n{state}\nActions left: {actions_left}"
 
 
 class TemplateError(ValueError):
-    """A tokenizer whose chat template cannot frame a dialogue of several turns. The message says why."""
+    """The chat template cannot render a dialogue of several turns. The message says why."""
 
 
 class ChatFormat:
-    """How one tokenizer's chat template frames turns, learnt from the template itself.
+    """Framing of turns by a tokenizer's chat template, derived from the rendered template.
 
-    `opening` gives all tokens before the first sampled one, `between` all tokens between a response's end token and the
-    next sampled one. The forced opening tag (`<think>` or `<answer>`) belongs to both: it is never sampled. `eos_id` is
-    the token by which the template closes an assistant's turn, which is not always the tokenizer's own end token.
+    `opening` returns all tokens before the first sampled one, `between` all tokens between a response's end token and
+    the next sampled one. Both end with the forced opening tag (`<think>` or `<answer>`), which is never sampled.
+    `eos_id` is the token that closes an assistant's turn in the template, not always the tokenizer's end token.
     """
 
     _MARK_ASSISTANT, _MARK_USER = "ASSISTANT-TURN-HERE", "USER-TURN-HERE"
@@ -166,10 +166,10 @@ class ChatFormat:
         before_user, found_user, self._after_user = tail.partition(self._MARK_USER)
         if not (found and found_user):
             raise TemplateError("the model's chat template drops messages: it cannot build dialogues of several turns")
-        # The template closes the assistant's turn with its end token; the policy has sampled that itself, or was cut.
+        # The template closes the assistant's turn with its end token, which the policy samples unless it is cut.
         self.eos_id, self._before_user = self._split_end(before_user)
         tag = THINK if think else ANSWER
-        self.forced = "" if self._after_user.rstrip().endswith(tag) else tag  # templates of reasoning models open it
+        self.forced = "" if self._after_user.rstrip().endswith(tag) else tag  # templates of reasoning models contain it
 
     def _split_end(self, tail: str) -> tuple[int, str]:
         """The token that ends a response, and what follows it before the next user message."""
@@ -186,7 +186,7 @@ class ChatFormat:
     def _render(self, messages: list[dict[str, str]]) -> str:
         try:
             text: str = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        except Exception as error:  # templates raise whatever their Jinja says, e.g. "System role not supported"
+        except Exception as error:  # templates raise their own errors, e.g. "System role not supported"
             if messages[0]["role"] != "system":
                 raise TemplateError(f"the model's chat template cannot render a dialogue: {error}") from error
             merged = {"role": "user", "content": messages[0]["content"] + "\n\n" + messages[1]["content"]}
@@ -207,14 +207,14 @@ class ChatFormat:
 
         Args:
             user: the next user message.
-            ended: whether the response's last sampled token was the end token; if it was cut, the end token is put
-                here, unsampled and untrained.
+            ended: whether the response's last sampled token is the end token; if it was cut, the end token is added
+                here, neither sampled nor trained on.
         """
         text = self._before_user + user + self._after_user + self.forced
         return self._encode(text) if ended else [self.eos_id, *self._encode(text)]
 
     def decode(self, ids: list[int]) -> str:
-        """Text of sampled ids without the end token; no NUL in it, which databases refuse."""
+        """Text of sampled ids without the end token; NUL, which databases reject, is replaced."""
         if ids and ids[-1] == self.eos_id:
             ids = ids[:-1]
         text: str = self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
