@@ -35,7 +35,7 @@ def test_online_k_takes_k_times_the_steps_with_the_update_batch_as_it_is(pocket_
     learner = learner_for(pocket_folder, algorithm={"reuse": reuse}, optimizer={"update_batch": 2})
     sizes = []
     step = learner._step
-    learner._step = lambda batch, rows, *rest, **more: (sizes.append(len(rows)), step(batch, rows, *rest, **more))
+    learner._step = lambda batch, *rest, **more: (sizes.append(len(batch)), step(batch, *rest, **more))
     values = learner.update(batch_of(learner, REWARDS), 1)
     assert values["update/steps"] == 3 * reuse
     assert sizes == [2] * 3 * reuse

@@ -280,7 +280,7 @@ def test_layers_that_are_computed_twice_keep_what_enters_them(dtype):
 def test_the_numbers_of_other_modules_are_theirs():
     assert estimate.PREFILL_TOKENS == sampling._PREFILL_TOKENS
     assert estimate.MAX_LOGITS == token_logprobs.MAX_LOGITS
-    assert estimate.READ == micro_batches.MAX_KEYS_PER_TOKEN
+    assert estimate.MAX_KEYS_PER_TOKEN == micro_batches.MAX_KEYS_PER_TOKEN
 
 
 @pytest.mark.parametrize("world", envs.names())
