@@ -45,7 +45,7 @@ def test_each_pass_sees_every_trajectory_once_in_an_order_of_its_own(pocket_fold
     learner = learner_for(pocket_folder, algorithm={"reuse": 3}, optimizer={"update_batch": 2})
     seen = []
     step = learner._step
-    learner._step = lambda batch, rows, *rest, **more: (seen.extend(rows.tolist()), step(batch, rows, *rest, **more))
+    learner._step = lambda batch, *rest, **more: (seen.extend(batch.trajectory.tolist()), step(batch, *rest, **more))
     learner.update(batch_of(learner, REWARDS), 1)
     passes = [seen[start : start + 6] for start in range(0, 18, 6)]
     assert all(sorted(rows) == list(range(6)) for rows in passes)
