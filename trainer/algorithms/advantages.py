@@ -1,7 +1,7 @@
-"""Advantage estimators: pure functions from per-token rewards to per-token advantages. No losses and no networks here.
+"""Advantage estimators: pure functions from per-token rewards to per-token advantages.
 
-Shapes: B sequences padded to T tokens. `mask` (B, T) is 1 exactly on policy tokens (those that were sampled); whatever
-stands at other positions (environment tokens, padding) is never read, and results are 0 there.
+Shapes: B sequences padded to T tokens. `mask` (B, T) is 1 exactly on policy tokens (those that were sampled); other
+positions (environment tokens, padding) are never read, and results are 0 there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ EPSILON = 1e-6
 
 
 def only(values: Tensor, mask: Tensor) -> Tensor:
-    """`values` on policy tokens and 0 elsewhere, also where NaN or infinity stands at a masked position."""
+    """`values` on policy tokens and 0 elsewhere, even if other positions are NaN or infinite."""
     return torch.where(mask.bool(), values, torch.zeros((), dtype=values.dtype, device=values.device))
 
 
@@ -49,8 +49,8 @@ def bi_level_gae(
     """Turn-level GAE first, then token-level GAE inside each turn with the turn's return as its final reward.
 
     Args:
-        rewards, values, mask: as in `gae`. A turn's reward stands at its last policy token; what other tokens hold
-            stays inside their turn.
+        rewards, values, mask: as in `gae`. A turn's reward is at its last policy token; rewards of other tokens
+            stay inside their turn.
         turns: (B, T) id of the turn each policy token belongs to, growing along the sequence; read on the mask only.
             Boundaries are explicit, so a turn with reward 0 is a turn like any other.
         turn_gamma: discount from turn to turn; `gamma` is the discount inside a turn.
@@ -104,7 +104,7 @@ def masked_whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tens
     """Scale to unit variance over the mask (and to zero mean, unless `shift_mean` is off).
 
     Every entry is transformed, masked or not: multiply by the mask (or use `only`) where zeros are wanted. Variance
-    has Bessel's correction; with fewer than two policy tokens there is no spread, and only the mean is taken off.
+    has Bessel's correction; with fewer than two policy tokens only the mean is subtracted.
     """
     count = mask.bool().sum()
     known = only(values, mask).double()
@@ -139,7 +139,7 @@ def grpo(rewards: Tensor, group: Tensor, mask: Tensor, normalize_by_std: bool, e
         group: (B,) integer id of the initial state each trajectory started from.
         normalize_by_std: divide by the group's standard deviation (off: Dr. GRPO).
     Returns:
-        (B, T) advantages, 0 off the mask. A group of one has no one to be compared with: mean 0, deviation 1.
+        (B, T) advantages, 0 off the mask. A group of one has mean 0 and deviation 1.
     Source: Shao et al. 2024 (GRPO); Liu et al. 2025 (Dr. GRPO).
     """
     totals = trajectory_rewards(rewards, mask)
@@ -167,8 +167,8 @@ def rloo(rewards: Tensor, group: Tensor, mask: Tensor) -> Tensor:
 def reinforce_plus_plus(rewards: Tensor, mask: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
     """Discounted reward-to-go, whitened over the batch; no critic, no groups.
 
-    The reward-to-go starts anew at every gap in the mask: a reward reaches the tokens of its own turn only, so rewards
-    must stand at the end of each turn.
+    The reward-to-go restarts at every gap in the mask: a reward reaches only the tokens of its own turn, so rewards
+    must be at the end of each turn.
 
     Returns:
         (B, T) advantages and (B, T) returns, both 0 off the mask.

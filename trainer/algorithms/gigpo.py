@@ -1,7 +1,4 @@
-"""Turn-level credit by anchor states (GiGPO): what a turn was worth against other turns from the very same state.
-
-Estimators that see only tokens and whole trajectories are in advantages.py.
-"""
+"""GiGPO: turn-level credit relative to other turns from the same state."""
 
 from __future__ import annotations
 
@@ -45,18 +42,18 @@ def gigpo(
     """Group-in-group advantages: the trajectory against its group, plus each turn against turns from the same state.
 
     A(turn) = A_trajectory + weight · A_anchor. A_trajectory is GRPO's. A_anchor compares the discounted return from the
-    turn on with that of all turns of the group that began in the same state, whichever turn number they had; a state
-    met only once has no one to be compared with and adds 0.
+    turn on with that of all turns of the group that began in the same state, whatever their number; a state visited
+    only once adds 0.
 
     Args:
-        rewards: (B, T) per token, at the turn it was paid for.
+        rewards: (B, T) per token, at the turn that earned it.
         group: (B,) id of the initial state; anchors of different groups are never compared.
         turns: (B, T) turn of each policy token, from 0.
         anchors: (B, K) id of the state in which each turn began; negative where there is no such turn.
         mask: (B, T) policy tokens.
         gamma: discount from turn to turn (paper: 0.95).
         weight: ω of the turn-level part (paper: 1).
-        normalize_by_std: divide both parts by the standard deviation of what they compare.
+        normalize_by_std: divide both parts by the standard deviation of the compared values.
     Returns:
         (B, T) advantages, 0 off the mask.
     Source: Feng et al. 2025, arXiv 2505.10978, eq. 3, 6–8.

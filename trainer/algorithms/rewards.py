@@ -1,7 +1,4 @@
-"""Reward terms beside the environment's own: the format penalty, the KL penalty; and the normalisation of rewards.
-
-What an environment pays is decided there; what advantages are made of it, in `advantages`. Pure functions.
-"""
+"""Format rule, KL penalty and normalisation of rewards."""
 
 from __future__ import annotations
 
@@ -20,13 +17,12 @@ ASYMMETRIC_CLIP = (-1.0, 3.0)
 
 
 def is_format_valid(*, structured: bool, known_actions: int, unknown_actions: int, rule: FormatRule) -> bool:
-    """Whether a turn keeps the format.
+    """Whether a turn has a valid format.
 
     Args:
-        structured: the required tags are there, in order.
-        known_actions: actions of the answer that the environment has; `unknown_actions`: those it does not have.
-        rule: `structure`: the tags and any action at all are enough; `actions`: at least one action of the
-            environment's and no unknown one.
+        structured: the required tags are present, in order.
+        known_actions: actions of the answer that exist in the environment; `unknown_actions`: those that do not.
+        rule: `structure`: the tags and any action; `actions`: at least one known action and no unknown one.
     """
     match rule:
         case "structure":
@@ -37,23 +33,23 @@ def is_format_valid(*, structured: bool, known_actions: int, unknown_actions: in
 
 
 def subtract_kl(rewards: Tensor, kl: Tensor, mask: Tensor, coefficient: float) -> Tensor:
-    """(B, T) rewards with `coefficient` × KL to the reference policy taken off every policy token."""
+    """(B, T) rewards minus `coefficient` × KL to the reference policy on every policy token."""
     return only(rewards, mask) - coefficient * only(kl, mask)
 
 
 def normalize(
     scores: Tensor, state: Tensor, environment: Tensor, *, grouping: Grouping, method: Normalization
 ) -> Tensor:
-    """(B,) trajectory rewards, comparable across what `grouping` puts together. Never feed the result to the filter.
+    """(B,) trajectory rewards, normalised within each group of `grouping`. The filter reads raw rewards instead.
 
     Args:
         scores: (B,) raw rewards R(τ), penalties included.
         state: (B,) id of the initial state; `environment`: (B,) id of the environment.
-        grouping: what is compared: trajectories from one state, of one environment, or the whole batch.
-        method: `identity`; `mean` takes the mean off; `mean_std` also divides by the standard deviation (0 where
+        grouping: trajectories from one state, of one environment, or the whole batch are compared.
+        method: `identity`; `mean` subtracts the mean; `mean_std` also divides by the standard deviation (0 where
             there is none); `asym_clip` further clips to [−1, 3].
     Returns:
-        (B,) float32. Where every trajectory is a group of its own there is nothing to compare, and scores stay.
+        (B,) float32; unchanged scores where every group has one trajectory.
     """
     mean, std, size = group_statistics(scores, _compared(state, environment, grouping))
     if method == "identity" or int(size.max()) < 2:
@@ -71,7 +67,7 @@ def normalize(
 
 
 def _compared(state: Tensor, environment: Tensor, grouping: Grouping) -> Tensor:
-    """(B,) id of what each trajectory is compared with."""
+    """(B,) id of the group within which each trajectory is compared."""
     match grouping:
         case "state":
             return state
@@ -85,10 +81,9 @@ def _compared(state: Tensor, environment: Tensor, grouping: Grouping) -> Tensor:
 def normalize_tokens(
     rewards: Tensor, mask: Tensor, state: Tensor, environment: Tensor, *, grouping: Grouping, method: Normalization
 ) -> Tensor:
-    """(B, T) rewards whose sums per trajectory are what `normalize` makes of them.
+    """(B, T) rewards whose sums per trajectory are normalised by `normalize`.
 
-    The turns keep their proportions; what shifting and clipping add belongs to no turn and lands on the trajectory's
-    last policy token.
+    The turns keep their proportions; what shifting and clipping add is put on the trajectory's last policy token.
 
     Args:
         rewards: (B, T) raw, per token; `mask`: (B, T) policy tokens.

@@ -1,7 +1,7 @@
-"""Reward terms that look at the thought: is there one, is it true, does it lead to the action, is it new.
+"""Reward terms on thoughts: presence, truth, consistency with the action, repetition.
 
-Each is a named pure function from one turn to a score; the run's settings give it a weight. Installed packages add
-theirs under the entry-point group "echoscope.rewards". The environment's reward and the format penalty are elsewhere.
+Each is a named pure function from one turn to a score, weighted by the run's settings. Installed packages add terms
+under the entry-point group "echoscope.rewards".
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ NGRAM = 4
 
 @dataclass(frozen=True)
 class TurnContext:
-    """What a term may look at: one turn, after its actions were executed.
+    """Inputs of a term: one turn, after its actions were executed.
 
-    `thought` is empty where the policy wrote none, and `earlier_thoughts` are those of the turns before, oldest first.
-    `actions` are the answer's words in their order, executed or not; `action_names` all that the environment has
-    (empty where any text is an action). `board` is the state in which the policy thought.
+    `thought` is empty where the policy wrote none; `earlier_thoughts` are those of the turns before, oldest first.
+    `actions` are the answer's actions in order, executed or not; `action_names` all of the environment's (empty where
+    any text is an action). `board` is the state before the turn.
     """
 
     thought: str
@@ -41,7 +41,7 @@ RewardTerm = Callable[[TurnContext], float]
 
 
 class RewardTermError(ValueError):
-    """A term that failed or gave no finite number. The message names it."""
+    """A term failed or returned no finite number. The message names it."""
 
 
 def thought_present(turn: TurnContext) -> float:
@@ -63,9 +63,9 @@ _CLAIM = re.compile(
 
 
 def facts_true(turn: TurnContext) -> float:
-    """Share of the positions stated in the thought that are so on the board; 0 where none is stated.
+    """Share of the positions stated in the thought that are true on the board; 0 where none is stated.
 
-    Read are sentences such as "I am at 3,4", "Box 2,4 2,5", "the target is at (1, 1)": row and column counted from 1,
+    Recognises sentences such as "I am at 3,4", "Box 2,4 2,5", "the target is at (1, 1)": row and column counted from 1,
     on the boards that name their pieces (Sokoban, FrozenLake).
     """
     board = turn.board
@@ -90,14 +90,14 @@ def _stands(rows: list[str], symbols: str, row: int, column: int) -> bool:
 def action_follows(turn: TurnContext) -> float:
     """1 where the action that the thought names last is among the answer's, else 0 (also where it names none)."""
     named = [word for word in words(turn.thought) if word in {name.lower() for name in turn.action_names}]
-    if not turn.action_names:  # any text is an action: the thought must say it
-        said = " ".join(words(turn.thought))
-        return float(any(" ".join(words(action)) in said for action in turn.actions if words(action)))
+    if not turn.action_names:  # any text is an action: the thought must contain it
+        text = " ".join(words(turn.thought))
+        return float(any(" ".join(words(action)) in text for action in turn.actions if words(action)))
     return float(bool(named) and named[-1] in {action.lower() for action in turn.actions})
 
 
 def repeats(turn: TurnContext) -> float:
-    """Share of the thought's word 4-grams that stood in the thought of the turn before; give it a negative weight."""
+    """Share of the thought's word 4-grams that occur in the thought before; meant for a negative weight."""
     if not turn.earlier_thoughts:
         return 0.0
     now, before = ngrams(words(turn.thought), NGRAM), set(ngrams(words(turn.earlier_thoughts[-1]), NGRAM))
@@ -114,36 +114,36 @@ BUILT_IN_TERMS: dict[str, RewardTerm] = {
 
 def term_names() -> list[str]:
     """All terms: the built-in ones, then those of installed packages."""
-    return [*BUILT_IN_TERMS, *sorted(_offered())]
+    return [*BUILT_IN_TERMS, *sorted(_installed())]
 
 
 @lru_cache(maxsize=1)
-def _offered() -> dict[str, str]:
-    """Name → where it is found, of installed packages' terms; built-in names stay ours."""
+def _installed() -> dict[str, str]:
+    """Name → entry point of installed packages' terms; built-in names take precedence."""
     return {entry.name: entry.value for entry in entry_points(group=GROUP) if entry.name not in BUILT_IN_TERMS}
 
 
 def find_term(name: str) -> RewardTerm:
-    """The term of that name. Raises ValueError naming the choices, or saying why an installed one cannot be used."""
+    """The term of a name. Raises ValueError with the choices, or with the reason why one cannot be loaded."""
     return BUILT_IN_TERMS[name] if name in BUILT_IN_TERMS else _load(name)
 
 
 @lru_cache
 def _load(name: str) -> RewardTerm:
-    """An installed package's term, looked up once: terms are scored at every turn."""
+    """Load the term of an installed package, once: terms are scored at every turn."""
     for entry in entry_points(group=GROUP, name=name):
         try:
-            found: RewardTerm = entry.load()
+            term: RewardTerm = entry.load()
         except Exception as error:
             raise ValueError(f"the reward term {name!r} ({entry.value}) cannot be loaded: {error}") from error
-        if not callable(found):
+        if not callable(term):
             raise ValueError(f"the reward term {name!r} ({entry.value}) is not a function")
-        return found
+        return term
     raise ValueError(f"there is no reward term {name!r}; choose among {', '.join(term_names())}")
 
 
 def score(weights: Mapping[str, float], turn: TurnContext) -> dict[str, float]:
-    """weight × score of each named term. Raises TermError where one fails or gives no finite number."""
+    """weight × score of each named term. Raises RewardTermError if one fails or returns no finite number."""
     scores = {}
     for name, weight in weights.items():
         try:
@@ -151,6 +151,6 @@ def score(weights: Mapping[str, float], turn: TurnContext) -> dict[str, float]:
         except Exception as error:
             raise RewardTermError(f"the reward term {name!r} failed: {type(error).__name__}: {error}") from error
         if not math.isfinite(value):
-            raise RewardTermError(f"the reward term {name!r} gave {value}, which is not a finite number")
+            raise RewardTermError(f"the reward term {name!r} returned {value}, which is not a finite number")
         scores[name] = weight * value
     return scores

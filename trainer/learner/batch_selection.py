@@ -1,4 +1,4 @@
-"""Which trajectories of a rollout the update learns from: the filter's choice between groups, put to their members."""
+"""Trajectories of the groups kept by the filter."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from trainer.rollout.trajectory import Trajectory
 
 @dataclass(frozen=True)
 class BatchSelection:
-    """The choice: `scores` of all groups for the journal, the `kept` trajectories, what each one's advantages weigh.
+    """Trajectories for an update.
 
-    `teaches` is False when nothing can be learned: the estimator compares within groups, and in no kept group do the
-    rewards differ.
+    Attributes:
+        scores: of all groups, for the journal.
+        kept: trajectories of the kept groups.
+        weights: factor of each kept trajectory's advantages.
+        filtered: the filter's result.
+        teaches: whether there is a learning signal: False where the estimator compares within groups and the rewards
+            of no kept group differ.
     """
 
     scores: list[GroupScore]
@@ -27,10 +32,10 @@ class BatchSelection:
 
 
 def select_batch(trajectories: Sequence[Trajectory], algorithm: AlgorithmConfig) -> BatchSelection:
-    """Filter the groups of a rollout by their raw rewards R(τ), those of each environment among themselves.
+    """Filter the groups of a rollout by their raw rewards R(τ), separately for each environment.
 
     Args:
-        trajectories: at least one; members of a group stand anywhere. Groups keep the order of their first members.
+        trajectories: at least one; members of a group in any place. Groups are ordered by their first members.
         algorithm: the filter, the share it keeps and the estimator.
     Raises:
         ValueError: there is no trajectory.

@@ -1,4 +1,4 @@
-"""Every thought scored after every prompt, for the metrics that ask whether thoughts depend on what was read."""
+"""Log-probabilities of every thought after every prompt, for metrics of their mutual information."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def cross_scores(policy: Policy, prompts: list[list[int]], thoughts: list[list[i
 
     Args:
         prompts, thoughts: N of each, as token ids; none empty.
-        chosen: numbers of the thoughts to score.
+        chosen: indices of the thoughts to score.
     """
     n, model = len(prompts), policy.model
     scores = torch.zeros(n, n)

@@ -1,4 +1,4 @@
-"""Optimisers by name: how they are made, how their state is taken up again. What they step on comes from outside."""
+"""Optimisers by name, and loading of their state."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from trainer.config.optimizer import OptimizerConfig
 from trainer.policy.load import ModelError
 
 SAME_STATE = {"adamw_fused": "adamw"}
-"""Names whose optimiser keeps the very state of another's."""
+"""Names of optimisers that have the same state as another one."""
 
 
 class CombinedOptimizer:
-    """Two optimisers that step together and are saved as one; their parameters do not overlap."""
+    """Two optimisers with disjoint parameters that step together and are saved as one."""
 
     def __init__(self, first: torch.optim.Optimizer, second: torch.optim.Optimizer) -> None:
         self.parts = (first, second)
@@ -55,9 +55,9 @@ def make_optimizer(
 
     Args:
         lr: learning rate.
-        parameters: what it steps on.
-        plain: for each of them whether it is no matrix that maps features to features (embeddings, output layers,
-            norms): muon leaves those to adamw. Read for muon only.
+        parameters: in the optimiser's order.
+        plain: for each of them whether it is not a feature matrix (embeddings, output layers, norms): muon leaves
+            those to adamw. Read for muon only.
     Raises:
         ModelError: it needs a library that is not installed.
     """
@@ -68,8 +68,10 @@ def make_optimizer(
         case "adamw_fused":
             return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=decay, fused=True)
         case "adamw_8bit":
-            made: torch.optim.Optimizer = _bitsandbytes().AdamW8bit(parameters, lr=lr, betas=betas, weight_decay=decay)
-            return made
+            optimizer: torch.optim.Optimizer = _bitsandbytes().AdamW8bit(
+                parameters, lr=lr, betas=betas, weight_decay=decay
+            )
+            return optimizer
         case "adafactor":
             return torch.optim.Adafactor(parameters, lr=lr, weight_decay=decay)
         case "sgd":
@@ -79,7 +81,7 @@ def make_optimizer(
 
 
 def _muon(settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Parameter], plain: Sequence[bool]) -> Optimizer:
-    """Muon scaled so that its steps are as long as AdamW's, and learning rates mean the same for both."""
+    """Muon, scaled to step lengths of AdamW, so that learning rates mean the same for both."""
     sorted_ = list(zip(parameters, plain, strict=True))
     matrices = [parameter for parameter, is_plain in sorted_ if not is_plain]
     rest = [parameter for parameter, is_plain in sorted_ if is_plain]
@@ -96,10 +98,10 @@ def _muon(settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Paramete
 
 
 def is_not_a_matrix(module: nn.Module) -> dict[nn.Parameter, bool]:
-    """Each parameter of a module: True unless it is the matrix of an inner layer, which is what muon is made for."""
+    """For each parameter of a module, False if it is the matrix of an inner layer, which muon is made for."""
     plain = {parameter: parameter.ndim != 2 for parameter in module.parameters()}
     models = [part for part in module.modules() if isinstance(part, PreTrainedModel)]
-    outputs = [found for model in models if (found := cast(Any, model).get_output_embeddings()) is not None]
+    outputs = [head for model in models if (head := cast(Any, model).get_output_embeddings()) is not None]
     for part in module.modules():
         scalar = isinstance(part, nn.Linear) and part.out_features == 1
         if isinstance(part, nn.Embedding) or any(part is output for output in outputs) or scalar:
@@ -135,9 +137,6 @@ def load_optimizer_state(optimizer: Optimizer, state: dict[str, Any], shard: Sha
 
 
 def has_same_state(name: str, saved: Mapping[str, Any]) -> bool:
-    """Whether the moments in a learner's state are those of the optimiser of this name.
-
-    States from before there was a choice say nothing: they are adamw's.
-    """
-    was = str(saved.get("optimizer", "adamw"))
-    return SAME_STATE.get(name, name) == SAME_STATE.get(was, was)
+    """Whether a learner's state has moments for the optimiser of this name; a state without a name is adamw's."""
+    saved_name = str(saved.get("optimizer", "adamw"))
+    return SAME_STATE.get(name, name) == SAME_STATE.get(saved_name, saved_name)

@@ -35,7 +35,7 @@ class TrajectoryRows:
         _, number, rows = torch.unique(batch.trajectory, return_inverse=True, return_counts=True)
         first = rows.cumsum(0) - rows
         if not torch.equal(number, torch.arange(len(rows)).repeat_interleave(rows)):
-            raise ValueError("the rows of a trajectory must stand together and in order")
+            raise ValueError("the rows of a trajectory must be adjacent and in order")
         sampled = batch.mask.sum(dim=1)
         before = sampled.cumsum(0) - sampled
         rank = batch.mask.cumsum(dim=1) - 1 + (before - before[first][number])[:, None]

@@ -1,7 +1,7 @@
-"""What a forward pass keeps for the way back, and what passing through costs besides: bytes from sizes. No torch.
+"""Activation memory of forward and backward passes, from tensor sizes and without torch.
 
-Counted from the operations that layers of Qwen2 and Llama are made of in transformers; tests compare the counts with
-the tensors that autograd really saves.
+Counted from the operations of Qwen2 and Llama layers in transformers; tests compare the counts with the tensors that
+autograd saves.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _NARROW, _WIDE = 2, 4
 
 @dataclass(frozen=True)
 class ActivationBytes:
-    """How tokens go through the model.
+    """Settings that determine the activation memory of a token.
 
     Attributes:
-        width: bytes of a number of the weights, 2 (bfloat16) or 4 (float32).
-        rank: of LoRA's adapters; 0 = none.
-        scores: length of the rows whose attention scores are kept as a matrix; 0 = a kernel that keeps none.
-        checkpointed: whether only what enters each layer is kept.
-        packed: whether tokens lie in one long row, which attention takes apart and puts together again.
-        read: keys that are kept for each token: above 1 where a common beginning is laid out for all that continue it.
-        repeated: whether keys that heads share are written down for each of them.
+        width: bytes per weight, 2 (bfloat16) or 4 (float32).
+        rank: of the LoRA adapters; 0 = none.
+        scores: length of the rows whose attention scores are materialised; 0 = the kernel keeps none.
+        checkpointed: whether only the input of each layer is kept.
+        packed: whether rows are packed into one long row, which attention splits and joins again.
+        read: keys kept per token: above 1 where a shared prefix is repeated for every row that continues it.
+        repeated: whether keys of grouped heads are repeated for each head.
     """
 
     width: int
@@ -38,12 +38,12 @@ class ActivationBytes:
 
 
 def layer(shape: ModelShape, passing: ActivationBytes) -> int:
-    """Bytes that one layer keeps of each token.
+    """Bytes that one layer keeps per token.
 
-    Kept are, in float32 (norms compute in it): what enters a norm; in the width of the weights: what a norm gives, what
-    every linear layer reads, queries, keys, values, attention's output, and the MLP's gate, its activation, the other
-    branch and their product. Packed rows keep attention's output twice: as attention gives it, and as the output layer
-    reads it. Frozen weights keep nothing of their input, but adapters do, in float32.
+    In float32 (norms compute in it): the inputs of norms. In the width of the weights: outputs of norms, inputs of
+    linear layers, queries, keys, values, the attention output, and the MLP's gate, its activation, the other branch
+    and their product. Packed rows keep the attention output twice: before and after the rows are joined. Frozen weights
+    do not keep their input, but adapters do, in float32.
     """
     h, q, k, f, r, w = shape.hidden, shape.query, shape.key, shape.intermediate, passing.rank, passing.width
     attention, again = 2 * q + 2 * math.ceil(passing.read * (q if passing.repeated else k)), q * passing.packed
@@ -62,16 +62,16 @@ def layer(shape: ModelShape, passing: ActivationBytes) -> int:
 
 
 def saved(shape: ModelShape, passing: ActivationBytes) -> int:
-    """Bytes of each token that all layers keep until the way back, with the last norm and what is read from it."""
+    """Bytes per token that all layers, the last norm and the input of the head keep until the backward pass."""
     ends = (_WIDE + 3 * passing.width) * shape.hidden
     each = shape.hidden * passing.width if passing.checkpointed else layer(shape, passing)
     return shape.layers * each + ends
 
 
 def backward_transient(shape: ModelShape, passing: ActivationBytes) -> int:
-    """Bytes of each token that the way back through one layer holds for a moment.
+    """Transient bytes per token of the backward pass through one layer.
 
-    Gradients of its widest part, and where layers are computed a second time all that the layer keeps.
+    Gradients of its widest part and, with gradient checkpointing, its recomputed activations.
     """
     scores = 2 * _WIDE * shape.heads * passing.scores
     gradients = max(passing.width * (3 * shape.intermediate + 3 * shape.hidden), scores)
@@ -79,5 +79,5 @@ def backward_transient(shape: ModelShape, passing: ActivationBytes) -> int:
 
 
 def forward_transient(shape: ModelShape, width: int) -> int:
-    """Bytes of each token that a forward pass holds for a moment when nothing is kept for a way back."""
+    """Transient bytes per token of a forward pass without gradients."""
     return width * (3 * shape.intermediate + 4 * shape.hidden) + 2 * _WIDE * shape.hidden

@@ -1,7 +1,4 @@
-"""Which settings would make a run smaller, and by how much: the budget is reckoned again with each. No torch.
-
-What is in a budget stands in memory.py.
-"""
+"""Suggested settings that lower a run's memory: the estimate is computed again with each, without torch."""
 
 from __future__ import annotations
 
@@ -16,12 +13,12 @@ from trainer.config.run import RunConfig
 from trainer.memory.estimate import GB, STAGES, MemoryEstimate, estimate_memory, learned_tokens
 from trainer.policy.shapes import ModelShape
 
-_WORTH_TELLING = GB // 20
+_MIN_SAVING = GB // 20
 
 
 @dataclass(frozen=True)
 class SuggestedSetting:
-    """A change of one setting and the bytes that the run's peak falls by."""
+    """A change of one setting and the bytes it saves at the peak."""
 
     setting: str
     value: Any
@@ -33,7 +30,7 @@ class SuggestedSetting:
 
 
 def gigabytes(size: float) -> str:
-    """As in “6.1 GB” or “40 MB”, a GB being 10⁹ bytes."""
+    """A size such as “6.1 GB” or “40 MB”; a GB is 10⁹ bytes."""
     return f"{size / GB:,.1f} GB" if size >= GB else f"{max(1, round(size / 10**6))} MB"
 
 
@@ -46,18 +43,18 @@ def suggested_settings(
     total: int | None = None,
     processes: int = 1,
 ) -> list[SuggestedSetting]:
-    """The changes that would lower the peak by something worth telling, the largest first; each reckoned alone."""
+    """Changes that lower the peak noticeably, largest saving first; each is estimated alone."""
     before = estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes).peak
-    found = []
+    suggestions = []
     for name, value in _changes(config, shape, processes):
         changed = _with(config, name, value)
         if changed is None:
             continue
         fewer = None if rows is None else min(rows, _rows_after(rows, config, changed))
         saved = before - estimate_memory(changed, shape, gpu=gpu, rows=fewer, total=total, processes=processes).peak
-        if saved >= min(_WORTH_TELLING, max(1, before // 50)):
-            found.append(SuggestedSetting(name, value, saved))
-    return sorted(found, key=lambda saving: -saving.saved)
+        if saved >= min(_MIN_SAVING, max(1, before // 50)):
+            suggestions.append(SuggestedSetting(name, value, saved))
+    return sorted(suggestions, key=lambda saving: -saving.saved)
 
 
 def _rows_after(rows: int, config: RunConfig, changed: RunConfig) -> int:
@@ -96,7 +93,7 @@ def _changes(config: RunConfig, shape: ModelShape, processes: int) -> Iterator[t
 
 
 def _with(config: RunConfig, name: str, value: Any) -> RunConfig | None:
-    """The settings with one changed; None where they would contradict each other, or nothing changes."""
+    """The settings with one changed; None if they are invalid or unchanged."""
     section, _, field = name.partition(".")
     data = config.model_dump()
     if data[section][field] == value:
@@ -108,25 +105,25 @@ def _with(config: RunConfig, name: str, value: Any) -> RunConfig | None:
         return None
 
 
-def table(found: MemoryEstimate) -> str:
-    """A budget in Markdown: each part at the stages at which it is there, and their sums."""
+def table(estimate: MemoryEstimate) -> str:
+    """An estimate as a Markdown table: each part by stage, and the totals."""
     lines = [["part", *STAGES.values()], ["---", *["---:"] * len(STAGES)]]
     lines += [
         [part.name, *(gigabytes(part.size) if stage in part.stages else "" for stage in STAGES)]
-        for part in sorted(found.parts, key=lambda part: -part.size)
+        for part in sorted(estimate.parts, key=lambda part: -part.size)
     ]
-    lines.append(["**together**", *(gigabytes(found.at(stage)) for stage in STAGES)])
+    lines.append(["**together**", *(gigabytes(estimate.at(stage)) for stage in STAGES)])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def parts_as_text(found: MemoryEstimate) -> str:
-    """The parts of the worst stage, largest first."""
-    parts = found.largest(found.worst)
-    return ", ".join(f"{part.name} {gigabytes(part.size)}" for part in parts if part.size >= found.peak // 200)
+def parts_as_text(estimate: MemoryEstimate) -> str:
+    """Parts of the worst stage, largest first."""
+    parts = estimate.largest(estimate.worst)
+    return ", ".join(f"{part.name} {gigabytes(part.size)}" for part in parts if part.size >= estimate.peak // 200)
 
 
-def advice(found: list[SuggestedSetting], most: int = 6) -> str:
-    """The largest savings in words."""
-    if not found:
+def advice(suggestions: list[SuggestedSetting], limit: int = 6) -> str:
+    """The largest savings as text."""
+    if not suggestions:
         return "no single setting would change that"
-    return "these settings would save, each alone: " + "; ".join(map(str, found[:most]))
+    return "these settings would save, each alone: " + "; ".join(map(str, suggestions[:limit]))

@@ -1,7 +1,4 @@
-"""How much memory this machine has left for a run on its processor: the container's where it has a limit of its own.
-
-GPUs are asked by whoever may import torch (memory_guard.py).
-"""
+"""Available host memory, honouring cgroup limits."""
 
 from __future__ import annotations
 
@@ -12,15 +9,15 @@ _MEMORY = Path("/proc/meminfo")
 
 
 def available_memory() -> tuple[int, int] | None:
-    """(free, total) bytes; None where the machine does not tell."""
+    """(free, total) bytes; None if unknown."""
     try:
         lines = _MEMORY.read_text(encoding="ascii").splitlines()
     except OSError:
         return None
-    facts = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines) if rest}
-    if not {"MemTotal", "MemAvailable"} <= facts.keys():
+    fields = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines) if rest}
+    if not {"MemTotal", "MemAvailable"} <= fields.keys():
         return None
-    free, total = facts["MemAvailable"], facts["MemTotal"]
+    free, total = fields["MemAvailable"], fields["MemTotal"]
     limit, used = _number(_CGROUP / "memory.max"), _number(_CGROUP / "memory.current")
     if limit is not None and used is not None and limit < total:
         free, total = min(free, max(0, limit - used + _reclaimable())), limit
@@ -28,7 +25,7 @@ def available_memory() -> tuple[int, int] | None:
 
 
 def _reclaimable() -> int:
-    """Bytes of cached files that a container's count of used memory includes and that are given up when needed."""
+    """Bytes of the page cache that the container's usage includes and the kernel can reclaim."""
     try:
         lines = (_CGROUP / "memory.stat").read_text(encoding="ascii").splitlines()
     except OSError:

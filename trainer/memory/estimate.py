@@ -1,7 +1,6 @@
-"""What a run takes of its device's memory, part by part, before anything is loaded: bytes from settings and sizes.
+"""Memory estimate of a run, from its settings and the model's shape; docs/memory.md has the formulas.
 
-Nothing here imports torch, so that the launch form can ask too. How much is free, and what is done about it, is decided
-in memory_guard.py; which settings would help is memory_advice.py's business. docs/memory.md has the formulas.
+Imports no torch, because the launch form uses it.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ STAGES: dict[Stage, str] = {"play": "while playing", "learn": "while learning", 
 ALWAYS: tuple[Stage, ...] = ("play", "learn", "step")
 
 CUDA_CONTEXT = 600 * 2**20
-"""Context, kernels and workspaces of a process on a GPU, and what its allocator cannot use for being in pieces."""
-STRETCH = 2**25
-"""Logits that exist at once, as token_scores.LARGEST has it."""
-READ_AT_ONCE = 8192
-"""Tokens that the transformers sampler reads in one forward pass."""
-READ = 2
-"""Keys that attention reads for each token of a micro-batch with shared prompts, at most (micro_batches.py)."""
+"""Context, kernels and workspaces of a GPU process, and fragmentation of its allocator."""
+MAX_LOGITS = 2**25
+"""Logits that exist at once: `token_logprobs.MAX_LOGITS`."""
+PREFILL_TOKENS = 8192
+"""Prompt tokens that the transformers sampler processes in one forward pass."""
+MAX_KEYS_PER_TOKEN = 2
+"""Keys per token of a micro-batch with shared prompts: `micro_batches.MAX_KEYS_PER_TOKEN`."""
 SMALL = 20_000_000
-"""Parameters below which the initial policy is kept in any case, to measure how far the policy has moved."""
-NEAR = 0.92
-"""Share of the free memory above which people are warned; waves are made to stay below it."""
+"""Parameters below which the initial policy is always kept, to measure the distance from it."""
+MAX_SHARE = 0.92
+"""Share of the free memory above which a warning is given, and which sampling in chunks stays below."""
 OPENING_TOKENS = 192
 STATE_TOKENS = {"WebShop": 1536}
-"""Most tokens of a state as a rule, by environment; its turn's framing included."""
-USUAL_STATE = 128
+"""Typical maximum of the tokens of a state by environment, with the framing of its turn."""
+DEFAULT_STATE_TOKENS = 128
 
 
 @dataclass(frozen=True)
 class MemoryItem:
-    """Something that takes memory: bytes, and the stages of an iteration at which it is there."""
+    """A part of the memory: its bytes, and the stages of an iteration that hold it."""
 
     name: str
     size: int
@@ -50,9 +49,9 @@ class MemoryItem:
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Everything that a run keeps on one device. Stages follow one another, so the largest of them counts.
+    """All parts on one device. Stages follow one another, so the largest of them counts.
 
-    `rows` is how many trajectories are played at once, `row_bytes` what one of them takes.
+    `rows` is the number of trajectories sampled at once, `row_bytes` the memory of one of them.
     """
 
     parts: tuple[MemoryItem, ...]
@@ -65,7 +64,7 @@ class MemoryEstimate:
 
     @property
     def worst(self) -> Stage:
-        """The stage that takes most."""
+        """The stage with the largest total."""
         return max(ALWAYS, key=self.at)
 
     @property
@@ -87,15 +86,15 @@ def estimate_memory(
     total: int | None = None,
     processes: int = 1,
 ) -> MemoryEstimate:
-    """What the run takes of one device.
+    """Memory estimate of a run on one device.
 
     Args:
         config: the settings.
-        shape: the model's sizes.
-        gpu: whether the device is a GPU, else a processor with the machine's memory.
-        rows: trajectories played at once; None: as many as the settings play.
-        total: bytes of the device, of which a vLLM engine beside the learner takes a share; None: not known.
-        processes: of the run, each with a device of its own; they share out rows, and with parallel.sharding weights.
+        shape: the model's.
+        gpu: whether the device is a GPU; else the host.
+        rows: trajectories sampled at once; None: as many as the settings allow.
+        total: bytes of the device, of which a vLLM engine takes a share; None: unknown.
+        processes: of the run, one per device; they divide rows and, with parallel.sharding, weights.
     """
     rows = played_at_once(config, processes) if rows is None else rows
     shards = processes if config.parallel.sharding == "full" else 1
@@ -115,34 +114,34 @@ def width_of(config: RunConfig) -> int:
 
 
 def on_gpu(config: RunConfig, shape: ModelShape) -> bool:
-    """Whether the run will be on a GPU: where policy.device leaves that open, a model of some size will."""
+    """Whether the run is expected on a GPU: with `policy.device` auto, models above `SMALL` are."""
     device = config.policy.device
     return device == "cuda" or (device == "auto" and shape.parameters > SMALL)
 
 
 def played_at_once(config: RunConfig, processes: int = 1) -> int:
-    """Trajectories that the settings play side by side in one process, in a rollout or in an exam."""
-    exam = -(-config.evaluation.prompts // processes) * config.evaluation.samples_per_prompt
+    """Trajectories sampled at once in one process, in a rollout or an evaluation."""
+    evaluation = -(-config.evaluation.prompts // processes) * config.evaluation.samples_per_prompt
     rollout = -(-config.rollout.groups // processes) * config.rollout.group_size
-    return max(rollout if config.kind == "train" else 0, exam, 1)
+    return max(rollout if config.kind == "train" else 0, evaluation, 1)
 
 
 def rows_that_fit(config: RunConfig, shape: ModelShape, *, gpu: bool, free: int, total: int, processes: int = 1) -> int:
-    """Trajectories that can be played at once: all, or as many as leave the device some room, at least one."""
-    wanted = played_at_once(config, processes)
-    wanted = min(config.memory.max_concurrent_trajectories or wanted, wanted)
+    """Trajectories that can be sampled at once: all, or as many as fit with some margin; at least one."""
+    limit = played_at_once(config, processes)
+    limit = min(config.memory.max_concurrent_trajectories or limit, limit)
     if config.engine.foreign:
-        return wanted
+        return limit
 
     def fits(rows: int) -> bool:
         return (
             estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes).at("play")
-            <= NEAR * free
+            <= MAX_SHARE * free
         )
 
-    if fits(wanted):
-        return wanted
-    low, high = 1, wanted
+    if fits(limit):
+        return limit
+    low, high = 1, limit
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
@@ -150,44 +149,46 @@ def rows_that_fit(config: RunConfig, shape: ModelShape, *, gpu: bool, free: int,
 
 
 def dialogue_tokens(config: RunConfig, shape: ModelShape) -> int:
-    """Tokens of the longest dialogue: every response as long as is allowed, states as long as they usually are."""
+    """Tokens of the longest dialogue: responses of maximum length, states of typical length."""
     return dialogue_lengths(config, shape)[-1]
 
 
 def dialogue_lengths(config: RunConfig, shape: ModelShape) -> list[int]:
     """Tokens of the longest dialogue after each of its turns."""
     rollout = config.rollout
-    turn = rollout.max_response_tokens + max(STATE_TOKENS.get(name, USUAL_STATE) for name in config.environment.names)
+    turn = rollout.max_response_tokens + max(
+        STATE_TOKENS.get(name, DEFAULT_STATE_TOKENS) for name in config.environment.names
+    )
     turns = min(rollout.max_turns, rollout.context_turns or rollout.max_turns)
     return [min(shape.context, OPENING_TOKENS + number * turn) for number in range(1, turns + 1)]
 
 
 def reserved_tokens(config: RunConfig, shape: ModelShape) -> int:
-    """Tokens of a row that the sampler keeps room for: it grows by half at least, so that it need not grow often."""
-    room = 0
+    """Tokens per row in the sampler's buffers, which grow by at least half, to grow rarely."""
+    reserved = 0
     for length in dialogue_lengths(config, shape):
-        room = room if length <= room else max(length, room + room // 2)
-    return room
+        reserved = reserved if length <= reserved else max(length, reserved + reserved // 2)
+    return reserved
 
 
 def cache_bytes(shape: ModelShape, rows: int, columns: int, width: int) -> int:
-    """Keys and values of so many rows of so many tokens."""
+    """Keys and values of a cache of `rows` × `columns` tokens."""
     return 2 * shape.layers * rows * columns * shape.key * width
 
 
 def row_bytes(config: RunConfig, shape: ModelShape) -> int:
-    """What one more trajectory takes while playing: its keys and values, and the numbers its next token is drawn by."""
+    """Memory of one more trajectory while sampling: keys, values and the logits of its next token."""
     cache = cache_bytes(shape, 1, reserved_tokens(config, shape), width_of(config))
     return cache + 5 * 4 * shape.vocabulary
 
 
 def optimizer_bytes(config: RunConfig, shape: ModelShape, sizes: Iterable[tuple[int, ...]], width: int) -> int:
-    """The optimiser's state for weights of the given sizes.
+    """State of the optimiser for weights of the given sizes.
 
     Args:
-        width: bytes of a number of what is stepped on; moments have the same precision.
+        width: bytes per element of what is stepped on; moments have the same precision.
     """
-    plain = (1, shape.vocabulary)  # rows of a critic's head and of embeddings, which muon leaves to adamw
+    plain = (1, shape.vocabulary)  # first dimensions of a critic's head and of embeddings, which muon leaves to adamw
     return sum(_moments(config, size, width, plain=size[0] in plain) for size in sizes)
 
 
@@ -207,7 +208,7 @@ def _moments(config: RunConfig, size: tuple[int, ...], width: int, *, plain: boo
 
 
 def learned_tokens(config: RunConfig, shape: ModelShape) -> int:
-    """Tokens of the largest micro-batch: a dialogue longer than `micro_batch_tokens` goes through on its own."""
+    """Tokens of the largest micro-batch; a dialogue longer than `micro_batch_tokens` is one of its own."""
     longest = dialogue_tokens(config, shape)
     rows = config.sft.batch if config.kind == "sft" else config.optimizer.mini_batch_trajectories
     windows = config.rollout.max_turns if config.rollout.context_turns else 1
@@ -215,7 +216,7 @@ def learned_tokens(config: RunConfig, shape: ModelShape) -> int:
 
 
 def _policy(config: RunConfig, shape: ModelShape) -> list[MemoryItem]:
-    """The weights that play and score; split or not, every process has them whole."""
+    """Weights that sample and score, whole in every process."""
     size = width_of(config) * shape.parameters
     parts = [MemoryItem("weights of the policy", size)]
     small = shape.parameters < SMALL
@@ -251,31 +252,31 @@ def _sum(sizes: Iterable[tuple[int, ...]]) -> int:
 
 
 def _stored(config: RunConfig) -> int:
-    """Bytes of a trained number where it is computed with; adapters are never rounded."""
+    """Bytes of a trained parameter in the model; adapters are always float32."""
     return 4 if config.lora.rank else width_of(config)
 
 
 def _stepped(config: RunConfig) -> int:
-    """Bytes of a trained number where steps are taken on it."""
+    """Bytes of a trained parameter in what the optimiser steps on."""
     return 4 if config.optimizer.master_weights else _stored(config)
 
 
 def _trained(
-    who: str, config: RunConfig, shape: ModelShape, sizes: list[tuple[int, ...]], shards: int
+    name: str, config: RunConfig, shape: ModelShape, sizes: list[tuple[int, ...]], shards: int
 ) -> list[MemoryItem]:
-    """Gradients, the optimiser's state and, where steps are not taken on the weights themselves, what they are on."""
+    """Gradients, optimiser state and, unless the weights themselves are stepped on, their copies or shards."""
     number, width = _sum(sizes), _stepped(config)
     copied = width > _stored(config) or shards > 1
     kind = "float32 copy" if width == 4 else "share"
     return [
-        MemoryItem(f"{kind} of the {who}'s weights", width * number // shards if copied else 0),
-        MemoryItem(f"gradients of the {who}", width * number // shards, ("learn", "step")),
-        MemoryItem(f"optimiser's state of the {who}", optimizer_bytes(config, shape, sizes, width) // shards),
+        MemoryItem(f"{kind} of the {name}'s weights", width * number // shards if copied else 0),
+        MemoryItem(f"gradients of the {name}", width * number // shards, ("learn", "step")),
+        MemoryItem(f"optimiser's state of the {name}", optimizer_bytes(config, shape, sizes, width) // shards),
     ]
 
 
 def _step_bytes(config: RunConfig, sizes: list[tuple[int, ...]], *, gpu: bool) -> int:
-    """What the optimiser makes and throws away in a step: on a GPU for all weights at once, else for one after another.
+    """Temporaries of an optimiser step: on a GPU for all weights at once, else for one after another.
 
     Source: torch.optim's multi-tensor forms, which are its default on a GPU.
     """
@@ -285,13 +286,13 @@ def _step_bytes(config: RunConfig, sizes: list[tuple[int, ...]], *, gpu: bool) -
 
 
 def passing(config: RunConfig, shape: ModelShape, *, gpu: bool) -> ActivationBytes:
-    """How the update's tokens go through the model.
+    """What determines the activations of the update.
 
-    A dialogue longer than a micro-batch goes through on its own, and reads no token twice.
+    A dialogue longer than a micro-batch is one of its own, and shares no prefix.
     """
     scores, longest = 0, dialogue_tokens(config, shape)
     if gpu and width_of(config) == 4 and shape.kv_heads < shape.heads:
-        # PyTorch has no kernel for grouped heads in float32 on a GPU but the one that writes the scores down.
+        # PyTorch's only float32 GPU kernel for grouped heads materialises the scores.
         scores = longest
     shares, most = config.optimizer.prefix_sharing, config.optimizer.micro_batch_tokens
     return ActivationBytes(
@@ -300,41 +301,43 @@ def passing(config: RunConfig, shape: ModelShape, *, gpu: bool) -> ActivationByt
         scores=scores,
         checkpointed=config.optimizer.gradient_checkpointing,
         packed=shares or config.optimizer.packing,
-        read=max(READ * most, longest) / max(most, longest) if shares else 1,
+        read=max(MAX_KEYS_PER_TOKEN * most, longest) / max(most, longest) if shares else 1,
         repeated=gpu and shares and shape.kv_heads < shape.heads,
     )
 
 
 def _activations(config: RunConfig, shape: ModelShape, *, gpu: bool) -> list[MemoryItem]:
-    """Of one micro-batch: policy and critic go through one after the other, so the larger counts.
+    """Activations of one micro-batch: policy and critic follow one another, so the larger counts.
 
-    Logits are gone when the way back has reached the layers, so of those two as well.
+    Logits are freed before the backward pass reaches the layers, so of these two the larger counts, too.
     """
     tokens, how = learned_tokens(config, shape), passing(config, shape, gpu=gpu)
     logits = logit_bytes(config, shape, tokens)
-    returning = tokens * activations.backward_transient(shape, how)
+    transient = tokens * activations.backward_transient(shape, how)
     return [
         MemoryItem(f"activations of {tokens:,} tokens", tokens * activations.saved(shape, how), ("learn",)),
-        MemoryItem("logits" if logits > returning else "one layer's way back", max(logits, returning), ("learn",)),
+        MemoryItem(
+            "logits" if logits > transient else "backward pass of one layer", max(logits, transient), ("learn",)
+        ),
     ]
 
 
 def logit_bytes(config: RunConfig, shape: ModelShape, tokens: int) -> int:
-    """Logits of a micro-batch with what is computed from them: of every token where they are few, else of a stretch.
+    """Logits of a micro-batch and what is computed from them: of all tokens if few, else of a chunk.
 
-    Then the output layer's gradient, too, is summed in float32 before it is rounded.
+    With chunks the output layer's gradient is summed in float32 before it is rounded.
     """
     numbers = tokens * shape.vocabulary
-    if numbers > STRETCH:
+    if numbers > MAX_LOGITS:
         trained = 0 if config.lora.rank else shape.vocabulary * shape.hidden * (4 + 2 * width_of(config))
-        return 4 * 4 * STRETCH + trained
+        return 4 * 4 * MAX_LOGITS + trained
     return 6 * 4 * numbers
 
 
 def _playing(config: RunConfig, shape: ModelShape, rows: int) -> list[MemoryItem]:
-    """The sampler in this process."""
+    """The transformers sampler."""
     width, longest = width_of(config), reserved_tokens(config, shape)
-    tokens = min(READ_AT_ONCE, rows * longest)
+    tokens = min(PREFILL_TOKENS, rows * longest)
     repeated = 2 * shape.query * width * tokens if shape.kv_heads < shape.heads else 0
     return [
         MemoryItem(
@@ -346,10 +349,10 @@ def _playing(config: RunConfig, shape: ModelShape, rows: int) -> list[MemoryItem
 
 
 def _engine(config: RunConfig, shape: ModelShape, *, gpu: bool, total: int | None) -> list[MemoryItem]:
-    """vLLM in this process: its share of a GPU, or weights and cache of its own on a CPU. A server takes nothing here.
+    """vLLM in this process: its share of a GPU, or its own weights and cache on a CPU; a server needs nothing here.
 
-    On a GPU of unknown size: weights and the cache of the rows that it continues at once. Asleep it leaves the GPU to
-    the learner; on a CPU it cannot sleep.
+    On a GPU of unknown size: weights and the cache of the rows sampled at once. Asleep it frees the GPU for the
+    learner; on a CPU it cannot sleep.
     """
     engine = config.engine
     if engine.name == "server":

@@ -1,7 +1,4 @@
-"""Before anything is loaded: does the run fit its device? It is refused, warned of, or played in waves.
-
-What a run takes is reckoned in memory.py; this is where that meets the memory that is really free.
-"""
+"""Memory check before a model is loaded: refuses the run, warns, or limits the trajectories sampled at once."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from transformers import AutoConfig
 from trainer.config.run import RunConfig
 from trainer.memory import available
 from trainer.memory.advice import advice, gigabytes, parts_as_text, suggested_settings
-from trainer.memory.estimate import NEAR, estimate_memory, played_at_once, rows_that_fit
+from trainer.memory.estimate import MAX_SHARE, estimate_memory, played_at_once, rows_that_fit
 from trainer.memory.oom import OutOfMemoryError
 from trainer.policy.load import is_hub_id
 from trainer.policy.shapes import ModelShape, read, shape_of
@@ -23,53 +20,52 @@ from trainer.policy.shapes import ModelShape, read, shape_of
 
 @dataclass(frozen=True)
 class PreflightResult:
-    """How a run will fit. `rows` trajectories are played at once, None for all; `warning` is for people."""
+    """Result of the check: trajectories to sample at once (None: all), and a warning for the user."""
 
     rows: int | None = None
     warning: str = ""
 
 
 def check(config: RunConfig, source: str, device: torch.device) -> PreflightResult:
-    """See whether the run fits what is free on its device now.
+    """Compare the memory estimate of a run with the free memory of its device.
 
     Args:
-        source: where the policy is loaded from.
-        device: where it runs.
+        source: folder or hub id of the policy.
     Raises:
-        NoRoomError: it does not; the message gives the parts and what would make it smaller.
+        OutOfMemoryError: the run does not fit; the message lists its parts and settings that would save memory.
     """
     shape = _shape(source)
     memory = _free(device)
     if config.memory.preflight == "none" or shape is None or memory is None:
         return PreflightResult(config.memory.max_concurrent_trajectories or None)
     gpu, processes = device.type == "cuda", int(os.environ.get("WORLD_SIZE", "1"))
-    share = 1 if gpu else processes  # GPUs are each their own; processes on CPUs have one memory
+    share = 1 if gpu else processes  # each GPU has its own memory; processes on a CPU share one
     return check_shape(config, shape, gpu=gpu, free=memory[0] // share, total=memory[1], processes=processes)
 
 
 def check_shape(
     config: RunConfig, shape: ModelShape, *, gpu: bool, free: int, total: int, processes: int = 1
 ) -> PreflightResult:
-    """As `prepare`, for a device of which so many bytes are free.
+    """As `check`, for a device with `free` of `total` bytes available.
 
     Raises:
-        NoRoomError: see `prepare`; with memory.preflight=warn it is a warning.
+        OutOfMemoryError: as in `check`; with memory.preflight=warn a warning instead.
     """
     rows = rows_that_fit(config, shape, gpu=gpu, free=free, total=total, processes=processes)
-    found = estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes)
+    estimate = estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes)
     where = "the GPU" if gpu else "this machine"
-    takes = f"{gigabytes(found.peak)} of the {gigabytes(free)} that are free on {where}"
+    takes = f"{gigabytes(estimate.peak)} of the {gigabytes(free)} that are free on {where}"
     saved = advice(suggested_settings(config, shape, gpu=gpu, rows=rows, total=total, processes=processes))
-    if found.peak > free:
+    if estimate.peak > free:
         message = (
-            f"the run does not fit: it would take {takes}. Its parts: {parts_as_text(found)}. "
+            f"the run does not fit: it would take {takes}. Its parts: {parts_as_text(estimate)}. "
             f"Of the settings, {saved}. To try it all the same: memory.preflight=warn"
         )
         if config.memory.preflight == "refuse":
             raise OutOfMemoryError(message)
         return PreflightResult(rows, message[:1].upper() + message[1:] + ".")
     waves = rows < played_at_once(config, processes) and not config.engine.foreign
-    if found.peak > NEAR * free and not waves:
+    if estimate.peak > MAX_SHARE * free and not waves:
         return PreflightResult(rows, f"The run will take about {takes}. Should that be too much, {saved}.")
     return PreflightResult(
         rows if waves else config.memory.max_concurrent_trajectories or None,
@@ -88,7 +84,7 @@ def _chunks_notice(config: RunConfig, rows: int, processes: int) -> str:
 
 
 def with_rows(config: RunConfig, plan: PreflightResult) -> RunConfig:
-    """The settings for other processes of the run, which play on devices like this one."""
+    """Settings for the other processes of the run, on devices like this one."""
     if plan.rows is None:
         return config
     return config.model_copy(
@@ -97,10 +93,10 @@ def with_rows(config: RunConfig, plan: PreflightResult) -> RunConfig:
 
 
 def _shape(source: str) -> ModelShape | None:
-    """The model's sizes; None where they cannot be told, or the model cannot be loaded: loading it will say why."""
-    found = shape_of(source)
-    if found is not None:
-        return found
+    """The model's shape; None if unknown or if the model cannot be loaded, which its loading reports."""
+    shape = shape_of(source)
+    if shape is not None:
+        return shape
     if not Path(source).is_dir() and not is_hub_id(source):
         return None
     try:

@@ -1,10 +1,10 @@
-"""Alphabet of byte-level BPE tokenizers: which character stands for which byte."""
+"""Alphabet of byte-level BPE tokenizers: character of each byte."""
 
 from __future__ import annotations
 
 
 def _bytes_by_character() -> dict[str, int]:
-    """The alphabet of byte-level BPE: printable bytes stand for themselves, the others for characters from 256 on."""
+    """Printable bytes map to themselves, the others to characters from 256 on."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     table = {chr(byte): byte for byte in printable}
     others = [byte for byte in range(256) if byte not in set(printable)]

@@ -1,4 +1,4 @@
-"""A policy as the update calls it: from token ids to log-probabilities and entropies. Losses are made elsewhere."""
+"""Forward pass of a policy: from token ids to log-probabilities and entropies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainer.policy.token_logprobs import head_logprobs
 
 
 class PolicyForward(nn.Module):
-    """The model with its output layer as one module, so that whatever wraps a module sees one call for all weights."""
+    """The model and its output layer as one module, so that a wrapper (FSDP) sees one call for all weights."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
@@ -23,17 +23,17 @@ class PolicyForward(nn.Module):
         """(M,) log-probabilities and (M,) entropies of the M tokens on the mask.
 
         Args:
-            ids: (B, T) right-padded; attention is causal, so that padding needs no mask.
+            ids: (B, T) right-padded; attention is causal, so padding needs no mask.
             mask: (B, T) the tokens to score, never the first of a row.
             temperature: of the rollout.
-            packed: the rows' layout without padding and with beginnings in common once (packed.py); None: compute all.
+            packed: the rows' layout without padding and with shared prefixes once; None: compute all tokens.
         """
         head = output_head(self.model)
         return head_logprobs(head, hidden_before(self.model, ids, mask, packed), ids[mask], temperature)
 
 
 def hidden_before(model: PreTrainedModel, ids: Tensor, mask: Tensor, packed: PackedBatch | None = None) -> Tensor:
-    """(M, H) the last hidden states that the M tokens on the mask are predicted from. See PolicyForward."""
+    """(M, H) last hidden states from which the M tokens on the mask are predicted; arguments as in `PolicyForward`."""
     if packed is not None:
         return packed.before(packed.hidden_of(model.base_model, ids), mask)
     hidden: Tensor = model.base_model(input_ids=ids, use_cache=False).last_hidden_state

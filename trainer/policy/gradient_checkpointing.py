@@ -1,4 +1,4 @@
-"""Gradient checkpointing: layers that keep nothing of a forward pass but what entered them. Nothing is learned here."""
+"""Gradient checkpointing of decoder layers: only their inputs are kept for the backward pass."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from trainer.policy.load import ModelError
 
 
 def checkpoint_layers(module: nn.Module) -> int:
-    """Make every decoder layer inside a module recompute its forward pass on the way back. Returns how many there are.
+    """Make every decoder layer of a module recompute its activations in the backward pass. Returns their number.
 
-    transformers has a switch for this which wants the model in training mode, and so would switch dropout on.
+    The switch of transformers requires training mode, which would also switch dropout on.
 
     Raises:
         ModelError: the architecture has no such layers.
@@ -34,7 +34,7 @@ def checkpoint_layers(module: nn.Module) -> int:
 
 
 def _recomputed(forward: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Nothing is kept anyway where no gradient is asked for: then it is computed as always."""
+    """Without gradients nothing is kept anyway: the layer runs as usual."""
     if not torch.is_grad_enabled():
         return forward(*arguments, **named)
     return checkpoint(forward, *arguments, use_reentrant=False, **named)

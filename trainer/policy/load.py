@@ -28,7 +28,7 @@ class Policy:
 
     @property
     def context(self) -> int:
-        """Longest dialogue in tokens."""
+        """Maximum length of a dialogue in tokens."""
         return int(getattr(self.model.config.get_text_config(), "max_position_embeddings", 2048))
 
     @property
@@ -41,17 +41,17 @@ class Policy:
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 
-def pick_device(wanted: str) -> torch.device:
-    """The device of a run. Raises ModelError when a GPU is asked for and there is none."""
-    if wanted == "cuda" and not torch.cuda.is_available():
+def pick_device(requested: str) -> torch.device:
+    """The device of a run. Raises ModelError when a GPU is requested and there is none."""
+    if requested == "cuda" and not torch.cuda.is_available():
         raise ModelError("policy.device is 'cuda' but PyTorch sees no GPU here: choose 'auto' or 'cpu'")
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(wanted)
+    if requested == "auto":
+        requested = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(requested)
 
 
 def describe_device(device: torch.device) -> str:
-    """For people: "NVIDIA H100" or "CPU, 2 threads"."""
+    """Name of a device: "NVIDIA H100" or "CPU, 2 threads"."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
@@ -59,7 +59,7 @@ def describe_device(device: torch.device) -> str:
 
 
 def is_hub_id(name: str) -> bool:
-    """Whether a name that is no folder can be one of the hub, OWNER/MODEL: the hub is asked for nothing else."""
+    """Whether a name that is not a folder has the form of a hub id, OWNER/MODEL; no other name is looked up."""
     return name.count("/") == 1 and not name.startswith((".", "/", "~"))
 
 
@@ -67,7 +67,7 @@ def load(source: str | Path, config: PolicyConfig) -> Policy:
     """Load a checkpoint folder or a hub id.
 
     Raises:
-        ModelError: no such folder or id, no or incomplete safetensors, no chat template, or an architecture whose
+        ModelError: no such folder or id, missing or incomplete safetensors, no chat template, or an architecture whose
             logits are more than a linear map of its last hidden state.
     """
     name = str(source)
@@ -110,7 +110,7 @@ def _cannot_load(name: str, what: str, error: Exception) -> str:
 def _load_tokenizer(name: str) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except Exception as error:  # a broken tokenizer file raises whatever its parser feels like, even bare Exception
+    except Exception as error:  # parsers of broken tokenizer files raise anything, even bare Exception
         raise ModelError(_cannot_load(name, "tokenizer", error)) from error
     sample = "Turn 1"
     written = str(tokenizer.decode(tokenizer.encode(sample, add_special_tokens=False)))
@@ -126,13 +126,13 @@ def _load_tokenizer(name: str) -> Any:
 
 
 def output_head(model: PreTrainedModel) -> nn.Module:
-    """The layer that makes logits of the last hidden state."""
+    """The layer that maps the last hidden state to logits."""
     return cast(nn.Module, cast(Any, model).get_output_embeddings())
 
 
 @torch.no_grad()
 def _check_head(policy: Policy) -> None:
-    """We compute logits for chosen positions only, as head(hidden); make sure that this is what the model does."""
+    """Check that the model's logits are head(hidden): logits are computed for selected positions only."""
     ids = torch.tensor([[policy.pad_id, policy.tokenizer.eos_token_id, policy.pad_id]], device=policy.model.device)
     whole = policy.model(input_ids=ids).logits
     ours = output_head(policy.model)(policy.model.base_model(input_ids=ids).last_hidden_state)

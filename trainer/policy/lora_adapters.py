@@ -1,7 +1,6 @@
-"""LoRA: low-rank adapters inside a model's own layers, switched off for the reference, merged for everybody else.
+"""LoRA adapters inside a model's layers: switched off for the reference, merged for export.
 
-Layers are replaced in place, so the sampler, the learner and the critic see the model they always see. What is trained
-and what is written to disk is decided in learner.py and checkpoints.py.
+Layers are replaced in place, so that sampler, learner and critic keep using the same model object.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ ALL_LINEAR = "all-linear"
 
 
 def attach_adapters(model: PreTrainedModel, settings: LoraConfig, seed: int) -> None:
-    """Put fresh adapters into the model and freeze all else; what it computes is the same until they are trained.
+    """Attach new adapters to the model and freeze all else; its outputs stay the same until they are trained.
 
-    The process-global generator is left as it was.
+    The global random generator is left unchanged.
 
     Raises:
-        ModelError: no layer of the model bears one of the names in `settings.targets`.
+        ModelError: no layer of the model has a name of `settings.targets`.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -41,7 +40,7 @@ def attach_adapters(model: PreTrainedModel, settings: LoraConfig, seed: int) -> 
             peft.inject_adapter_in_model(_peft_config(settings), model)
         except ValueError as error:
             raise ModelError(f"lora.targets: adapters cannot be put into this model: {error}") from error
-    model.eval()  # new layers are born in training mode
+    model.eval()  # new layers are in training mode
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
@@ -72,13 +71,13 @@ def layers(model: nn.Module) -> dict[str, LoraLayer]:
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
-    """What an optimiser may change: all parameters, or with adapters only theirs (and heads put on top)."""
+    """Trainable parameters: all of them, or with adapters only theirs (and the critic's head)."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
 @contextmanager
 def adapters_disabled(model: nn.Module) -> Iterator[None]:
-    """The model as it was before training: its adapters do nothing inside the block."""
+    """Switch the adapters off inside the block: the model before training."""
     found = layers(model).values()
     for layer in found:
         layer.enable_adapters(False)
@@ -91,7 +90,7 @@ def adapters_disabled(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def seeded_dropout(seed: int, *models: nn.Module) -> Iterator[None]:
-    """Dropout of the models' adapters, drawn from this seed alone; outside the block there is none."""
+    """Adapter dropout inside the block, drawn from this seed alone; outside there is none."""
     adapters = [layer for model in models for layer in layers(model).values()]
     drops = [drop for layer in adapters for drop in layer.lora_dropout.values() if isinstance(drop, nn.Dropout)]
     if not drops:
@@ -110,12 +109,12 @@ def seeded_dropout(seed: int, *models: nn.Module) -> Iterator[None]:
 
 
 def state(model: nn.Module) -> dict[str, Tensor]:
-    """The trained parameters by name: all that a checkpoint needs besides the base."""
+    """Trained parameters by name: what a checkpoint stores besides the base."""
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 def load_state(model: nn.Module, saved: dict[str, Tensor]) -> None:
-    """Take up what `state` gave. Raises ModelError when it is of another model or other LoRA settings."""
+    """Load what `state` returned. Raises ModelError when it is of another model or other LoRA settings."""
     own = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in saved.items()}:
         raise ModelError(
@@ -129,9 +128,9 @@ def load_state(model: nn.Module, saved: dict[str, Tensor]) -> None:
 
 @torch.no_grad()
 def merged(model: nn.Module) -> dict[str, Tensor]:
-    """The weights of an ordinary model that computes the same, by the names it had before the adapters.
+    """Weights of an equivalent model without adapters, by the names before they were attached.
 
-    Without adapters: its own weights. The base itself is not touched: adding and subtracting would not give it back.
+    The base itself is not changed: adding and subtracting the adapters would not restore it exactly.
     """
     found = layers(model)
     weights = {name: weight for name, weight in model.state_dict().items() if ".lora_" not in name}

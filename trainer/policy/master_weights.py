@@ -1,7 +1,7 @@
-"""float32 copies of half-precision weights, which steps are taken on. What takes the steps is optimizers.py's business.
+"""float32 master copies of half-precision weights, which the optimiser steps on.
 
-A step of 1e-6 on a weight of 0.1 is far below what bfloat16 can tell apart (4e-4): taken on the weight itself it would
-be lost, every time. Gradients of micro-batches are summed in float32 too, for the same reason.
+A step of 1e-6 on a weight of 0.1 is far below the resolution of bfloat16 there (4e-4): taken on the weight itself it
+would be lost every time. Gradients of micro-batches are summed in float32 for the same reason.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ _HALF = (torch.bfloat16, torch.float16)
 
 
 class StepWeights(Protocol):
-    """What an optimiser steps on, and the parameters that play and score in its place."""
+    """Weights that an optimiser steps on, and the model parameters that follow them."""
 
     @property
     def parameters(self) -> list[nn.Parameter]:
-        """What is stepped on."""
+        """The tensors that the optimiser steps on."""
 
-    def clip(self, most: float) -> float:
-        """Scale the gradients down to this norm. Returns what it was."""
+    def clip(self, max_norm: float) -> float:
+        """Clip the gradients to this norm. Returns their norm before."""
 
     def copy_to_model(self) -> None:
-        """A step was taken: let what computes the next one follow."""
+        """After a step: update the module that computes the next one."""
 
     def finish(self) -> None:
-        """All steps of an update are taken: let what plays and scores follow."""
+        """After the last step of an update: update the model that samples and scores."""
 
     def state(self) -> list[Tensor] | None:
-        """What a checkpoint needs besides the parameters that play; None for nothing."""
+        """What a checkpoint needs besides the model's parameters; None for nothing."""
 
     def load_state(self, saved: Sequence[Tensor] | None) -> None:
-        """Take up what `state` gave."""
+        """Load what `state` returned."""
 
 
 class MasterWeights:
-    """What an optimiser steps on in the place of given parameters: a float32 copy of each that is of half precision.
+    """float32 copies of the half-precision ones among given parameters.
 
-    Parameters of full precision stand for themselves, so that for a float32 model nothing is copied and nothing
-    changes. A gradient moves to its copy as soon as it is there; the half-precision one is given back at once.
+    Parameters of full precision are stepped on themselves, so that nothing is copied for a float32 model. A gradient
+    is moved to the copy as soon as it is accumulated, and its half-precision memory is freed.
 
     Args:
-        parameters: trainable leaves, in the order in which an optimiser is to know them.
-        enabled: False: every parameter stands for itself.
+        parameters: trainable leaves, in the optimiser's order.
+        enabled: False: every parameter is stepped on itself.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], *, enabled: bool = True) -> None:
@@ -60,30 +60,30 @@ class MasterWeights:
 
     @property
     def parameters(self) -> list[nn.Parameter]:
-        """What is stepped on."""
+        """The tensors that the optimiser steps on."""
         return [master for _, master in self.pairs]
 
     @torch.no_grad()
     def copy_to_model(self) -> None:
-        """Round what the steps made of the copies into the parameters that they stand for."""
+        """Round the copies into the model's parameters."""
         for own, master in self.pairs:
             if own is not master:
                 own.copy_(master)
 
     def finish(self) -> None:
-        """All steps of an update are taken; the parameters have followed every one of them."""
+        """Nothing to do: the parameters follow every step."""
 
-    def clip(self, most: float) -> float:
-        """Scale the gradients down to this norm. Returns what it was."""
-        return float(nn.utils.clip_grad_norm_(self.parameters, most))
+    def clip(self, max_norm: float) -> float:
+        """Clip the gradients to this norm. Returns their norm before."""
+        return float(nn.utils.clip_grad_norm_(self.parameters, max_norm))
 
     def state(self) -> list[Tensor] | None:
-        """The copies, in order; None where there are none."""
+        """The copies, in order; None if there are none."""
         return [master.detach() for _, master in self.pairs] if self._hooks else None
 
     @torch.no_grad()
     def load_state(self, saved: Sequence[Tensor] | None) -> None:
-        """Take up what `state` gave; without it (a checkpoint from before there were copies) they begin as they are."""
+        """Load what `state` returned; None (a checkpoint without copies) leaves them unchanged."""
         if saved is None or not self._hooks:
             return
         for (_, master), value in zip(self.pairs, saved, strict=True):
@@ -95,7 +95,7 @@ def _master(own: nn.Parameter) -> nn.Parameter:
 
 
 def _move(own: Tensor, *, master: nn.Parameter) -> None:
-    """Add a new gradient to the copy's and free it."""
+    """Add a new gradient to that of the copy and free it."""
     assert own.grad is not None
     if master.grad is None:
         master.grad = own.grad.float()

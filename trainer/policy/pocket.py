@@ -1,6 +1,6 @@
-"""The pocket policy: a Qwen2-architecture causal LM of about a million parameters and its own byte-level tokenizer.
+"""Pocket policy: a Qwen2-architecture causal LM of about a million parameters with its own byte-level tokenizer.
 
-It is an ordinary transformers checkpoint. How it learns to act is warmup.py's business.
+It is saved as an ordinary transformers checkpoint.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from trainer.policy.chat_format import ANSWER, ANSWER_END, THINK, THINK_END
 
 VOCABULARY = 640
 CONTEXT = 2048
-# One token for each grid symbol, digit and capital, so that a cell of a board is a token and its place can be counted;
-# words are merged as usual.
+# One token per grid symbol, digit and capital, so that each cell of a board is one token; words are merged as usual.
 _PIECES = r" ?\|\|| ?[A-Z]?[a-z]+|[A-Z]|\d| ?[^\sA-Za-z\d]|\n|\s+"
 
 CHAT_TEMPLATE = (
@@ -63,9 +62,9 @@ def build_tokenizer(corpus: Iterable[str]) -> PreTrainedTokenizerFast:
 
 
 def _as_loaded(tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
-    """The tokenizer as everybody will load it: transformers splits text its own way for every Qwen2 checkpoint.
+    """The tokenizer as transformers loads it, which uses its own pre-tokenizer for every Qwen2 checkpoint.
 
-    The merges were learnt from our finer pieces, so our texts become the same tokens.
+    The merges were learnt from finer pieces, so our texts become the same tokens.
     """
     with TemporaryDirectory() as name:
         tokenizer.save_pretrained(name)
@@ -76,7 +75,7 @@ def _as_loaded(tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM:
-    """Freshly initialised weights, the same for the same seed; the process-global generator is left as it was."""
+    """Randomly initialised weights, reproducible by seed; the global random generator is left unchanged."""
     config = Qwen2Config(
         vocab_size=-(-len(tokenizer) // 64) * 64,
         hidden_size=128,

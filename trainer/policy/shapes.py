@@ -1,7 +1,4 @@
-"""The sizes of a causal LM from its config.json alone: which weights it has, and how large. Knows nothing of torch.
-
-What those sizes cost in memory is memory.py's business.
-"""
+"""Tensor shapes of a causal LM from its config.json, without torch."""
 
 from __future__ import annotations
 
@@ -17,19 +14,19 @@ from trainer.journal.protocol import CHECKPOINTS_FOLDER
 from trainer.paths import POCKET_CHECKPOINT
 
 ALL_LINEAR = "all-linear"
-_LARGEST, _MOST_LAYERS = 10**8, 10_000
+_MAX_SIZE, _MAX_LAYERS = 10**8, 10_000
 
 
 @dataclass(frozen=True)
 class ModelShape:
-    """A decoder of the Llama kind: grouped-query attention, a gated MLP, two norms in each layer.
+    """A Llama-style decoder: grouped-query attention, a gated MLP, two norms per layer.
 
     Attributes:
-        context: longest dialogue in tokens.
+        context: maximum length in tokens.
         tied: whether the output layer is the embedding.
         query_bias: whether the projections to queries, keys and values have biases; likewise `output_bias` and
             `mlp_bias` for the other linear layers.
-        head_norms: whether queries and keys are normalised head by head.
+        head_norms: whether queries and keys are normalised per head.
     """
 
     hidden: int
@@ -48,12 +45,12 @@ class ModelShape:
 
     @property
     def query(self) -> int:
-        """Numbers of a token's queries in one layer."""
+        """Elements of a token's queries in one layer."""
         return self.heads * self.head_dim
 
     @property
     def key(self) -> int:
-        """Numbers of a token's keys in one layer, and of its values."""
+        """Elements of a token's keys in one layer, and of its values."""
         return self.kv_heads * self.head_dim
 
     @property
@@ -62,7 +59,7 @@ class ModelShape:
 
     @property
     def backbone(self) -> int:
-        """Parameters without the output layer; an embedding that serves as one too is counted."""
+        """Parameters without the output layer; a tied embedding is counted."""
         return self.parameters - (0 if self.tied else self.vocabulary * self.hidden)
 
     def linears(self) -> dict[str, tuple[int, int]]:
@@ -78,7 +75,7 @@ class ModelShape:
         }
 
     def layer_tensors(self) -> Iterator[tuple[int, ...]]:
-        """The sizes of one layer's weights."""
+        """Sizes of one layer's weights."""
         biased = {"q_proj": self.query_bias, "k_proj": self.query_bias, "v_proj": self.query_bias}
         biased |= {"o_proj": self.output_bias}
         for name, size in self.linears().items():
@@ -90,7 +87,7 @@ class ModelShape:
             yield from [(self.head_dim,)] * 2
 
     def tensors(self) -> Iterator[tuple[int, ...]]:
-        """The sizes of all weights."""
+        """Sizes of all weights."""
         yield (self.vocabulary, self.hidden)
         for _ in range(self.layers):
             yield from self.layer_tensors()
@@ -99,7 +96,7 @@ class ModelShape:
             yield (self.vocabulary, self.hidden)
 
     def adapters(self, rank: int, targets: list[str]) -> Iterator[tuple[int, int]]:
-        """The sizes of LoRA's matrices: for each layer with one of the names, (rank, in) and (out, rank)."""
+        """Sizes of the LoRA matrices: (rank, in) and (out, rank) of each targeted layer."""
         chosen = [size for name, size in self.linears().items() if targets == [ALL_LINEAR] or name in targets]
         for _ in range(self.layers):
             for out, into in chosen:
@@ -108,13 +105,13 @@ class ModelShape:
 
 
 def read(config: Mapping[str, Any]) -> ModelShape | None:
-    """The shape that a checkpoint's config.json tells; None where it lacks a size or is of no such model."""
+    """Shape from a checkpoint's config.json; None if a size is missing or the model is of another kind."""
     config = config.get("text_config") or config
     try:
         hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
         kind = str(config.get("model_type", ""))
         biased = bool(config.get("attention_bias", False))
-        found = ModelShape(
+        shape = ModelShape(
             hidden=hidden,
             layers=int(config["num_hidden_layers"]),
             heads=heads,
@@ -131,9 +128,9 @@ def read(config: Mapping[str, Any]) -> ModelShape | None:
         )
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
         return None
-    sizes = (hidden, heads, found.kv_heads, found.head_dim, found.intermediate, found.vocabulary, found.context)
-    sane = all(0 < size <= _LARGEST for size in sizes) and 0 < found.layers <= _MOST_LAYERS
-    return found if sane else None
+    sizes = (hidden, heads, shape.kv_heads, shape.head_dim, shape.intermediate, shape.vocabulary, shape.context)
+    sane = all(0 < size <= _MAX_SIZE for size in sizes) and 0 < shape.layers <= _MAX_LAYERS
+    return shape if sane else None
 
 
 def _qwen(
@@ -159,28 +156,28 @@ KNOWN = {
     "Qwen2.5-3B": _qwen(2048, 36, 16, 2, 11_008),
     "Qwen2.5-7B": _qwen(3584, 28, 28, 4, 18_944, 152_064),
 }
-"""Sizes as the models' own configurations give them; instruction-tuned ones have the same."""
+"""Sizes from the models' configurations; instruction-tuned versions have the same."""
 
 
 def shape_of(model: str) -> ModelShape | None:
-    """The shape of what `policy.model` names: a folder's config.json, or a model that is known by name; else None."""
+    """Shape of `policy.model`: from a folder's config.json, or of a known model; else None."""
     if model == POCKET:
         return read_folder(POCKET_CHECKPOINT)
     folder = Path(model)
     try:
         is_folder = folder.is_dir()
         saved = sorted(folder.glob(f"{CHECKPOINTS_FOLDER}/*/config.json")) if is_folder else []
-    except (OSError, ValueError):  # a name that no folder can have, or a folder that may not be looked into
+    except (OSError, ValueError):  # an impossible folder name, or a folder without read permission
         return None
     if is_folder:
-        return read_folder(saved[0].parent if saved else folder)  # the checkpoints of a run are all alike
+        return read_folder(saved[0].parent if saved else folder)  # all checkpoints of a run have the same shape
     return KNOWN.get(model.rstrip("/").rsplit("/", 1)[-1].removesuffix("-Instruct"))
 
 
 def read_folder(folder: Path) -> ModelShape | None:
-    """The shape of a checkpoint in a folder; None where its config.json is missing or tells too little."""
+    """Shape of a checkpoint folder; None if its config.json is missing or incomplete."""
     try:
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return read(found) if isinstance(found, dict) else None
+    return read(config) if isinstance(config, dict) else None

@@ -1,8 +1,8 @@
-"""Log-probabilities and entropies of chosen tokens from hidden states, a stretch of tokens at a time.
+"""Log-probabilities and entropies of given tokens from hidden states, in chunks of tokens.
 
-The numbers of a large vocabulary, tokens × vocabulary in fp32, are the largest thing an update would hold: 16k tokens
-of a 152k-word vocabulary are ten gigabytes, and as much again for their gradient. Here no more than one stretch of them
-exists at any time, in the forward and in the backward pass, which computes them a second time.
+Logits, tokens × vocabulary in fp32, would be the largest tensor of an update: 16k tokens of a vocabulary of 152k are
+ten gigabytes, and as much again for their gradient. Here at most one chunk of them exists at any time, in the forward
+pass and in the backward pass, which recomputes them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from trainer.algorithms.losses import entropy_from_logprobs
 
 MAX_LOGITS = 2**25
-"""Numbers of a stretch: 128 MiB in fp32."""
+"""Logits of a chunk: 128 MiB in fp32."""
 
 
-def chunk_size(vocabulary: int, largest: int = MAX_LOGITS) -> int:
-    """Tokens in a stretch, at least 1."""
-    return max(1, largest // vocabulary)
+def chunk_size(vocabulary: int, max_logits: int = MAX_LOGITS) -> int:
+    """Tokens in a chunk, at least 1."""
+    return max(1, max_logits // vocabulary)
 
 
 class _ChunkedLogprobs(torch.autograd.Function):
@@ -28,9 +28,9 @@ class _ChunkedLogprobs(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float, largest: int
+        ctx: Any, hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float, max_logits: int
     ) -> tuple[Tensor, Tensor]:
-        rows = chunk_size(len(weight), largest)
+        rows = chunk_size(len(weight), max_logits)
         normalizer = hidden.new_empty(len(hidden), dtype=torch.float32)
         logprobs, entropies = torch.empty_like(normalizer), torch.empty_like(normalizer)
         for start in range(0, len(hidden), rows):
@@ -71,28 +71,28 @@ class _ChunkedLogprobs(torch.autograd.Function):
 
 
 def chunked_token_logprobs(
-    hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float = 1.0, largest: int = MAX_LOGITS
+    hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float = 1.0, max_logits: int = MAX_LOGITS
 ) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of the given tokens and entropies of the distributions they came from.
+    """Log-probabilities of the given tokens and entropies of their distributions.
 
     Args:
-        hidden: (M, H) what the output layer reads, any floating type.
+        hidden: (M, H) input of the output layer, any floating type.
         weight: (V, H) of the output layer, which has no bias.
         ids: (M,) token ids in 0 … V − 1.
-        temperature: the logits are divided by it, above 0.
-        largest: numbers of (tokens × vocabulary) that may exist at once.
+        temperature: divisor of the logits, above 0.
+        max_logits: logits that may exist at once.
     Returns:
         (M,) log-probabilities and (M,) entropies in nats, fp32, differentiable in `hidden` and `weight`.
     """
-    logprobs, entropies = _ChunkedLogprobs.apply(hidden, weight, ids, temperature, largest)  # type: ignore[no-untyped-call]
+    logprobs, entropies = _ChunkedLogprobs.apply(hidden, weight, ids, temperature, max_logits)  # type: ignore[no-untyped-call]
     return logprobs, entropies
 
 
 def head_logprobs(head: nn.Module, hidden: Tensor, ids: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
-    """As token_scores, by whatever makes the logits; a small vocabulary's are made at once, which is quicker.
+    """As `chunked_token_logprobs`, for any output layer; few logits are computed at once, which is faster.
 
     Args:
-        head: the output layer; only one that is a plain matrix can be taken a stretch at a time.
+        head: the output layer; only a linear layer without bias is computed in chunks.
         hidden: (M, H).
         ids: (M,).
     """

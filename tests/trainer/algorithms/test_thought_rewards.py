@@ -106,12 +106,12 @@ def test_a_package_brings_its_own_term(tmp_path: Path, monkeypatch: pytest.Monke
     (record / "entry_points.txt").write_text("[echoscope.rewards]\nbrief = my_rewards:brief\nlost = my_rewards:lost\n")
     (tmp_path / "my_rewards.py").write_text("def brief(turn):\n    return float(len(turn.thought.split()) <= 20)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    thought_rewards._offered.cache_clear()
+    thought_rewards._installed.cache_clear()
     try:
         assert thought_rewards.term_names()[-2:] == ["brief", "lost"]
         assert thought_rewards.score({"brief": 0.5}, turn("I push left")) == {"brief": 0.5}
         with pytest.raises(ValueError, match=r"'lost' \(my_rewards:lost\) cannot be loaded"):
             thought_rewards.find_term("lost")
     finally:
-        thought_rewards._offered.cache_clear()
+        thought_rewards._installed.cache_clear()
         thought_rewards._load.cache_clear()

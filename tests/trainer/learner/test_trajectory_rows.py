@@ -207,7 +207,7 @@ def test_advantages_go_back_to_the_rows_where_their_tokens_are(estimator):
 
 def test_rows_of_a_trajectory_that_do_not_stand_together_are_refused():
     batch = collate([split(one, [1]) for one in played([1, 0])], 0)
-    with pytest.raises(ValueError, match="must stand together"):
+    with pytest.raises(ValueError, match="must be adjacent"):
         estimate_advantages(batch.select(torch.tensor([0, 2, 1, 3])), batch.rewards, None, RunConfig().algorithm)
 
 

@@ -278,16 +278,16 @@ def test_layers_that_are_computed_twice_keep_what_enters_them(dtype):
 
 
 def test_the_numbers_of_other_modules_are_theirs():
-    assert estimate.READ_AT_ONCE == sampling._MAX_PREFILL_TOKENS
-    assert estimate.STRETCH == token_logprobs.MAX_LOGITS
-    assert estimate.READ == micro_batches.MAX_KEYS_PER_TOKEN
+    assert estimate.PREFILL_TOKENS == sampling._MAX_PREFILL_TOKENS
+    assert estimate.MAX_LOGITS == token_logprobs.MAX_LOGITS
+    assert estimate.MAX_KEYS_PER_TOKEN == micro_batches.MAX_KEYS_PER_TOKEN
 
 
 @pytest.mark.parametrize("world", envs.names())
 def test_states_of_the_built_in_worlds_are_as_long_as_is_reckoned(world):
     tokenizer = tiny.styles()["chatml"]
     env = envs.make(world, {})
-    limit = estimate.STATE_TOKENS.get(world, estimate.USUAL_STATE)
+    limit = estimate.STATE_TOKENS.get(world, estimate.DEFAULT_STATE_TOKENS)
     for seed in range(3):
         env.reset(seed=seed)
         assert len(tokenizer.encode(env.render())) < limit
@@ -302,7 +302,7 @@ def test_half_a_billion_parameters_fit_a_gpu_of_24_gb(name):
     rows = estimate.rows_that_fit(config, shape, gpu=True, free=total, total=total)
     found = estimate.estimate_memory(config, shape, gpu=True, rows=rows, total=total)
     assert shape.parameters == 494_032_768
-    assert found.peak < estimate.NEAR * total
+    assert found.peak < estimate.MAX_SHARE * total
     assert rows >= 16
     assert found.peak > 0.5 * total, "it is no small thing either"
 

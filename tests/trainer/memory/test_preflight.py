@@ -93,9 +93,13 @@ def test_rows_that_do_not_fit_together_are_played_in_waves_that_do():
     assert 1 <= plan.rows < estimate.played_at_once(config)
     assert "played in waves" in plan.warning
     total = 24 * GB
-    assert estimate.estimate_memory(config, HALF_BILLION, gpu=True, rows=plan.rows).at("play") <= estimate.NEAR * total
     assert (
-        estimate.estimate_memory(config, HALF_BILLION, gpu=True, rows=plan.rows + 1).at("play") > estimate.NEAR * total
+        estimate.estimate_memory(config, HALF_BILLION, gpu=True, rows=plan.rows).at("play")
+        <= estimate.MAX_SHARE * total
+    )
+    assert (
+        estimate.estimate_memory(config, HALF_BILLION, gpu=True, rows=plan.rows + 1).at("play")
+        > estimate.MAX_SHARE * total
     )
     assert fit(config, 80).rows is None
 

@@ -34,7 +34,7 @@ def test_stretches_change_neither_the_numbers_nor_their_gradients(
     ids = torch.randint(vocabulary, (tokens,), generator=draw)
     weights = torch.randn(2, tokens, generator=draw)
     gradients = []
-    for score in (plainly, lambda *given: chunked_token_logprobs(*given, largest=largest)):
+    for score in (plainly, lambda *given: chunked_token_logprobs(*given, max_logits=largest)):
         hidden = torch.randn(tokens, 7, generator=torch.Generator().manual_seed(seed), requires_grad=True)
         weight = torch.randn(vocabulary, 7, generator=torch.Generator().manual_seed(seed + 1), requires_grad=True)
         logprobs, entropies = score(hidden, weight, ids, temperature)
@@ -50,7 +50,7 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
     weight = torch.randn(9, 4, generator=draw, dtype=torch.float64, requires_grad=True)
     ids = torch.randint(9, (5,), generator=draw)
     torch.autograd.gradcheck(
-        lambda h, w: chunked_token_logprobs(h, w, ids, 0.7, largest=18),
+        lambda h, w: chunked_token_logprobs(h, w, ids, 0.7, max_logits=18),
         (hidden, weight),
         atol=2e-3,
         rtol=2e-2,
@@ -61,7 +61,7 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
 def test_half_precision_weights_get_gradients_of_their_own_type() -> None:
     hidden = torch.randn(6, 8, dtype=torch.bfloat16, requires_grad=True)
     weight = torch.randn(40, 8, dtype=torch.bfloat16, requires_grad=True)
-    logprobs, entropies = chunked_token_logprobs(hidden, weight, torch.arange(6), largest=80)
+    logprobs, entropies = chunked_token_logprobs(hidden, weight, torch.arange(6), max_logits=80)
     (logprobs + entropies).sum().backward()
     assert logprobs.dtype == entropies.dtype == torch.float32
     assert hidden.grad is not None
@@ -86,7 +86,7 @@ def test_no_tensor_of_tokens_times_vocabulary_is_ever_made() -> None:
     weight = torch.randn(vocabulary, 4, requires_grad=True)
     with Watch():
         logprobs, entropies = chunked_token_logprobs(
-            hidden, weight, torch.zeros(tokens, dtype=torch.long), largest=largest
+            hidden, weight, torch.zeros(tokens, dtype=torch.long), max_logits=largest
         )
         (logprobs.sum() + entropies.sum()).backward()
     assert max(made) <= largest

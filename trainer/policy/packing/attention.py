@@ -1,8 +1,7 @@
-"""Models that take rows end to end in one long row (packed.py): no layer sees padding but attention. No loss here.
+"""Attention over packed rows: the other layers process rows end to end, without padding.
 
-Attention takes the rows apart again and lets each read its own beginning, which may lie there once for several. It is a
-small share of the work where rows are short. Everything else (projections, feed-forward layers, norms) is as large as
-the tokens that are there.
+Attention splits the long row into its rows again and lets each attend to its own prefix, which may be stored once for
+several. It is a small share of the work where rows are short.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from trainer.policy.packing.layout import PackedBatch, Segments
 from trainer.policy.packing.shared_prefix import SharedPrefix
 
 _NAME = "row_by_row"
-_AT_ONCE = 256
-"""Tokens of a segment that read at once when there is a mask: what they may not read is computed in vain."""
+_QUERY_CHUNK = 256
+"""Query tokens per call where there is a mask: scores of masked keys are computed in vain."""
 
 
 def _row_by_row(
@@ -38,30 +37,30 @@ def _row_by_row(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Causal attention within each packed row: (1, heads, M, D) → (1, M, heads, D). Other rows are taken as ever."""
+    """Causal attention within each packed row, (1, heads, M, D) → (1, M, heads, D); plain SDPA without `packed`."""
     if packed is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
     q, k, v = (part.transpose(1, 2) for part in (query, key, value))
-    found = [_attended(segments, q, k, v, scaling) for segments in packed.segments]
-    return torch.cat(found).index_select(0, packed.back)[None], None
+    outputs = [_attend(segments, q, k, v, scaling) for segments in packed.segments]
+    return torch.cat(outputs).index_select(0, packed.back)[None], None
 
 
-def _attended(segments: Segments, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+def _attend(segments: Segments, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
     """(1, M, heads, D) each → (n · N, heads, D) of the segments' tokens, padding included."""
     number, wide = segments.own.shape
-    q = _laid_out(query, segments.own)
-    k, v = _laid_out(key, segments.seen), _laid_out(value, segments.seen)
+    q = _gather(query, segments.own)
+    k, v = _gather(key, segments.seen), _gather(value, segments.seen)
     grouped = q.shape[1] != k.shape[1]
     if not segments.ahead:
-        found = scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=grouped)
-        return found.transpose(1, 2).flatten(0, 1)
+        output = scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=grouped)
+        return output.transpose(1, 2).flatten(0, 1)
     if grouped and q.is_cuda:
-        # With a mask, the only kernel for grouped heads on a GPU is the one that writes all scores down.
+        # With a mask, the only GPU kernel for grouped heads is the one that materialises all scores.
         k, v = (part.repeat_interleave(q.shape[1] // part.shape[1], dim=1) for part in (k, v))
         grouped = False
     mask, parts = segments.mask(q.dtype), []
-    for start in range(0, wide, _AT_ONCE):
-        part, end = slice(start, start + _AT_ONCE), min(start + _AT_ONCE, wide) + segments.ahead
+    for start in range(0, wide, _QUERY_CHUNK):
+        part, end = slice(start, start + _QUERY_CHUNK), min(start + _QUERY_CHUNK, wide) + segments.ahead
         parts.append(
             scaled_dot_product_attention(
                 q[:, :, part],
@@ -75,7 +74,7 @@ def _attended(segments: Segments, query: Tensor, key: Tensor, value: Tensor, sca
     return torch.cat(parts, dim=2).transpose(1, 2).reshape(number * wide, *query.shape[2:])
 
 
-def _laid_out(values: Tensor, places: Tensor) -> Tensor:
+def _gather(values: Tensor, places: Tensor) -> Tensor:
     """(1, M, heads, D) → (n, heads, W, D) at (n, W) places."""
     return PackedBatch.pick(values, places.flatten()).view(*places.shape, *values.shape[2:]).transpose(1, 2)
 
@@ -99,20 +98,20 @@ def prepare_models(models: Sequence[PreTrainedModel], *, required: bool, optiona
 
 
 def prepare(model: PreTrainedModel) -> None:
-    """Let a model take packed rows as well.
+    """Let a model take packed rows.
 
     Raises:
-        ModelError: its attention cannot be taken apart row by row.
+        ModelError: its attention cannot be computed row by row.
     """
     if not prepared(model):
         raise ModelError(
-            "optimizer.packing: this architecture's attention cannot be taken apart row by row (it looks through a "
+            "optimizer.packing: this architecture's attention cannot be computed row by row (it has a sliding "
             "window, or is not replaceable): switch it off"
         )
 
 
 def prepared(model: PreTrainedModel) -> bool:
-    """Let a model take packed rows as well, if it can. Returns whether it does; whatever else it computes stays."""
+    """Let a model take packed rows if it can. Returns whether it does; its other outputs stay the same."""
     config = model.config.get_text_config()
     windows = getattr(config, "use_sliding_window", bool(getattr(config, "sliding_window", None)))
     if not getattr(model, "_supports_attention_backend", False) or windows:
@@ -121,7 +120,7 @@ def prepared(model: PreTrainedModel) -> bool:
     model.config._attn_implementation = _NAME
     try:
         agrees = _agrees(model)
-    except RuntimeError:  # a device whose kernels do not take these masks or shapes
+    except RuntimeError:  # the device has no kernel for these masks or shapes
         agrees = False
     if not agrees:
         model.config._attn_implementation = before
@@ -130,13 +129,13 @@ def prepared(model: PreTrainedModel) -> bool:
 
 @torch.no_grad()
 def _agrees(model: PreTrainedModel) -> bool:
-    """Whether packed rows come out as padded ones do: not if anything but attention looks at other tokens."""
+    """Whether packed and padded rows agree: they do not if other layers than attention mix tokens."""
     ids = torch.tensor([[1, 2, 3, 4, 5], [1, 2, 3, 6, 0], [7, 8, 0, 0, 0]], device=model.device)
     attention = ids > 0
     packed = PackedBatch.of(attention, [[SharedPrefix((0, 1), 0, 2)]])
-    alone = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[attention].float()
-    found = packed.unpack(packed.hidden_of(model.base_model, ids))[attention].float()
-    return bool((alone - found).norm() <= _NEAR[model.dtype] * alone.norm())
+    padded = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[attention].float()
+    unpacked = packed.unpack(packed.hidden_of(model.base_model, ids))[attention].float()
+    return bool((padded - unpacked).norm() <= _TOLERANCE[model.dtype] * padded.norm())
 
 
-_NEAR = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+_TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}

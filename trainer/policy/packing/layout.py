@@ -1,7 +1,4 @@
-"""Rows of a micro-batch as one long row without padding: which token lies where, and what each of them reads.
-
-What rows begin with in common lies there once. Only places and masks: attention itself is packing.py's.
-"""
+"""Layout of a micro-batch as one long row without padding, with shared prefixes stored once."""
 
 from __future__ import annotations
 
@@ -13,18 +10,18 @@ from torch import Tensor, nn
 
 from trainer.policy.packing.shared_prefix import SharedPrefix
 
-_LIKE = 2
-"""Segments that attend in one call differ in length by less than this factor; the shorter ones are padded."""
+_MAX_LENGTH_RATIO = 2
+"""Segments of one attention call differ in length by at most this factor; the shorter ones are padded."""
 
 
 @dataclass(frozen=True)
 class Segments:
-    """n segments of the long row that attend in one call, each to what precedes it in its dialogue and to itself.
+    """n segments of the long row in one attention call, each attending to its prefix and to itself.
 
     Attributes:
-        own: (n, N) places of their tokens, any place in the padding behind.
-        seen: (n, S + N) places of what they read: up to S tokens, padded in front, then their own.
-        before: (n,) how many of the S there are.
+        own: (n, N) places of their tokens; arbitrary in the right padding.
+        seen: (n, S + N) places of the tokens they attend to: up to S of the prefix, left-padded, then their own.
+        before: (n,) length of the prefix, at most S.
     """
 
     own: Tensor
@@ -34,11 +31,11 @@ class Segments:
 
     @property
     def ahead(self) -> int:
-        """S."""
+        """S, the length of the longest prefix."""
         return self.seen.shape[1] - self.own.shape[1]
 
     def mask(self, dtype: torch.dtype) -> Tensor:
-        """(n, 1, N, S + N), or (1, 1, N, S + N) where the same does for all: 0 for what is read, −∞ for the rest."""
+        """(n, 1, N, S + N), or (1, 1, N, S + N) if equal for all: 0 for attended tokens, −∞ for the rest."""
         if dtype not in self._masks:
             ahead, wide, device = self.ahead, self.own.shape[1], self.own.device
             before = self.before[:1] if bool((self.before == ahead).all()) else self.before
@@ -55,15 +52,14 @@ class Segments:
 
 @dataclass(frozen=True)
 class PackedBatch:
-    """Where the tokens of B rows of at most T tokens lie in one row of M.
+    """Places of the tokens of B rows of at most T tokens in one row of M tokens.
 
     Attributes:
-        attention: (B, T) where in the padded rows there are any.
-        place: (B, T) where in the long row each of them lies; those of a common beginning in the same place. 0 in the
-            padding.
-        source: (M,) where in the padded rows, taken as one of B · T, each token of the long row comes from.
-        segments: what attends in one call.
-        back: (M,) where each token lies among the padded ones of all segments.
+        attention: (B, T) tokens of the padded rows.
+        place: (B, T) place of each token in the long row, equal for tokens of a shared prefix; 0 in the padding.
+        source: (M,) index of each token of the long row in the padded rows, flattened to B · T.
+        segments: one entry per attention call.
+        back: (M,) index of each token among the padded tokens of all segments.
     """
 
     attention: Tensor
@@ -78,9 +74,9 @@ class PackedBatch:
 
         Args:
             attention: (B, T).
-            shared: what rows have in common, in rounds (shared_prompts.py).
+            shared: prefixes that rows share, in rounds.
         """
-        calls = [call for level in _levels(attention.sum(1).tolist(), shared) for call in _alike(level)]
+        calls = [call for level in _levels(attention.sum(1).tolist(), shared) for call in _group_by_length(level)]
         place = torch.zeros(attention.shape, dtype=torch.long)
         source, start = [], 0
         for part in (part for call in calls for part in call):
@@ -100,7 +96,7 @@ class PackedBatch:
 
     @property
     def positions(self) -> Tensor:
-        """(1, M) each token's place in its own row."""
+        """(1, M) position of each token in its own row."""
         return (self.source % self.attention.shape[1])[None]
 
     def pack(self, values: Tensor) -> Tensor:
@@ -108,63 +104,63 @@ class PackedBatch:
         return values.flatten(0, 1).index_select(0, self.source)[None]
 
     def unpack(self, values: Tensor) -> Tensor:
-        """(1, M, …) → (B, T, …), 0 in the padding; a common beginning's stand in every row that begins with it."""
+        """(1, M, …) → (B, T, …), 0 in the padding; values of a shared prefix appear in each of its rows."""
         found = self.pick(values, self.place.flatten()).view(*self.place.shape, *values.shape[2:])
         return found.where(self.attention.view(*self.place.shape, *[1] * (found.ndim - 2)), found.new_zeros(()))
 
     def before(self, values: Tensor, mask: Tensor) -> Tensor:
-        """(1, M, …) → (m, …) of the tokens right before those on the mask (B, T), never the first of a row."""
+        """(1, M, …) → (m, …) of the tokens right before those on the (B, T) mask, never the first of a row."""
         return self.pick(values, self.place[:, :-1][mask[:, 1:]])
 
     @staticmethod
     def pick(values: Tensor, places: Tensor) -> Tensor:
-        """(1, M, …) → (m, …) at (m,) places, the same one several times if need be."""
-        # On the way back, what comes to one place must be added up in the same order every time: either of the two
-        # does so on one kind of device only.
+        """(1, M, …) → (m, …) at (m,) places, which may repeat."""
+        # In the backward pass, gradients of one place must be summed in the same order every time: each of the two
+        # operations does so on one kind of device only.
         return values[0][places] if values.is_cuda else values[0].index_select(0, places)
 
     def hidden_of(self, backbone: nn.Module, ids: Tensor) -> Tensor:
-        """(1, M, H) last hidden states of (B, T) ids, by the layers of a prepared model."""
-        # A mask of four dimensions is taken as it is: without one, a mask of M × M would be made for nothing.
+        """(1, M, H) last hidden states of (B, T) ids, by a model after `prepare`."""
+        # A four-dimensional mask is used as it is; without one, an unused M × M mask would be allocated.
         unread = torch.zeros(1, 1, 1, 1, device=ids.device)
-        found: Tensor = backbone(
+        hidden: Tensor = backbone(
             input_ids=self.pack(ids),
             attention_mask=unread,
             position_ids=self.positions,
             packed=self,
             use_cache=False,
         ).last_hidden_state
-        return found
+        return hidden
 
     def to(self, device: torch.device) -> PackedBatch:
         """The same on a device."""
-        segments = tuple(known.to(device) for known in self.segments)
+        segments = tuple(segment.to(device) for segment in self.segments)
         attention, place, source, back = (
-            known.to(device) for known in (self.attention, self.place, self.source, self.back)
+            tensor.to(device) for tensor in (self.attention, self.place, self.source, self.back)
         )
         return PackedBatch(attention, place, source, segments, back)
 
 
 def _levels(lengths: Sequence[int], shared: Sequence[Sequence[SharedPrefix]]) -> list[list[SharedPrefix]]:
-    """Beginnings and what rows have for themselves, by how many beginnings precede them: each token is in one part."""
+    """Shared prefixes and remainders of rows, by the number of prefixes before them: each token is in one part."""
     levels: list[list[SharedPrefix]] = [list(round_) for round_ in shared] + [[]]
     depth, stop = [0] * len(lengths), [0] * len(lengths)
     for number, round_ in enumerate(shared):
-        for known in round_:
-            for member in known.members:
-                depth[member], stop[member] = number + 1, known.stop
+        for prefix in round_:
+            for member in prefix.members:
+                depth[member], stop[member] = number + 1, prefix.stop
     for row, length in enumerate(lengths):
         levels[depth[row]].append(SharedPrefix((row,), stop[row], length))
     return levels
 
 
-def _alike(level: Sequence[SharedPrefix]) -> list[list[SharedPrefix]]:
-    """The parts of a level by length, longest first, cut where one is much shorter than the longest before it."""
+def _group_by_length(level: Sequence[SharedPrefix]) -> list[list[SharedPrefix]]:
+    """Parts of a level by length, longest first, split where one is much shorter than the longest of its call."""
     calls: list[list[SharedPrefix]] = []
     longest = 0
     for part in sorted(level, key=lambda part: part.start - part.stop):
         width = part.stop - part.start
-        if not calls or width * _LIKE < longest:
+        if not calls or width * _MAX_LENGTH_RATIO < longest:
             calls.append([])
             longest = width
         calls[-1].append(part)
@@ -172,7 +168,7 @@ def _alike(level: Sequence[SharedPrefix]) -> list[list[SharedPrefix]]:
 
 
 def _segments(call: Sequence[SharedPrefix], place: Tensor) -> Segments:
-    """Parts of rows as segments; `place` is known for all of them."""
+    """Segments of parts of rows whose `place` is set."""
     wide, ahead = max(part.stop - part.start for part in call), max(part.start for part in call)
     own, seen = torch.zeros(len(call), wide, dtype=torch.long), torch.zeros(len(call), ahead + wide, dtype=torch.long)
     for number, part in enumerate(call):
