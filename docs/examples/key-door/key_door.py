@@ -52,23 +52,23 @@ class KeyDoor(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        draws = SeededRng(int(self.np_random.integers(2**62)) if seed is None else seed, Stream.START)
-        self.state: State = (self.build(draws), False)
+        rng = SeededRng(int(self.np_random.integers(2**62)) if seed is None else seed, Stream.START)
+        self.state: State = (self.build(rng), False)
         while self.distance(self.state) is None:
-            self.state = (self.build(draws), False)
+            self.state = (self.build(rng), False)
         self.over = False
         return self.render(), self.info(effective=False)
 
-    def build(self, draws: SeededRng) -> tuple[int, int]:
-        """Draw a room: a wall across, a door in it, the goal behind it. Gives the player's place before it."""
-        inside, wall = range(1, self.settings.size - 1), 2 + draws.below(self.settings.size - 4)
+    def build(self, rng: SeededRng) -> tuple[int, int]:
+        """Make a room: a wall across, a door in it, the goal behind it. Returns the player's cell before it."""
+        inside, wall = range(1, self.settings.size - 1), 2 + rng.below(self.settings.size - 4)
         everywhere = [(r, c) for r in range(self.settings.size) for c in range(self.settings.size)]
         self.cells = {(r, c): "_" if r in inside and c in inside and c != wall else "#" for r, c in everywhere}
-        start, key = draws.sample([(r, c) for r in inside for c in inside if c < wall], 2)
-        goal = draws.choice([(r, c) for r in inside for c in inside if c > wall])
-        self.cells |= {key: "K", goal: "G", (draws.choice(inside), wall): "D"}
+        start, key = rng.sample([(r, c) for r in inside for c in inside if c < wall], 2)
+        goal = rng.choice([(r, c) for r in inside for c in inside if c > wall])
+        self.cells |= {key: "K", goal: "G", (rng.choice(inside), wall): "D"}
         free = [cell for cell, sign in self.cells.items() if sign == "_" and cell != start]
-        self.cells |= dict.fromkeys(draws.sample(free, min(self.settings.lava, len(free))), "~")
+        self.cells |= dict.fromkeys(rng.sample(free, min(self.settings.lava, len(free))), "~")
         return start
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -88,7 +88,7 @@ class KeyDoor(TextEnv):
         return state if closed else (cell, has_key or self.cells[cell] == "K")
 
     def distance(self, start: State) -> int | None:
-        """Actions to the goal on the shortest way, None where there is no way."""
+        """Fewest actions to the goal; None if unreachable."""
         reached, ahead = {start: 0}, deque([start])
         while ahead:
             here = ahead.popleft()
