@@ -77,8 +77,7 @@ class KeyDoor(TextEnv):
         if (name := self.action_space.name_of(action)) is None:
             return self.render(), 0.0, False, False, self.info(effective=False, valid=False)
         before, self.state = self.state, self.after(self.state, name)
-        here = self.cells[self.state[0]]
-        self.over = here in "G~"
+        self.over = (here := self.cells[self.state[0]]) in "G~"
         return self.render(), 10.0 if here == "G" else -0.1, self.over, False, self.info(self.state != before)
 
     def after(self, state: State, action: str) -> State:
@@ -115,5 +114,4 @@ class KeyDoor(TextEnv):
         return Hint(actions=best, distance=left)
 
     def info(self, effective: bool, valid: bool = True) -> dict[str, Any]:
-        success = self.cells[self.state[0]] == "G"
-        return StepInfo(success=success, effective=effective, valid=valid).model_dump()
+        return StepInfo(success=self.cells[self.state[0]] == "G", effective=effective, valid=valid).model_dump()
