@@ -30,10 +30,10 @@ PLAY = """
             env.board(), env.render()
             if terminated or truncated:
                 break
-    from envs.sandbox.client import Guard
-    guard = Guard("WebShop")
-    guard.make().reset(seed=1)
-    guard.close()
+    from envs.sandbox.client import Sandbox
+    sandbox = Sandbox("WebShop")
+    sandbox.make().reset(seed=1)
+    sandbox.close()
     print(len(BUILT_IN), "played")
 """
 BLOCKED = {
