@@ -1,7 +1,7 @@
-"""Two-armed bandits as an environment: a name that stands for little but sure, a name that stands for much but rare.
+"""Two-armed bandit environments: a low arm with a sure reward, a high arm with a rare large one.
 
-The low arm pays a sure amount; the high arm pays 1 with some probability, drawn anew at every pull. One pull is an
-episode. Success is which arm was pulled, not what it paid.
+The low arm pays a fixed amount; the high arm pays 1 with some probability, independent at every pull. An episode is one
+pull. Success means that the high arm was pulled, whatever it paid.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ HIGH_REWARD = 1.0
 
 
 class BanditSettings(EnvSettings):
-    """The two arms."""
+    """Settings of the two arms."""
 
     low_name: str = Field("Phoenix", min_length=1, max_length=40, description="Arm that pays for sure.")
     high_name: str = Field("Dragon", min_length=1, max_length=40, description="Arm that pays 1 or nothing.")
     low_reward: float = Field(
-        0.15, ge=0, le=1, description="What the low arm pays (paper: 0.15; its published code: 0.1)."
+        0.15, ge=0, le=1, description="Reward of the low arm (paper: 0.15; its published code: 0.1)."
     )
     high_probability: float = Field(0.25, ge=0, le=1, description="Probability that the high arm pays 1.")
 
@@ -41,7 +41,7 @@ class BanditSettings(EnvSettings):
 
 
 class Bandit(TextEnv):
-    """Pull one of two arms. Which name comes first in the text and among the actions is drawn from the seed."""
+    """Pull one of two arms. The seed determines the order of the names in the text and among the actions."""
 
     Settings: ClassVar[type[EnvSettings]] = BanditSettings
     trusted = True
@@ -97,13 +97,13 @@ class Bandit(TextEnv):
         return self.render(), self._paid, True, False, self._info(valid=True)
 
     def render(self) -> str:
-        """The arms in their order; after the pull, what the arm paid."""
+        """The arms in order; after the pull, its reward."""
         if self._pulled is not None:
             return f"{self._pulled}: {self._paid} points"
         return f"Arms: {', '.join(self._arms)}"
 
     def board(self) -> ArmsBoard:
-        """The arms in the order in which the policy reads them."""
+        """The arms in the order of the text."""
         return ArmsBoard(
             arms=[
                 Arm(name=name, pulls=1, total=self._paid, last=self._paid) if name == self._pulled else Arm(name=name)
@@ -112,7 +112,7 @@ class Bandit(TextEnv):
         )
 
     def hint(self) -> Hint:
-        """The arm of the higher expected value, and that value. After the pull, whether it was the high arm."""
+        """The arm with the higher expected value, and that value. After the pull, whether it was the high arm."""
         if self._pulled == self.settings.low_name:
             return Hint(value=0.0, solvable="no", reason="the low arm was pulled")
         if self._pulled is not None:
@@ -131,14 +131,14 @@ class Bandit(TextEnv):
 
 
 class BanditRevSettings(BanditSettings):
-    """The arms of Bandit with their meaning turned round."""
+    """Settings of Bandit with exchanged names."""
 
     low_name: str = Field("Dragon", min_length=1, max_length=40, description="Arm that pays for sure.")
     high_name: str = Field("Phoenix", min_length=1, max_length=40, description="Arm that pays 1 or nothing.")
 
 
 class BanditRev(Bandit):
-    """Bandit with the names exchanged: the clue misleads a policy that learned the other meaning."""
+    """Bandit with exchanged names, which mislead a policy that learned their meaning."""
 
     Settings = BanditRevSettings
     NAME = "BanditRev"
@@ -146,14 +146,14 @@ class BanditRev(Bandit):
 
 
 class BanditTestSettings(BanditSettings):
-    """Arms with names that Bandit does not use."""
+    """Settings of Bandit with other names."""
 
     low_name: str = Field("Librarian", min_length=1, max_length=40, description="Arm that pays for sure.")
     high_name: str = Field("Trader", min_length=1, max_length=40, description="Arm that pays 1 or nothing.")
 
 
 class BanditTest(Bandit):
-    """Bandit with names that a policy trained on the other arms has not seen."""
+    """Bandit with names that a policy trained on Bandit has not seen."""
 
     Settings = BanditTestSettings
     NAME = "BanditTest"

@@ -1,7 +1,6 @@
-"""Countdown as an environment: make an equation from all the numbers, each used once, that equals the target.
+"""Countdown environment: make an expression from all the numbers, each used once, that equals the target.
 
-Rewards: 1 for the target, 0.1 for the right numbers with another value or none, 0 for other numbers. The reading of
-expressions and the search for one are in arithmetic.py.
+Reward: 1 for the target, 0.1 for the right numbers with another value or none, 0 for other numbers.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from envs.support.json_records import RecordsError, read_records, stamp
 from envs.support.rng import SeededRng, Stream
 
 RIGHT, WELL_FORMED, WRONG = 1.0, 0.1, 0.0
-"""What an answer pays."""
+"""Rewards of an answer."""
 TOLERANCE = Fraction(1, 10**5)
 MAX_NUMBERS = 6
 MAX_NUMBER = 10_000
 MAX_TARGET = 1_000_000
-TRIES = 10_000
-"""Draws of a problem before the settings are called impossible."""
+MAX_ATTEMPTS = 10_000
+"""Attempts to generate a problem before the settings are rejected as impossible."""
 
 _DIGITS = re.compile(r"\d+")
-_LONGEST = 100
+_MAX_DIGITS = 100
 
 
 class CountdownSettings(EnvSettings):
-    """What kind of problems are posed."""
+    """Settings of the problems."""
 
     min_numbers: int = Field(3, ge=2, le=MAX_NUMBERS, description="Fewest numbers of a problem.")
     max_numbers: int = Field(4, ge=2, le=MAX_NUMBERS, description="Most numbers of a problem.")
@@ -74,7 +73,7 @@ class Problem:
     target: int
 
     def reward(self, answer: str) -> float:
-        """What the answer pays: 1, 0.1 or 0."""
+        """Reward of an answer: 1, 0.1 or 0."""
         if not self._uses_the_numbers(answer):
             return WRONG
         try:
@@ -83,60 +82,60 @@ class Problem:
             return WELL_FORMED
 
     def _uses_the_numbers(self, answer: str) -> bool:
-        """Whether the numbers written in the answer are exactly those of the problem, in any order."""
+        """Whether the numbers in the answer are exactly those of the problem, in any order."""
         left = Counter(self.numbers)
         for match in _DIGITS.finditer(answer):
             digits = match.group()
-            if len(digits) > _LONGEST or left[number := int(digits)] == 0:
+            if len(digits) > _MAX_DIGITS or left[number := int(digits)] == 0:
                 return False
             left[number] -= 1
         return not any(left.values())
 
     def solution(self, operators: Operators) -> str | None:
-        """An expression that pays 1, or None where there is none with these operators."""
+        """An expression with reward 1; None if there is none with these operators."""
         return _solution(self.numbers, self.target, operators)
 
 
 @lru_cache(maxsize=4096)
 def _solution(numbers: tuple[int, ...], target: int, operators: Operators) -> str | None:
-    """Kept, for all trajectories of a group and every exam ask for the same."""
+    """Cached, since all trajectories of a group and every evaluation have the same problems."""
     if operators == "+-" and not signs_reach(numbers, target):
         return None
     return find_expression(numbers, target, operators)
 
 
-def make_problem(draws: SeededRng, settings: CountdownSettings) -> Problem:
-    """A problem whose target was made from its numbers by whole, positive steps. Raises ValueError after many tries."""
-    for _ in range(TRIES):
-        count = settings.min_numbers + draws.below(settings.max_numbers - settings.min_numbers + 1)
+def make_problem(rng: SeededRng, settings: CountdownSettings) -> Problem:
+    """A problem whose target results from steps with integer values ≥ 0. Raises ValueError if none is found."""
+    for _ in range(MAX_ATTEMPTS):
+        count = settings.min_numbers + rng.below(settings.max_numbers - settings.min_numbers + 1)
         span = settings.largest - settings.smallest + 1
-        numbers = tuple(settings.smallest + draws.below(span) for _ in range(count))
-        target = _combine(draws, numbers, settings.operators)
+        numbers = tuple(settings.smallest + rng.below(span) for _ in range(count))
+        target = _combine(rng, numbers, settings.operators)
         if settings.min_target <= target <= settings.max_target:
             return Problem(numbers, target)
     raise ValueError(
-        f"no problem with a target from {settings.min_target} to {settings.max_target} was found in {TRIES} draws: "
-        "widen the range of the target or of the numbers"
+        f"no problem with a target from {settings.min_target} to {settings.max_target} was found in "
+        f"{MAX_ATTEMPTS} attempts: widen the range of the target or of the numbers"
     )
 
 
-def _combine(draws: SeededRng, numbers: tuple[int, ...], operators: Operators) -> int:
-    """The value of a random expression of the numbers in which every step is whole and not negative."""
+def _combine(rng: SeededRng, numbers: tuple[int, ...], operators: Operators) -> int:
+    """The value of a random expression of the numbers in which every step is an integer ≥ 0."""
     pool = list(numbers)
     while len(pool) > 1:
-        one, other = draws.sample(pool, 2)
+        one, other = rng.sample(pool, 2)
         pool.remove(one)
         pool.remove(other)
         large, small = max(one, other), min(one, other)
         steps = {"+": large + small, "-": large - small, "*": large * small}
         if small and large % small == 0:
             steps["/"] = large // small
-        pool.append(steps[draws.choice([operator for operator in operators if operator in steps])])
+        pool.append(steps[rng.choice([operator for operator in operators if operator in steps])])
     return pool[0]
 
 
 def read_problems(path: Path) -> tuple[Problem, ...]:
-    """The problems of a file; read once, until the file changes. Raises RecordsError naming file and line."""
+    """The problems of a file, cached until it changes. Raises RecordsError naming file and line."""
     return _read_problems(path, stamp(path))
 
 
@@ -214,7 +213,7 @@ class Countdown(TextEnv):
         return self.render(), self._paid, True, False, self._info()
 
     def render(self) -> str:
-        """Target and numbers; after the answer, what it paid."""
+        """Target and numbers; after the answer, its reward."""
         problem = self.problem
         if self._answer is not None:
             return f"Your answer get {self._paid:g} points."
@@ -229,9 +228,8 @@ class Countdown(TextEnv):
         return TextBoard(text="\n".join(lines))
 
     def hint(self) -> Hint:
-        """An equation that equals the target; where there is none, one that pays for being well formed.
-
-        After the answer, whether it was right.
+        """An expression that equals the target; if there is none, a well-formed one. After the answer, whether it was
+        right.
         """
         if self._answer is not None:
             if self._paid == RIGHT:
@@ -250,27 +248,29 @@ class Countdown(TextEnv):
             raise ResetNeeded("call reset() first")
         return self._problem
 
-    def _draw(self, draws: SeededRng) -> tuple[Problem, str]:
-        """A problem and its solution: a generated one, or one of the file's that can be solved."""
-        kind = self.settings
-        if kind.path is None:
-            problem = make_problem(draws, kind)
-            solution = problem.solution(kind.operators)
+    def _draw(self, rng: SeededRng) -> tuple[Problem, str]:
+        """A problem and its solution: generated, or a solvable one of the file."""
+        settings = self.settings
+        if settings.path is None:
+            problem = make_problem(rng, settings)
+            solution = problem.solution(settings.operators)
             assert solution is not None, problem
             return problem, solution
-        problems = read_problems(Path(kind.path))
-        tries = TRIES if kind.operators == "+-" else TRIES // 100  # signs are tried in no time, all else is searched
+        problems = read_problems(Path(settings.path))
+        tries = MAX_ATTEMPTS if settings.operators == "+-" else MAX_ATTEMPTS // 100
         for _ in range(tries):
-            problem = draws.choice(problems)
-            solution = problem.solution(kind.operators)
+            problem = rng.choice(problems)
+            solution = problem.solution(settings.operators)
             if solution is not None:
                 return problem, solution
         raise RecordsError(
-            Path(kind.path), None, f"{tries} problems drawn from it have no solution with {kind.operators}: allow more"
+            Path(settings.path),
+            None,
+            f"{tries} problems drawn from it have no solution with {settings.operators}: allow more",
         )
 
     def _verdict(self, answer: str) -> str:
-        """The answer as people would judge it."""
+        """The answer with its value, for the board."""
         shown = answer if len(answer) <= 80 else f"{answer[:80]}…"
         if self._paid == WRONG:
             return f"{shown}: not these numbers, each once"

@@ -1,7 +1,7 @@
-"""FrozenLake as an environment: a drawn lake with holes, ice that slips, and the chance of success under optimal play.
+"""FrozenLake environment: a random lake with holes and slippery ice, with advice by value iteration.
 
-Dynamics as in Gymnasium's FrozenLake: on slippery ice the intended direction and the two beside it happen with
-probability 1/3 each. Reward is 1 at the goal and 0 everywhere else.
+Dynamics as in Gymnasium's FrozenLake: on slippery ice the intended direction and the two perpendicular ones have
+probability 1/3 each. Reward is 1 at the goal, else 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from envs.spaces import ActionNames, text_space
 from envs.support.rng import SeededRng, Stream, dynamics_of
 
 ACTIONS = ("Left", "Down", "Right", "Up")
-"""In the order of a turn: the neighbours of a direction in this circle are what a slip does instead."""
+"""In circular order: a slip goes to a neighbouring direction in this order."""
 
 VOCABULARY = {
     "P": "player",
@@ -37,11 +37,11 @@ MAX_SIDE = 20
 
 
 class MapError(ValueError):
-    """Text that is not a map of a lake. The message says why."""
+    """Text that is not a valid map. The message says why."""
 
 
 class FrozenLakeSettings(EnvSettings):
-    """What kind of lakes are crossed."""
+    """Settings of the lakes."""
 
     size: int = Field(4, ge=2, le=MAX_SIDE, description="Cells along each side of the lake.")
     slippery: bool = Field(True, description="Two steps of three go to the side of the intended direction.")
@@ -78,7 +78,7 @@ class Lake:
         return row * self.width + column
 
     def outcomes(self, cell: int, action: int, *, slippery: bool) -> list[int]:
-        """Where an action may lead, each entry equally likely; a hole and the goal hold whoever is there."""
+        """Possible next cells of an action, equally likely; holes and the goal are absorbing."""
         if cell in self.holes or cell == self.goal:
             return [cell]
         directions = ((action - 1) % 4, action, (action + 1) % 4) if slippery else (action,)
@@ -86,39 +86,39 @@ class Lake:
 
     @cached_property
     def _canvas(self) -> list[str]:
-        """The characters of the text without the player; cell c is number c + c // width here."""
+        """Characters of the text without the player; cell c has index c + c // width."""
         signs = ["G" if cell == self.goal else "O" if cell in self.holes else "_" for cell in range(self.cells)]
         return list("\n".join("".join(signs[first : first + self.width]) for first in range(0, self.cells, self.width)))
 
     @property
     def cells(self) -> int:
-        """How many cells there are."""
+        """Number of cells."""
         return self.width * self.height
 
     def draw(self, player: int) -> str:
-        """The lake in the symbols of the vocabulary, one line a row."""
+        """The lake in the symbols of the vocabulary, one line per row."""
         text = self._canvas.copy()
         text[player + player // self.width] = "X" if player in self.holes else "√" if player == self.goal else "P"
         return "".join(text)
 
     def steps_to_goal(self) -> dict[int, int]:
-        """Fewest steps to the goal without slips, for every cell from which a way leads there."""
+        """Fewest steps to the goal without slips, for every connected cell."""
         steps = {self.goal: 0}
         layer = [self.goal]
         while layer:
-            found = []
+            next_layer = []
             for cell in layer:
                 for direction in range(4):
                     before = self.neighbour(cell, direction)
                     if before not in steps and before not in self.holes:
                         steps[before] = steps[cell] + 1
-                        found.append(before)
-            layer = found
+                        next_layer.append(before)
+            layer = next_layer
         return steps
 
 
 def parse(text: str) -> Lake:
-    """The lake in a text of our symbols (P _ O G) or of Gymnasium's letters (S F H G). Raises MapError."""
+    """Parse a map in the vocabulary's symbols (P _ O G) or Gymnasium's letters (S F H G). Raises MapError."""
     rows = [row.strip().translate(_LETTERS) for row in text.strip().splitlines()]
     cells = "".join(rows)
     if max(len(rows), len(rows[0]) if rows else 0) > MAX_SIDE:
@@ -134,11 +134,11 @@ def parse(text: str) -> Lake:
     return Lake(len(rows[0]), len(rows), holes, cells.index("G"), cells.index("P"))
 
 
-def make_lake(draws: SeededRng, size: int, frozen: float) -> Lake:
-    """A lake with a random start and goal; drawn again until a way leads from one to the other."""
+def make_lake(rng: SeededRng, size: int, frozen: float) -> Lake:
+    """A random lake with start and goal, repeated until they are connected."""
     while True:
-        holes = {cell for cell in range(size * size) if draws.uniform() >= frozen}
-        start, goal = draws.sample(range(size * size), 2)
+        holes = {cell for cell in range(size * size) if rng.uniform() >= frozen}
+        start, goal = rng.sample(range(size * size), 2)
         lake = Lake(size, size, frozenset(holes - {start, goal}), goal, start)
         if start in lake.steps_to_goal():
             return lake
@@ -146,9 +146,9 @@ def make_lake(draws: SeededRng, size: int, frozen: float) -> Lake:
 
 @lru_cache(maxsize=64)
 def success_within(lake: Lake, slippery: bool, horizon: int) -> NDArray[np.float64]:
-    """(K + 1, cells) highest probability to reach the goal within k actions, by value iteration.
+    """(K + 1, cells) maximum probability of reaching the goal within k actions, by value iteration.
 
-    K is the horizon, or the number of cells where that is more, so that every cell with a way to the goal gets a value.
+    K is the maximum of the horizon and the number of cells, so that every connected cell gets a value.
     """
     count = lake.width * lake.height
     moves = np.zeros((4, count, count))
@@ -165,7 +165,7 @@ def success_within(lake: Lake, slippery: bool, horizon: int) -> NDArray[np.float
 
 
 class FrozenLake(TextEnv):
-    """Walk over the ice to the goal. `reset(options={"map": text})` starts on a given map instead of a drawn one."""
+    """Walk over the ice to the goal. `reset(options={"map": text})` starts on a given map."""
 
     Settings: ClassVar[type[EnvSettings]] = FrozenLakeSettings
     trusted = True
@@ -227,7 +227,7 @@ class FrozenLake(TextEnv):
         return self.render(), float(arrived), terminated, truncated, info
 
     def render(self) -> str:
-        """The lake in the symbols of the vocabulary, one line a row."""
+        """The lake in the symbols of the vocabulary, one line per row."""
         return self.lake.draw(self._cell)
 
     def board(self) -> GridBoard:
@@ -235,12 +235,11 @@ class FrozenLake(TextEnv):
         return GridBoard(theme="frozen_lake", rows=self.render().translate(_BOARD).split("\n"))
 
     def hint(self) -> Hint:
-        """Every best next action and the highest probability to reach the goal within the next `horizon` actions.
+        """All best next actions and the maximum probability of reaching the goal within the next `horizon` actions.
 
-        It looks `horizon` actions ahead from every state and does not count those already taken, so the same state
-        always gets the same advice. Among actions of equal probability the ones that get there sooner are best; where
-        the goal is farther than the horizon, the horizon is lengthened for the choice and the value stays 0.
-        `distance` is told only where nothing slips.
+        The horizon starts at the current state, whatever actions were taken before, so that equal states get equal
+        advice. Ties are broken by fewer actions; if the goal is beyond the horizon, the horizon is extended for the
+        choice and the value stays 0. `distance` is given only without slips.
         """
         lake, slippery = self.lake, self.settings.slippery
         if self._cell in lake.holes:
@@ -252,10 +251,10 @@ class FrozenLake(TextEnv):
         values = self._values
         here = values[:, self._cell]
         best = here[self.settings.horizon]
-        wanted = best if best > 0 else here[-1]
-        if wanted == 0:
+        achievable = best if best > 0 else here[-1]
+        if achievable == 0:
             return Hint(value=0.0, solvable="no", reason="no way leads to the goal")
-        soonest = int(np.argmax(here >= wanted - _EQUAL))
+        soonest = int(np.argmax(here >= achievable - _EQUAL))
         chances = [
             float(np.mean(values[soonest - 1, lake.outcomes(self._cell, action, slippery=slippery)]))
             for action in range(4)

@@ -1,7 +1,7 @@
-"""MetaMathQA as an environment: a question in words, several tries, a reward that halves with each of them.
+"""MetaMathQA environment: a word problem with several attempts, each halving the reward.
 
-Questions come from the public data set's own file where one is given, else from word_problems.py. Answers are compared
-as text, in any case and without white space.
+Questions come from a file of the public data set, or are generated. Answers are compared as text without case and white
+space.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from envs.support.rng import SeededRng, Stream
 from envs.support.word_problems import Question, make_question
 
 VARIABLE = "ECHOSCOPE_METAMATH_DATA"
-"""Names the file of questions where the settings name none."""
+"""Environment variable with the file of questions, used if the setting `path` is empty."""
 MARK = "The answer is: "
 RIGHT, WRONG = "Correct!", "Incorrect. Please think again."
 MAX_QUESTION = 20_000
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 class MetaMathQASettings(EnvSettings):
-    """Which questions are asked, and how often one may answer."""
+    """Settings of questions and attempts."""
 
     max_tries: int = Field(5, ge=1, le=20, description="Answers after which the environment itself ends the episode.")
     path: str | None = Field(
@@ -47,29 +47,29 @@ class MetaMathQASettings(EnvSettings):
 
 @dataclass(frozen=True)
 class Questions:
-    """The questions of a file, and how many of its records have no answer to compare with."""
+    """The questions of a file, and the number of its records without an answer."""
 
     questions: tuple[Question, ...]
     skipped: int
 
 
 def extract_answer(response: str) -> str | None:
-    """The text after the first "The answer is: " of a response, to its end; None where that is not written."""
-    _, found, answer = response.partition(MARK)
-    return answer.strip() if found else None
+    """The text after the first "The answer is: " of a response; None without that mark."""
+    _, mark, answer = response.partition(MARK)
+    return answer.strip() if mark else None
 
 
 def same_answer(one: str, other: str) -> bool:
-    """Whether two answers are the same text but for case and white space."""
-    return _plain(one) == _plain(other)
+    """Whether two answers are equal without case and white space."""
+    return _normalized(one) == _normalized(other)
 
 
-def _plain(text: str) -> str:
+def _normalized(text: str) -> str:
     return "".join(text.lower().split())
 
 
 def read_questions(path: Path) -> Questions:
-    """The questions of a file; read once, until the file changes. Raises RecordsError naming file and line."""
+    """The questions of a file, cached until it changes. Raises RecordsError naming file and line."""
     return _read_questions(path, stamp(path))
 
 
@@ -91,7 +91,7 @@ def _read_questions(path: Path, _: tuple[int, int]) -> Questions:
 
 
 def _question(path: Path, line: int, record: dict[str, Any]) -> Question | None:
-    """The question of a record, or None where it has no answer."""
+    """The question of a record; None without an answer."""
     query, response = record.get("query"), record.get("response")
     if not isinstance(query, str) or not isinstance(response, str):
         raise RecordsError(path, line, "a record needs the texts query and response, as in the public data set")
@@ -102,7 +102,7 @@ def _question(path: Path, line: int, record: dict[str, Any]) -> Question | None:
 
 
 class MetaMathQA(TextEnv):
-    """Answer a question; if wrong, again. `reset(options={"question": …, "answer": …})` asks a given one."""
+    """Answer a question in several attempts. `reset(options={"question": …, "answer": …})` sets a given one."""
 
     Settings: ClassVar[type[EnvSettings]] = MetaMathQASettings
     settings: MetaMathQASettings
@@ -144,21 +144,21 @@ class MetaMathQA(TextEnv):
         question = self.question
         if self._over:
             raise ResetNeeded("the episode is over: call reset() before the next step()")
-        paid = self._worth
+        reward = self._current_reward
         self._answers.append(action)
-        valid = bool(_plain(action))
+        valid = bool(_normalized(action))
         self._solved = valid and same_answer(action, question.answer)
         out_of_tries = not self._solved and len(self._answers) == self.settings.max_tries
         info = self._info(valid=valid)
-        return self.render(), paid if self._solved else 0.0, self._solved, out_of_tries, info
+        return self.render(), reward if self._solved else 0.0, self._solved, out_of_tries, info
 
     def render(self) -> str:
-        """The question; after an answer, also whether that was right."""
-        asked = self.question.text
-        return f"{asked}\n{RIGHT if self._solved else WRONG}" if self._answers else asked
+        """The question; after an answer, also whether it was right."""
+        text = self.question.text
+        return f"{text}\n{RIGHT if self._solved else WRONG}" if self._answers else text
 
     def board(self) -> TextBoard:
-        """The question and every answer given, each with what became of it."""
+        """The question and all answers with their verdicts."""
         last = len(self._answers) - 1
         lines = [
             f"{answer[:80]}{'…' if len(answer) > 80 else ''}: {'right' if self._solved and n == last else 'wrong'}"
@@ -167,12 +167,12 @@ class MetaMathQA(TextEnv):
         return TextBoard(text="\n".join([self.question.text, *([""] if lines else []), *lines]))
 
     def hint(self) -> Hint:
-        """The answer and what it would earn now."""
+        """The answer and its reward now."""
         if self._solved:
             return Hint(value=0.0, distance=0)
         if self._over:
             return Hint(value=0.0, solvable="no", reason="no tries are left")
-        return Hint(actions=[self.question.answer], value=self._worth, distance=1)
+        return Hint(actions=[self.question.answer], value=self._current_reward, distance=1)
 
     @property
     def question(self) -> Question:
@@ -186,14 +186,14 @@ class MetaMathQA(TextEnv):
         return self._solved or len(self._answers) >= self.settings.max_tries
 
     @property
-    def _worth(self) -> float:
-        """What a right answer earns now."""
+    def _current_reward(self) -> float:
+        """Reward of a right answer now."""
         return 0.5 ** len(self._answers)
 
-    def _draw(self, draws: SeededRng) -> Question:
-        """A question of the file, where there is one, else a generated one."""
+    def _draw(self, rng: SeededRng) -> Question:
+        """A question of the file, or a generated one without a file."""
         path = self.settings.path or os.environ.get(VARIABLE)
-        return draws.choice(read_questions(Path(path)).questions) if path else make_question(draws)
+        return rng.choice(read_questions(Path(path)).questions) if path else make_question(rng)
 
     def _info(self, *, valid: bool) -> dict[str, Any]:
         effective = valid and bool(self._answers)

@@ -1,7 +1,7 @@
-"""Advice in rooms too large for exhaustive play: pushes found by A*, told as actions, and remembered while followed.
+"""Advice in rooms too large for exhaustive play: plans of pushes found by A*, as actions.
 
-The search itself is compiled code in search.py. A plan is a shortest one in pushes unless most of the budget was gone
-when it was found; the walks between its pushes are shortest.
+A plan has the fewest pushes unless most of the budget was spent when it was found; the walks between its pushes are
+shortest.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from envs.sokoban.lower_bounds import FAR, bound, push_distances, sides_of
 from envs.sokoban.moves import ACTIONS, State, move, steps, walks
 
 BUDGET = 300_000
-"""States that the search for a first plan expands before it says "unknown"."""
+"""Limit of expanded states of the search for a first plan; beyond it the state is "unknown"."""
 BUDGET_ASTRAY = 60_000
-"""The same for positions where a plan was left, or where a first search found nothing."""
+"""The same for positions off the plan, and after a first search without result."""
 EXACT_SHARE = 0.4
-"""Share of a budget spent on plans of fewest pushes; after it any plan will do, the nearest to success first."""
+"""Share of the budget spent on plans with the fewest pushes; after it, weighted A* accepts any plan."""
 WEIGHT = 4
-"""Weight of the lower bound once any plan will do."""
+"""Weight of the lower bound of weighted A*."""
 PATTERN_STATES = 2_000_000
-"""States of a table of two or three boxes; in larger rooms the search goes without."""
-_SLICE = 4096
-_REMEMBERED = 2048
+"""Limit of states of a pattern table of two or three boxes; larger rooms are searched without one."""
+_SLICE = 4096  # states between two checks of the budget
+_CACHE_SIZE = 2048
 
 Push = tuple[int, int]
 """The cell of the box and the direction, an index of ACTIONS."""
@@ -41,7 +41,7 @@ Push = tuple[int, int]
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search came to. `fewest` tells whether no solution has fewer pushes; `expanded` is what it cost."""
+    """Result of a search. `fewest`: no solution has fewer pushes; `expanded`: number of expanded states."""
 
     solvable: Literal["yes", "no", "unknown"]
     pushes: tuple[Push, ...]
@@ -50,7 +50,7 @@ class SearchResult:
 
 
 class AStarSearch:
-    """A* in one room. What was found for a position is remembered, so a group of trajectories shares it."""
+    """A* in one room. Results are cached by position, so that trajectories of a group share them."""
 
     def __init__(self, room: Grid, pattern_states: int = PATTERN_STATES) -> None:
         self.room, self._pattern_states = room, pattern_states
@@ -72,44 +72,44 @@ class AStarSearch:
             triples=self._pattern(3, boxes),
             keys=keys.astype(np.int64).reshape(2, -1),
         )
-        self._remembered: dict[tuple[int, tuple[int, ...], int], SearchResult] = {}
+        self._cache: dict[tuple[int, tuple[int, ...], int], SearchResult] = {}
 
     def _pattern(self, size: int, boxes: int) -> NDArray[np.uint8]:
-        """By rank and player, whether that many boxes alone could be brought to targets; empty where not made."""
+        """By rank and player, whether this number of boxes alone could reach targets; empty if too large."""
         if size > boxes or self.room.positions(size) > self._pattern_states:
             return np.zeros(0, dtype=np.uint8)
         reached: NDArray[np.uint8] = (ExhaustiveTable(self.room, size).distances != LOST).astype(np.uint8)
         return reached
 
     def lower_bound(self, state: State) -> int | None:
-        """Fewest pushes that could be left; None where the bound proves that the position is lost."""
+        """Lower bound of the pushes left; None if it proves that the position is lost."""
         boxes = np.array([self.room.index[box] for box in state[1]], dtype=np.int16)
         facts = self.facts
         least = bound(boxes, self.room.index[state[0]], facts.targets, facts.sides, facts.distances)
         return None if least >= FAR else int(least)
 
-    def part(self, state: State) -> int:
-        """The lowest cell the player can walk to: it names the part of the room the player is in."""
+    def region(self, state: State) -> int:
+        """The lowest cell that the player can reach, which identifies the player's region."""
         return min(walks(self.room.width, self.room.floor, state))
 
     def find(self, state: State, budget: int = BUDGET, seconds: float | None = None) -> SearchResult:
-        """A solution from the state, the proof that there is none, or neither within the budget.
+        """Find a solution, or prove that there is none, within the budget.
 
         Args:
-            budget: states expanded at most.
-            seconds: time after which the search ends too. Results then depend on the machine and are not remembered.
+            budget: maximum number of expanded states.
+            seconds: time limit. Results then depend on the machine and are not cached.
         """
         if set(state[1]) == self.room.targets:
             return SearchResult("yes", (), True, 0)
-        name = (self.part(state), state[1], budget)
-        if name in self._remembered:
-            return self._remembered[name]
-        found = self._search(*name, seconds)
+        key = (self.region(state), state[1], budget)
+        if key in self._cache:
+            return self._cache[key]
+        result = self._search(*key, seconds)
         if seconds is None:
-            if len(self._remembered) >= _REMEMBERED:
-                del self._remembered[next(iter(self._remembered))]
-            self._remembered[name] = found
-        return found
+            if len(self._cache) >= _CACHE_SIZE:
+                del self._cache[next(iter(self._cache))]
+            self._cache[key] = result
+        return result
 
     def _search(self, player: int, boxes: tuple[int, ...], budget: int, seconds: float | None) -> SearchResult:
         index = self.room.index
@@ -138,7 +138,7 @@ class AStarSearch:
                 pool = grown(pool)
 
     def _pushes(self, pool: push_search.Pool) -> tuple[Push, ...]:
-        """The way to the solved node."""
+        """The pushes that lead to the solved node."""
         pushes: list[Push] = []
         node = int(pool.counters[push_search.FOUND])
         while pool.nodes[node, push_search.PARENT] >= 0:
@@ -149,7 +149,7 @@ class AStarSearch:
 
 
 class AStarAdvisor:
-    """Advice during one episode: follows the plan it made, and makes another where an action leaves it."""
+    """Advice during one episode: follows its plan, and makes another one when an action leaves it."""
 
     def __init__(self, searcher: AStarSearch, budget: int = BUDGET) -> None:
         self.room, self.searcher, self.budget = searcher.room, searcher, budget
@@ -158,17 +158,17 @@ class AStarAdvisor:
         self._searched = False
 
     def fresh(self) -> AStarAdvisor:
-        """A planner of the same room for another episode: advice follows from the episode alone."""
+        """An advisor of the same room for another episode, without this one's plans."""
         return AStarAdvisor(self.searcher, self.budget)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A planner that goes on from the same plans; the searcher is shared, it only remembers."""
+        """A copy with the same plans; the search, which only caches results, is shared."""
         other = type(self)(self.searcher, self.budget)
         other._next, other._searched = dict(self._next), self._searched
         return other
 
     def hint(self, state: State) -> Hint:
-        """The actions that lead to the next push of a plan, without a distance; or why there is no plan."""
+        """The actions towards the next push of the plan, without a distance; or why there is no plan."""
         if set(state[1]) == self.room.targets:
             return Hint(distance=0)
         reason = self.reason(state[1])
@@ -194,29 +194,29 @@ class AStarAdvisor:
         return actions
 
     def reason(self, boxes: tuple[int, ...]) -> str | None:
-        """Why no play can win with the boxes here, in words; None where the tests of deadlocks.py see no reason."""
+        """Why the boxes cannot be solved; None if no deadlock test applies."""
         return self._deadlocks.reason(boxes)
 
     def _next_push(self, state: State) -> tuple[Literal["yes", "no", "unknown"], Push | None]:
-        """The next push of the plan at hand; a new plan is made where there is none."""
-        name = (self.searcher.part(state), state[1])
-        if name not in self._next:
-            found = self.searcher.find(state, min(self.budget, BUDGET_ASTRAY) if self._searched else self.budget)
+        """The next push of the current plan; makes a plan if there is none."""
+        key = (self.searcher.region(state), state[1])
+        if key not in self._next:
+            result = self.searcher.find(state, min(self.budget, BUDGET_ASTRAY) if self._searched else self.budget)
             self._searched = True
-            if not found.pushes:
-                return found.solvable, None
-            self._remember(state, found.pushes)
-        return "yes", self._next[name]
+            if not result.pushes:
+                return result.solvable, None
+            self._add_plan(state, result.pushes)
+        return "yes", self._next[key]
 
-    def _remember(self, state: State, pushes: tuple[Push, ...]) -> None:
+    def _add_plan(self, state: State, pushes: tuple[Push, ...]) -> None:
         for push in pushes:
-            self._next[self.searcher.part(state), state[1]] = push
+            self._next[self.searcher.region(state), state[1]] = push
             box, direction = push
             step = steps(self.room.width)[direction]
             state = move(self.room.floor, (box - step, state[1]), step)
 
     def _towards(self, state: State, push: Push) -> list[str]:
-        """Every action that begins a shortest walk to the push, or the push itself."""
+        """All actions that start a shortest walk to the push, or the push itself."""
         box, direction = push
         stand = box - steps(self.room.width)[direction]
         if state[0] == stand:
@@ -229,7 +229,7 @@ class AStarAdvisor:
 
 
 def new_pool(boxes: int, nodes: int = 1 << 14) -> push_search.Pool:
-    """An empty pool with room for that many nodes."""
+    """An empty pool with capacity for this many nodes."""
     return push_search.Pool(
         boxes=np.empty((nodes, boxes), dtype=np.int16),
         nodes=np.empty((nodes, 7), dtype=np.int64),
@@ -241,7 +241,7 @@ def new_pool(boxes: int, nodes: int = 1 << 14) -> push_search.Pool:
 
 
 def grown(pool: push_search.Pool) -> push_search.Pool:
-    """The same search in a pool of twice the size."""
+    """A pool of twice the size with the same nodes."""
     nodes, boxes = pool.boxes.shape
     larger = new_pool(boxes, 2 * nodes)
     for name in ("boxes", "nodes", "heap_keys", "heap_nodes", "counters"):

@@ -1,7 +1,4 @@
-"""Boxoban as an environment: Sokoban on levels from files, DeepMind's or one's own, or on generated rooms of that kind.
-
-Rules are those of env.py; how files of levels are read stands in files.py.
-"""
+"""Boxoban environment: Sokoban on levels from files, DeepMind's or others, or on generated rooms of that kind."""
 
 from __future__ import annotations
 
@@ -19,11 +16,11 @@ from envs.sokoban.sokoban_env import Sokoban, SokobanSettings
 from envs.support.rng import SeededRng, Stream
 
 VARIABLE = "ECHOSCOPE_BOXOBAN_LEVELS"
-"""Environment variable naming the file or folder of levels where the setting `path` is empty."""
+"""Environment variable with the file or folder of levels, used if the setting `path` is empty."""
 
 
 class BoxobanSettings(SokobanSettings):
-    """Where the levels come from."""
+    """Source of the levels."""
 
     path: str = Field(
         "",
@@ -41,10 +38,10 @@ class BoxobanSettings(SokobanSettings):
 
 
 class Boxoban(Sokoban):
-    """Push four boxes onto their targets. The seed draws one of the levels, all of them equally likely.
+    """Push four boxes onto their targets. The seed selects a level, all of them equally likely.
 
-    A path of the settings is read at once, the one of the environment variable at the first reset; neither is read
-    again in this environment's life. Raises LevelFileError naming the file, the faulty levels and why.
+    A path of the settings is read at once, that of the environment variable at the first reset; neither is read again
+    by this instance. Raises LevelFileError naming the file, the faulty levels and why.
     """
 
     Settings: ClassVar[type[EnvSettings]] = BoxobanSettings
@@ -71,7 +68,7 @@ class Boxoban(Sokoban):
 
 @dataclass(frozen=True)
 class _Choices:
-    """The levels to draw from. Copied environments share them."""
+    """The levels to choose from, shared by copies of an environment."""
 
     levels: list[Level]
 
@@ -80,10 +77,10 @@ class _Choices:
 
 
 def _choices(path: str) -> _Choices:
-    return _gathered(path, fingerprint(path))
+    return _load_choices(path, fingerprint(path))
 
 
 @lru_cache(maxsize=8)
-def _gathered(path: str, state: tuple[tuple[str, int, int], ...]) -> _Choices:
-    """The levels of the path in that state, gathered once for all environments."""
+def _load_choices(path: str, state: tuple[tuple[str, int, int], ...]) -> _Choices:
+    """The levels of the path, cached by its fingerprint for all environments."""
     return _Choices(find_levels(path))

@@ -1,6 +1,6 @@
-"""Why a Sokoban position cannot be won, in words: tests of the boxes' places that need no search.
+"""Deadlock tests of Sokoban positions, with the reason in words; they need no search.
 
-Every test is safe: a position it names is lost. That no test sees a reason proves nothing.
+Every test is safe: a position it reports is lost. A position that no test reports may still be lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Deadlocks:
         self.width, self.floor, self.targets = width, floor, targets
 
     def reason(self, boxes: tuple[int, ...]) -> str | None:
-        """The first reason found; the box nearest to the top comes first. None where nothing is seen."""
+        """The first reason that applies, top boxes first; None if no test applies."""
         the = "the" if len(boxes) == 1 else "a"
         for box in boxes:
             if box not in self.targets and self._cornered(box):
@@ -32,22 +32,22 @@ class Deadlocks:
             return f"{the} box can no longer be pushed to {'the' if len(self.targets) == 1 else 'any'} target"
         if self.frozen(boxes) - self.targets:
             return "boxes block each other for good"
-        if not self._shared_out(boxes):
+        if not self._matchable(boxes):
             return "too many boxes can only be pushed to the same targets"
         return None
 
     @cached_property
     def dead(self) -> frozenset[int]:
-        """Cells from which a box can never be pushed to a target, wherever the player and the other boxes are."""
+        """Cells from which a box can never be pushed to a target, for any player and other boxes."""
         reached: set[int] = set().union(*(self._sources(target) for target in self.targets))
         return self.floor - reached
 
     def frozen(self, boxes: Iterable[int]) -> frozenset[int]:
         """Boxes that no winning play moves again.
 
-        All boxes are taken as frozen until one is seen to be movable: along a row or column with no wall and no frozen
-        box on either side, and not with dead squares on both. The first of those left over to move would need the
-        place of another of them, or go onto a dead square.
+        All boxes start as frozen; a box is movable along a row or column without walls and frozen boxes on both sides,
+        unless both sides are dead squares. The first remaining box to move would need the cell of another one or enter
+        a dead square.
         """
         frozen = set(boxes)
         changed = True
@@ -68,8 +68,8 @@ class Deadlocks:
             changed = bool(movable)
         return frozenset(frozen)
 
-    def _shared_out(self, boxes: Iterable[int]) -> bool:
-        """Whether every box can have a target of its own among those it could be pushed to if it were alone."""
+    def _matchable(self, boxes: Iterable[int]) -> bool:
+        """Whether boxes can be matched to targets that each could be pushed to if it were alone."""
         owner: dict[int, int] = {}
 
         def place(box: int, tried: set[int]) -> bool:
@@ -88,7 +88,7 @@ class Deadlocks:
         return {target: self._sources(target) for target in sorted(self.targets)}
 
     def _sources(self, target: int) -> frozenset[int]:
-        """Cells from which pushes could bring a box to that target, found by pulling it away from there."""
+        """Cells from which a box could be pushed to the target, computed by pulling it away."""
         todo, found = [target], {target}
         while todo:
             box = todo.pop()
@@ -107,7 +107,7 @@ class Deadlocks:
         return (up or down) and (left or right)
 
     def _walled(self, box: int) -> bool:
-        """Whether a wall runs along the box to both ends of its row or column, with no target on the way."""
+        """Whether a wall runs along the box to both ends of its row or column, without a target on the way."""
         for along, beside in ((1, self.width), (1, -self.width), (self.width, 1), (self.width, -1)):
             line = [box]
             for direction in (along, -along):
@@ -120,7 +120,7 @@ class Deadlocks:
         return False
 
     def _jammed(self, pair: tuple[int, ...]) -> bool:
-        """Whether two neighbouring boxes, not both on targets, stand with a wall on the same side of both."""
+        """Whether two adjacent boxes, not both on targets, have a wall on the same side."""
         first, second = pair
         if second - first not in (1, self.width) or (first in self.targets and second in self.targets):
             return False

@@ -1,6 +1,6 @@
-"""Exhaustive reverse play over a whole room as one array: the exact number of moves to success of every state.
+"""Exhaustive table of a room: the exact number of moves to success of every state, by reverse play.
 
-For rooms whose states fit into memory; larger ones are searched in search.py. Loads Numba.
+For rooms whose states fit into memory. Loads Numba.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from envs.sokoban.jit import compiled
 from envs.sokoban.moves import State
 
 FAR = np.uint16(65535)
-"""Distance of a state from which success is out of reach."""
+"""Distance of an unsolvable state."""
 
 
 @compiled
 def combinations_of(count: int, size: int, ranks: int) -> Cells:
-    """(R, size) every choice of `size` numbers below `count`, each ascending, in the order of their rank."""
+    """(R, size) all combinations of `size` numbers below `count`, each ascending, ordered by rank."""
     rows = np.empty((ranks, size), np.int32)
     row = np.arange(size).astype(np.int32)
     for rank in range(ranks):
@@ -37,7 +37,7 @@ def combinations_of(count: int, size: int, ranks: int) -> Cells:
 
 @compiled
 def binomials(count: int, size: int) -> NDArray[np.int64]:
-    """(count, size) entry [c, i] is c over i + 1: what number c at place i adds to the rank of a choice."""
+    """(count, size) entry [c, i] is c over i + 1: the contribution of number c at place i to a combination's rank."""
     table = np.zeros((count, size), np.int64)
     for number in range(1, count):
         table[number, 0] = number
@@ -50,17 +50,17 @@ def binomials(count: int, size: int) -> NDArray[np.int64]:
 def play_back(
     neighbours: Cells, live: Cells, live_index: Cells, rows: Cells, weights: NDArray[np.int64], goals: Cells, stop: int
 ) -> tuple[NDArray[np.uint16], Cells, int]:
-    """Breadth-first from solved states backwards: a player steps, or steps and pulls a box along.
+    """Breadth-first search backwards from solved states: the player steps, or steps and pulls a box along.
 
     Args:
         neighbours: (N, 4) cells one step away, −1 for walls; opposite directions differ in their last bit.
-        live, live_index: cells a box may stand on, and the way back.
+        live, live_index: live cells, and the index of each cell among them.
         rows, weights: of `combinations_of` and `binomials` over the live cells.
-        goals: ranks of the solved places of the boxes.
-        stop: the last layer wanted; −1 for all.
+        goals: ranks of the solved positions of the boxes.
+        stop: the last layer to compute; −1 for all.
     Returns:
-        (R·N,) moves to success by rank · N + player, FAR where out of reach or beyond `stop`; the states of the last
-        layer; and which layer that is (empty and one too many when there were no more).
+        (R·N,) moves to success by rank · N + player, FAR where unsolvable or beyond `stop`; the states of the last
+        layer; and its number (empty and one too high if there were no more layers).
     """
     count, size = neighbours.shape[0], rows.shape[1]
     distances = np.full(rows.shape[0] * count, FAR, np.uint16)
@@ -122,7 +122,7 @@ def play_back(
 
 
 class ExhaustiveTable:
-    """Distances of all states of a room with that many boxes, and how its states are numbered."""
+    """Distances of all states of a room with this number of boxes, and the numbering of states."""
 
     def __init__(self, room: Grid, boxes: int, stop: int = -1) -> None:
         self.room, self.boxes = room, boxes
@@ -137,20 +137,20 @@ class ExhaustiveTable:
         )
 
     def rank(self, places: tuple[int, ...]) -> int:
-        """The number of a choice of live cells, given by their own numbers, ascending."""
+        """Rank of a combination of live cells, given by their indices, ascending."""
         return int(sum(self._weights[place, at] for at, place in enumerate(places)))
 
     def distance(self, state: State) -> int | None:
-        """Moves to success; None where it is out of reach."""
+        """Moves to success; None if unsolvable."""
         player, boxes = state
         places = [self._live.get(box, -1) for box in boxes]
         if min(places) < 0:
             return None
-        found = self.distances[self.rank(tuple(places)) * len(self.room.cells) + self.room.index[player]]
-        return None if found == FAR else int(found)
+        distance = self.distances[self.rank(tuple(places)) * len(self.room.cells) + self.room.index[player]]
+        return None if distance == FAR else int(distance)
 
     def last_layer(self) -> list[State]:
-        """The states farthest from success that were looked at, in the order of their cells."""
+        """The states of the last computed layer, ordered by cell."""
         cells = np.array(self.room.cells)
         count = len(cells)
         players = cells[self._last % count]
@@ -162,7 +162,7 @@ class ExhaustiveTable:
 
 
 class TableSolver(ExactSolver):
-    """Advice from a table of the whole room: every distance is exact, and every "no" has been played out."""
+    """Advice from a table of the whole room: distances are exact, and every "no" is proved."""
 
     complete = True
 

@@ -1,7 +1,4 @@
-"""A room as arrays: its cells numbered one after the other, their neighbours, and which of them a box may stand on.
-
-Only what every search over arrays shares; the searches are in table.py and search.py.
-"""
+"""A room as arrays: consecutively numbered cells, their neighbours, and the live cells."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ class Grid:
 
     @cached_property
     def cells(self) -> list[int]:
-        """The floor in order: entry i is the cell that the arrays call i."""
+        """The floor in order: entry i is cell number i of the arrays."""
         return sorted(self.floor)
 
     @cached_property
@@ -39,16 +36,15 @@ class Grid:
 
     @cached_property
     def neighbours(self) -> Cells:
-        """(N, 4) the cell one step away in the order of ACTIONS; −1 for a wall."""
+        """(N, 4) neighbouring cells in the order of ACTIONS; −1 for a wall."""
         deltas = steps(self.width)
         return np.array([[self.index.get(cell + step, -1) for step in deltas] for cell in self.cells], dtype=np.int32)
 
     @cached_property
     def live(self) -> list[int]:
-        """Numbers of the cells from which pushes could bring a single box to some target, in order.
+        """Numbers of the cells from which a single box could be pushed to some target, ascending.
 
-        Found by pulling a box away from every target with the player wherever it is needed. A box anywhere else can
-        never reach a target: those cells are the dead squares.
+        Computed by pulling a box away from every target, ignoring the player. All other cells are dead squares.
         """
         neighbours = self.neighbours.tolist()
         todo = [self.index[target] for target in self.targets]
@@ -64,11 +60,11 @@ class Grid:
 
     @cached_property
     def live_index(self) -> Cells:
-        """(N,) the number of a cell among the live ones; −1 for a dead square."""
+        """(N,) index of each cell among the live ones; −1 for a dead square."""
         numbers = np.full(len(self.cells), -1, dtype=np.int32)
         numbers[self.live] = np.arange(len(self.live))
         return numbers
 
     def positions(self, boxes: int) -> int:
-        """How many states a table of this room has: the boxes anywhere among the live cells, the player on any cell."""
+        """Number of states of a table of this room: boxes on any live cells, player on any cell."""
         return comb(len(self.live), boxes) * len(self.cells)

@@ -1,4 +1,4 @@
-"""The decorator that hands a function to Numba. Compiled code is kept on disk, so a machine compiles it once."""
+"""Decorator that compiles a function with Numba. Compiled code is cached on disk."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def compiled(function: Function) -> Function:
-    """The function as machine code, made for the types of its first arguments; other threads go on while it runs."""
+    """Compile the function on its first call for these argument types; it runs without Python's lock."""
     try:
         return cast(Function, njit(cache=True, nogil=True)(function))
-    except RuntimeError:  # nowhere to keep it: every process compiles for itself
+    except RuntimeError:  # no cache folder: every process compiles for itself
         return cast(Function, njit(nogil=True)(function))

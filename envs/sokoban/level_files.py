@@ -1,7 +1,6 @@
-"""Files of Sokoban levels: the Boxoban format, plain XSB collections, and folders of them; written back byte for byte.
+"""Level files: the Boxoban format, plain XSB collections, and folders of them; round trips are byte-exact.
 
-A level is a run of rows; whatever stands between two levels (heads such as `; 12`, titles, blank lines) is kept as it
-is. What makes a level playable is decided in levels.py.
+A level is a run of rows; text between levels (heads such as `; 12`, titles, blank lines) is preserved.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from pathlib import Path
 from envs.sokoban.levels import XSB, Level, LevelError, parse
 
 ENDINGS = (".txt", ".xsb", ".sok")
-"""Files of a folder that are read as levels, in any case."""
-NAMED = 10
-"""Faults that one error message tells in full."""
+"""Endings of level files in a folder, case-insensitive."""
+MAX_LISTED_FAULTS = 10
+"""Number of faults listed in full by an error message."""
 
 _FLOOR = " -_"
 _ROW = frozenset(XSB + _FLOOR)
@@ -26,12 +25,12 @@ _MARK = "\ufeff"
 
 
 class LevelFileError(ValueError):
-    """A file or folder whose levels cannot be used. The message names every faulty level (ten in full) and why."""
+    """A file or folder with unusable levels. The message names every faulty level (ten in full) and why."""
 
 
 @dataclass(frozen=True)
 class LevelText:
-    """A level as it stands in a file: what precedes it, its rows, each with its line end, and the line it starts on."""
+    """A level as written in a file: preceding text, its rows with line ends, and its first line number."""
 
     before: str
     rows: str
@@ -41,7 +40,7 @@ class LevelText:
 
 @dataclass(frozen=True)
 class LevelFile:
-    """The levels of a file in order, and what follows the last one."""
+    """The levels of a file in order, and the text after the last one."""
 
     texts: tuple[LevelText, ...]
     after: str = ""
@@ -52,12 +51,12 @@ class LevelFile:
         return [text.level for text in self.texts]
 
     def text(self) -> str:
-        """The file as it was written, to the last character."""
+        """The exact text of the file."""
         return "".join(text.before + text.rows for text in self.texts) + self.after
 
 
 def level_file(levels: Iterable[Level]) -> LevelFile:
-    """A file of these levels in the Boxoban format: each under a head `; number`, a blank line after it."""
+    """A file in the Boxoban format: each level under a head `; number`, followed by a blank line."""
     texts, line = [], 1
     for number, level in enumerate(levels):
         rows = "\n".join(level.rows()) + "\n"
@@ -69,7 +68,7 @@ def level_file(levels: Iterable[Level]) -> LevelFile:
 
 
 def parse_levels(text: str, name: str = "the text") -> LevelFile:
-    """The levels in the text of a file. Raises LevelFileError naming every faulty level, or where there is none."""
+    """Parse the text of a level file. Raises LevelFileError that names every faulty level, or if it has none."""
     texts: list[LevelText] = []
     faults: list[str] = []
     before: list[str] = []
@@ -77,7 +76,7 @@ def parse_levels(text: str, name: str = "the text") -> LevelFile:
     number = 0
 
     def close(line: int) -> None:
-        """The rows gathered so far are a level; it ended before this line."""
+        """Finish the level of the rows so far, which ended before this line."""
         nonlocal number
         if rows:
             start = line - len(rows)
@@ -100,9 +99,10 @@ def parse_levels(text: str, name: str = "the text") -> LevelFile:
             before.append(content)
     close(line + 1)
     if faults:
-        told = "; ".join(faults[:NAMED]) + (f"; and {len(faults) - NAMED} more" if len(faults) > NAMED else "")
+        more = f"; and {len(faults) - MAX_LISTED_FAULTS} more" if len(faults) > MAX_LISTED_FAULTS else ""
+        listed = "; ".join(faults[:MAX_LISTED_FAULTS]) + more
         raise LevelFileError(
-            f"{name}: {len(faults)} of {number} levels cannot be played: {told}. Mend them or take them out."
+            f"{name}: {len(faults)} of {number} levels cannot be played: {listed}. Fix or remove them."
         )
     if not texts:
         raise LevelFileError(
@@ -112,21 +112,21 @@ def parse_levels(text: str, name: str = "the text") -> LevelFile:
 
 
 def read_levels(path: str | Path) -> LevelFile:
-    """The levels of one file; a file that has not changed is read once. Raises LevelFileError."""
+    """Read a level file, cached until it changes. Raises LevelFileError."""
     path = Path(path)
     facts = _stat(path)
     return _read(path, facts.st_mtime_ns, facts.st_size)
 
 
 def write_levels(path: str | Path, file: LevelFile) -> None:
-    """Write the file; what `read_levels` read comes out with the same bytes."""
+    """Write a level file; one from `read_levels` is written with the same bytes."""
     Path(path).write_bytes(file.text().encode("utf-8"))
 
 
 def find_levels(path: str | Path) -> list[Level]:
-    """All levels of a file, or of the level files in a folder and below it, in the order of their names.
+    """All levels of a file, or of the level files in a folder (recursive), ordered by name.
 
-    Raises LevelFileError where there is none, or naming the faulty levels of every file: none is left out silently.
+    Raises LevelFileError if there are none, or naming the faulty levels of all files.
     """
     levels: list[Level] = []
     faults: list[str] = []
@@ -136,20 +136,19 @@ def find_levels(path: str | Path) -> list[Level]:
         except LevelFileError as error:
             faults.append(str(error))
     if faults:
-        raise LevelFileError(
-            "\n".join(faults[:NAMED]) + (f"\nand {len(faults) - NAMED} more files" if len(faults) > NAMED else "")
-        )
+        more = f"\nand {len(faults) - MAX_LISTED_FAULTS} more files" if len(faults) > MAX_LISTED_FAULTS else ""
+        raise LevelFileError("\n".join(faults[:MAX_LISTED_FAULTS]) + more)
     return levels
 
 
 def fingerprint(path: str | Path) -> tuple[tuple[str, int, int], ...]:
-    """Name, time of change and size of the file, or of every level file in the folder. Raises LevelFileError."""
+    """Name, modification time and size of the file, or of every level file in the folder. Raises LevelFileError."""
     facts = [(str(found), _stat(found)) for found in _paths(Path(path))]
     return tuple((name, fact.st_mtime_ns, fact.st_size) for name, fact in facts)
 
 
 def _paths(path: Path) -> list[Path]:
-    """The file itself, or the level files in the folder and below it."""
+    """The file itself, or the level files in the folder (recursive)."""
     if not path.is_dir():
         return [path]
     paths = sorted(found for found in path.rglob("*") if found.suffix.lower() in ENDINGS and found.is_file())
@@ -166,9 +165,9 @@ def _stat(path: Path) -> os.stat_result:
 
 
 def _is_row(content: str) -> bool:
-    """Whether a line belongs to a level: it begins with a wall, or holds nothing but characters of levels.
+    """Whether a line belongs to a level: it starts with a wall, or has only characters of levels.
 
-    A line that begins with a wall and holds something else is a fault in a level, not a remark between two.
+    A line that starts with a wall and has other characters is a fault in a level, not text between levels.
     """
     bare = content.removeprefix(_MARK).rstrip("\r\n")
     inner = bare.strip(_FLOOR + "\t")
@@ -177,7 +176,7 @@ def _is_row(content: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _read(path: Path, changed: int, size: int) -> LevelFile:
-    """The file at its present state: `changed` and `size` only tell one state from another."""
+    """Read the file; `changed` and `size` are the cache key."""
     try:
         text = path.read_bytes().decode("utf-8")
     except OSError as error:

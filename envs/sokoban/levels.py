@@ -1,7 +1,4 @@
-"""Sokoban levels as text: the XSB characters every Sokoban program reads, and the symbols that policies read.
-
-A level here is a start position, nothing more; rules live in env.py, the making of rooms in rooms.py.
-"""
+"""Sokoban levels (start positions) as text: XSB characters, and the symbols that policies read."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ class Level:
     player: int
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Itself: a level never changes."""
+        """Returns itself: a level is immutable."""
         return self
 
     @cached_property
@@ -49,7 +46,7 @@ class Level:
         )
 
     def rows(self, boxes: Iterable[int] | None = None, player: int | None = None) -> list[str]:
-        """The room in XSB characters, with the boxes and the player where they started or where they are now."""
+        """The room in XSB characters, with boxes and player at the start or at the given cells."""
         boxes = self.boxes if boxes is None else boxes
         player = self.player if player is None else player
         cells = list(self._empty)
@@ -61,7 +58,7 @@ class Level:
 
 
 def format_rows(rows: list[str], vocabulary: str) -> str:
-    """XSB rows as the text a policy reads."""
+    """XSB rows as the text that a policy reads."""
     return "\n".join(rows).translate(_FROM_XSB[vocabulary])
 
 
@@ -71,10 +68,10 @@ def meanings(vocabulary: str) -> dict[str, str]:
 
 
 def parse(text: str) -> Level:
-    """The level in a text written in XSB characters or in one of the vocabularies; which one is seen from the text.
+    """Parse a level in XSB characters or in one of the vocabularies, which is detected.
 
-    Raises LevelError when a character is unknown, the room is open, the player is not exactly one, there is no box or
-    there are not as many boxes as targets.
+    Raises LevelError for an unknown character, an open room, not exactly one player, no box, or different numbers of
+    boxes and targets.
     """
     lines = [line.rstrip() for line in text.strip("\r\n").splitlines()]
     if not lines:
@@ -117,7 +114,7 @@ def _as_xsb(lines: list[str]) -> list[str]:
 
 
 def _outside(cells: str, width: int, height: int) -> set[int]:
-    """Cells other than walls from which a way leads over the border."""
+    """Cells, other than walls, that are connected to the border."""
     todo = [
         cell
         for cell, sign in enumerate(cells)

@@ -1,6 +1,6 @@
-"""Lower bounds of the pushes still needed: distances of single boxes, matched to the targets at the least sum.
+"""Lower bounds of the remaining pushes: minimum-cost matching of boxes and targets by single-box distances.
 
-A box's distance depends on which side of it the player is at. The search that uses them is in search.py. Loads Numba.
+A box's distance depends on the side of it that the player is at. Loads Numba.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from envs.sokoban.grid import Cells
 from envs.sokoban.jit import compiled
 
 FAR = 1_000_000
-"""Pushes of a box that cannot get there; a sum of them still fits."""
+"""Distance of a box that cannot reach a target; sums of it do not overflow."""
 
 
 @compiled
 def sides_of(neighbours: Cells) -> NDArray[np.int8]:
-    """(N, N) entry [b, p]: which side of a box on b the player on p is at; −1 where p leads to no side of it.
+    """(N, N) entry [b, p]: the side of a box on b that the player on p is at; −1 if p reaches no side of it.
 
-    Sides are numbered by the first direction that leads there; a box that divides nothing has one side.
+    Sides are numbered by the first direction that leads there; a box that separates nothing has one side.
     """
     count = neighbours.shape[0]
     sides = np.full((count, count), -1, np.int8)
@@ -46,9 +46,9 @@ def sides_of(neighbours: Cells) -> NDArray[np.int8]:
 
 @compiled
 def push_distances(neighbours: Cells, sides: NDArray[np.int8], targets: Cells) -> NDArray[np.int32]:
-    """(T, N, 4) fewest pushes of a box on a cell, the player at a side of it, to each target, were it alone.
+    """(T, N, 4) fewest pushes of a single box from each cell and player side to each target.
 
-    Found by pulling the box away from the target. FAR where there is no way.
+    Computed by pulling the box away from the target. FAR if unreachable.
     """
     count = neighbours.shape[0]
     distances = np.full((targets.size, count, 4), FAR, np.int32)
@@ -80,10 +80,10 @@ def push_distances(neighbours: Cells, sides: NDArray[np.int8], targets: Cells) -
 
 @compiled
 def assignment(costs: NDArray[np.int32]) -> int:
-    """The least sum of a perfect matching of rows and columns, by the Hungarian method; FAR or more: there is none.
+    """Minimum cost of a perfect matching of rows and columns (Hungarian method); FAR or more: there is none.
 
     Args:
-        costs: (K, K) non-negative, FAR where a pair is not allowed.
+        costs: (K, K) non-negative, FAR for forbidden pairs.
     """
     size = costs.shape[0]
     row_price, column_price = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
@@ -123,7 +123,7 @@ def assignment(costs: NDArray[np.int32]) -> int:
 def bound(
     boxes: NDArray[np.int16], player: int, targets: Cells, sides: NDArray[np.int8], distances: NDArray[np.int32]
 ) -> int:
-    """Fewest pushes that could be left: every box to a target of its own, each as if it were alone. FAR: lost."""
+    """Lower bound of the remaining pushes: every box to its own target, each as if alone. FAR: lost."""
     size = boxes.size
     costs = np.empty((size, size), np.int32)
     for place in range(size):

@@ -1,7 +1,4 @@
-"""A* over pushes, compiled: states are the boxes and the part of the room the player can walk in.
-
-The lower bound is in bounds.py; how the found pushes become advice stands in planner.py. Loads Numba.
-"""
+"""A* over pushes, compiled: a state is the boxes and the region that the player can reach. Loads Numba."""
 
 from __future__ import annotations
 
@@ -22,15 +19,15 @@ NODES, OPEN, EXPANDED, FOUND, PUSHED = range(5)
 """Places of the counters: nodes in the pool, entries of the heap, nodes expanded, the solved node, heap insertions."""
 
 MORE, SOLVED, EXHAUSTED, FULL = range(4)
-"""Why `expand` returned: its limit is reached, a solution, nothing left to try, the pool must grow."""
+"""Why `expand` returned: limit reached, solved, no open nodes, the pool must grow."""
 
 G, H, PARENT, PUSH, CLOSED, PLAYER, HASH = range(7)
-"""Columns of a node: pushes made; pushes to go at least; the node before; the push from there, box · 4 + direction;
-whether it was expanded; the lowest cell the player can walk to; its hash."""
+"""Columns of a node: number of pushes; lower bound of the rest; parent; push from the parent, box · 4 + direction;
+whether it was expanded; the lowest cell that the player can reach; hash."""
 
 
 class Facts(NamedTuple):
-    """What is known about a room before any search, as arrays over its N cells."""
+    """Precomputed arrays of a room with N cells."""
 
     neighbours: Cells
     live_index: Cells
@@ -45,7 +42,7 @@ class Facts(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """The nodes of a search, the hash table over them, the heap of those to expand, and the counters."""
+    """Nodes of a search, their hash table, the heap of open nodes, and counters."""
 
     boxes: Places
     nodes: Words
@@ -57,7 +54,7 @@ class Pool(NamedTuple):
 
 @compiled
 def walk(neighbours: Cells, occupied: Places, player: int, mark: Cells, stamp: int, stack: Cells) -> int:
-    """Mark every cell the player can walk to with the stamp; returns the lowest of them, which names the whole part."""
+    """Mark every cell that the player can reach with the stamp. Returns the lowest one, which identifies the region."""
     mark[player] = stamp
     stack[0] = player
     size, lowest = 1, player
@@ -83,9 +80,9 @@ def freezes(
     occupied: Places,
     frozen: Bytes,
 ) -> bool:
-    """Whether a box off its target can never move again; the test of deadlocks.py.
+    """Whether a box off its target can never move again; same test as `Deadlocks.frozen`.
 
-    `occupied` tells the place among `boxes` of the box on a cell, or −1; `frozen` is (K,) room to work in.
+    `occupied`: index in `boxes` of the box on each cell, or −1; `frozen`: (K,) scratch array.
     """
     frozen[:] = 1
     changed = True
@@ -115,7 +112,7 @@ def freezes(
 
 @compiled
 def hash_of(boxes: Places, player: int, keys: Words) -> int:
-    """A number that equal states share: keys (2, N) of the cells, mixed."""
+    """Zobrist hash of a state; keys: (2, N)."""
     mixed = int(keys[1, player])
     for box in boxes:
         mixed ^= keys[0, box]
@@ -124,7 +121,7 @@ def hash_of(boxes: Places, player: int, keys: Words) -> int:
 
 @compiled
 def blocked(boxes: Places, player: int, moved: int, facts: Facts) -> bool:
-    """Whether two or three boxes, the moved one among them, could not be brought to targets even if they were alone."""
+    """Whether two or three boxes including the moved one could not reach targets even if they were alone."""
     live_index, weights, count = facts.live_index, facts.weights, facts.neighbours.shape[0]
     for place in range(boxes.size):
         if place == moved:
@@ -148,7 +145,7 @@ def blocked(boxes: Places, player: int, moved: int, facts: Facts) -> bool:
 
 @compiled
 def heap_push(pool: Pool, key: int, node: int) -> None:
-    """Put a node into the heap."""
+    """Push a node onto the heap."""
     keys, nodes = pool.heap_keys, pool.heap_nodes
     at = pool.counters[OPEN]
     pool.counters[OPEN] += 1
@@ -163,7 +160,7 @@ def heap_push(pool: Pool, key: int, node: int) -> None:
 
 @compiled
 def heap_pop(pool: Pool) -> int:
-    """Take the node with the lowest key out of the heap."""
+    """Pop the node with the lowest key from the heap."""
     keys, nodes = pool.heap_keys, pool.heap_nodes
     top = int(nodes[0])
     pool.counters[OPEN] -= 1
@@ -185,13 +182,13 @@ def heap_pop(pool: Pool) -> int:
 
 @compiled
 def key_of(g: int, h: int, weight: int, other_box: int, pushed: int) -> int:
-    """Order of expansion: g + weight · h, then nearer to success, then the same box again, then the newest."""
+    """Heap key: g + weight · h, then smaller h, then a push of the same box, then the newest node."""
     return ((g + weight * h) << 46) | (min(h, 0xFFF) << 34) | (other_box << 33) | (0x1FFFFFFFF - pushed)
 
 
 @compiled
 def find(pool: Pool, boxes: Places, player: int, hashed: int) -> int:
-    """Where the state stands in the hash table, or where it would: an entry of `table`."""
+    """Index of the state in the hash table, or of the entry where it belongs."""
     mask = pool.table.size - 1
     at = hashed & mask
     while pool.table[at] >= 0:
@@ -210,7 +207,7 @@ def find(pool: Pool, boxes: Places, player: int, hashed: int) -> int:
 
 @compiled
 def rehash(pool: Pool) -> None:
-    """Enter all nodes into the empty hash table."""
+    """Insert all nodes into the empty hash table."""
     mask = pool.table.size - 1
     for node in range(pool.counters[NODES]):
         at = pool.nodes[node, HASH] & mask
@@ -221,7 +218,7 @@ def rehash(pool: Pool) -> None:
 
 @compiled
 def reorder(pool: Pool, weight: int) -> None:
-    """Order what is left to expand by another weight."""
+    """Rebuild the heap with another weight."""
     left = pool.heap_nodes[: pool.counters[OPEN]].copy()
     pool.counters[OPEN] = 0
     for node in left:
@@ -233,7 +230,7 @@ def reorder(pool: Pool, weight: int) -> None:
 
 @compiled
 def start(pool: Pool, facts: Facts, boxes: Places, player: int, weight: int) -> None:
-    """Make the first node: these boxes, the player in the part of the room named by its lowest cell."""
+    """Make the first node: these boxes, the player in the region identified by its lowest cell."""
     hashed = hash_of(boxes, player, facts.keys)
     pool.boxes[0] = boxes
     h = bound(boxes, player, facts.targets, facts.sides, facts.distances)
@@ -246,7 +243,7 @@ def start(pool: Pool, facts: Facts, boxes: Places, player: int, weight: int) -> 
 
 @compiled
 def expand(pool: Pool, facts: Facts, limit: int, weight: int) -> int:
-    """Expand nodes until that many were, a solution is found, nothing is left or the pool is full; tells which."""
+    """Expand nodes until the limit, a solution, an empty heap or a full pool. Returns which."""
     neighbours, live_index = facts.neighbours, facts.live_index
     count, size = neighbours.shape[0], pool.boxes.shape[1]
     counters, nodes = pool.counters, pool.nodes

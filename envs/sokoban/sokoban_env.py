@@ -1,7 +1,6 @@
-"""Sokoban as an environment: moves and pushes, rewards, the text a policy reads and the board a viewer draws.
+"""Sokoban environment.
 
-Rewards of an action: −0.1; +1 when the number of boxes on targets rose, −1 when it fell; +10 when all are on targets.
-Rooms are made in rooms.py, advice in solver.py.
+Reward of an action: −0.1; +1 if the number of boxes on targets rises, −1 if it falls; +10 when all are on targets.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ REWARDS = tuple(
     tuple(round(STEP_COST + BOX_REWARD * rise + SOLVED_REWARD * solved, 10) for rise in (0, 1, -1))
     for solved in (False, True)
 )
-"""Reward of an action by [solved][rise], where rise is 0, 1 or −1 as the number of boxes on targets changed."""
+"""Reward of an action by [solved][rise]; rise is the sign of the change of the number of boxes on targets."""
 
 
 class SokobanSettings(EnvSettings):
-    """What kind of rooms are played."""
+    """Settings of the rooms."""
 
     size: int = Field(6, ge=5, le=20, description="Cells along each side of the room, walls included.")
     boxes: int = Field(1, ge=1, le=4, description="Boxes, and targets for them.")
@@ -56,7 +55,7 @@ class SokobanSettings(EnvSettings):
 
 
 class Sokoban(TextEnv):
-    """Push every box onto a target. `reset(options={"room": text})` starts from a given room instead of a drawn one.
+    """Push every box onto a target. `reset(options={"room": text})` starts from a given room.
 
     `options["boxes_on_target"]` overrides the count that the first action is compared with (default: as in the room).
     """
@@ -130,7 +129,7 @@ class Sokoban(TextEnv):
         return self.render(), REWARDS[solved][rise], solved, out_of_steps, info
 
     def render(self) -> str:
-        """The room in the symbols of the vocabulary, one line a row."""
+        """The room in the symbols of the vocabulary, one line per row."""
         level, (player, boxes) = self.level, self._state
         width, targets, symbols = level.width, level.targets, levels.SYMBOLS[self.settings.vocabulary]
         cells = self._canvas.copy()
@@ -144,22 +143,19 @@ class Sokoban(TextEnv):
         return GridBoard(theme="sokoban", rows=self._rows())
 
     def hint(self) -> Hint:
-        """The best next actions and the number of actions to success, without regard to any budget of actions.
+        """Best next actions and number of actions to success, regardless of any action budget.
 
-        In rooms too large for exhaustive play the advice follows the plan a search found, and there is no distance.
+        In rooms too large for exhaustive play the advice follows a plan found by search, without a distance.
         """
         return self._solver().hint(self._state)
 
     def plan(self) -> list[str]:
-        """A sequence of actions to success, empty when solved, unsolvable or beyond the solver.
-
-        A shortest one wherever `hint` knows the distance.
-        """
+        """A sequence of actions to success, shortest if `hint` has a distance; empty when solved or unsolvable."""
         return self._solver().plan(self._state)
 
     @property
     def level(self) -> levels.Level:
-        """The room of this episode, as it was at the start."""
+        """The room of this episode at its start."""
         if self._level is None:
             raise ResetNeeded("call reset() first")
         return self._level
@@ -180,12 +176,12 @@ class Sokoban(TextEnv):
         return [self._place(cell) for cell in sorted(self.level.targets)]
 
     def _draw(self, seed: int) -> levels.Level:
-        """The room of that seed."""
-        kind = self.settings
-        return rooms.make_room(SeededRng(seed, Stream.START), kind.size, kind.boxes, kind.min_length, kind.max_length)
+        """The room of a seed."""
+        room = self.settings
+        return rooms.make_room(SeededRng(seed, Stream.START), room.size, room.boxes, room.min_length, room.max_length)
 
     def _solver(self) -> Advisor:
-        """The solver of this room, kept until the next: asking for a hint after every action costs a look-up."""
+        """The solver of this room, cached for the episode."""
         if self._advisor is None:
             self._advisor = solver.solver_of(self.level)
         return self._advisor
@@ -202,7 +198,7 @@ class Sokoban(TextEnv):
 
 
 def canvas(level: levels.Level, vocabulary: str) -> list[str]:
-    """The characters of a room's text without boxes and player; cell c of the level is number c + c // width here."""
+    """Characters of a room's text without boxes and player; cell c of the level has index c + c // width."""
     cells = list(levels.format_rows(level.rows(()), vocabulary))
     player = level.player
     cells[player + player // level.width] = levels.SYMBOLS[vocabulary][2 if player in level.targets else 1]
@@ -210,7 +206,7 @@ def canvas(level: levels.Level, vocabulary: str) -> list[str]:
 
 
 class LargeSokobanSettings(SokobanSettings):
-    """Larger rooms with two boxes."""
+    """Settings of larger rooms with two boxes."""
 
     size: int = Field(8, ge=5, le=20, description="Cells along each side of the room, walls included.")
     boxes: int = Field(2, ge=1, le=4, description="Boxes, and targets for them.")
@@ -225,7 +221,7 @@ class LargeSokoban(Sokoban):
 
 
 class SokobanNewVocabSettings(SokobanSettings):
-    """The same rooms, written in other symbols."""
+    """Settings of rooms with other symbols."""
 
     vocabulary: Literal["standard", "letters"] = Field(
         "letters", description="Symbols of the text: standard (# _ O √ X P S) or letters (W . G C B A @)."

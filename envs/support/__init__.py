@@ -1,1 +1,1 @@
-"""Parts that several environments share."""
+"""Utilities shared by several environments."""

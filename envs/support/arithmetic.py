@@ -1,7 +1,6 @@
-"""Arithmetic with whole numbers as text: the exact value of an expression, and an expression that has a given value.
+"""Integer arithmetic as text: exact evaluation of an expression, and search for an expression with a given value.
 
-What an expression is worth in a game is decided by the game. Nothing here calls Python's own evaluator, and whatever is
-written costs bounded time and memory.
+Python's own evaluator is not used, so that any text costs bounded time and memory.
 """
 
 from __future__ import annotations
@@ -14,39 +13,39 @@ from itertools import product
 from typing import Literal
 
 MAX_LENGTH = 1000
-"""Longest expression that is read, in characters."""
+"""Maximum length of an expression in characters."""
 MAX_DEPTH = 50
-"""Most brackets and powers inside one another."""
+"""Maximum nesting of brackets and powers."""
 MAX_BITS = 4096
-"""Longest numerator or denominator that may arise."""
+"""Maximum size of numerators and denominators in bits."""
 
 _TOKEN = re.compile(r"[0-9]+|\*\*|//|[-+*/%()]")
 _BLANK = " \t"
 _SUM, _PRODUCT, _ATOM = 1, 2, 3
-_TABLE = 3
+_MAX_TABLE_NUMBERS = 3
 
 Operators = Literal["+-", "+-*", "+-*/"]
 STAGES: tuple[Operators, ...] = ("+-", "+-*", "+-*/")
-"""What the search may use, simplest first."""
+"""Operators of the search, simplest first."""
 
 
 class ExpressionError(ValueError):
-    """Text that is no expression, or one without a value within bounds. The message says why."""
+    """Text that is no expression, or whose value exceeds the limits. The message says why."""
 
 
 def evaluate(text: str) -> Fraction:
-    """The exact value of an expression of whole numbers, + - * / // % **, signs and brackets, read as Python reads it.
+    """The exact value of an expression of integers, + - * / // % **, signs and brackets, with Python's grammar.
 
     Raises ExpressionError for anything else: other characters, numbers with a leading zero, division by zero, an
     exponent that is not whole, values beyond MAX_BITS, text beyond MAX_LENGTH, nesting beyond MAX_DEPTH.
     """
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"the expression has {len(text)} characters: at most {MAX_LENGTH} are read")
-    return _Reader(_tokens(text)).value()
+    return _Parser(_tokens(text)).value()
 
 
 def _tokens(text: str) -> list[str]:
-    found, place = [], 0
+    tokens, place = [], 0
     while place < len(text):
         if text[place] in _BLANK:
             place += 1
@@ -54,13 +53,13 @@ def _tokens(text: str) -> list[str]:
         match = _TOKEN.match(text, place)
         if match is None:
             raise ExpressionError(f"{text[place]!r} has no meaning in an expression")
-        found.append(match.group())
+        tokens.append(match.group())
         place = match.end()
-    return found
+    return tokens
 
 
-class _Reader:
-    """Recursive descent over tokens, one method for each level of precedence."""
+class _Parser:
+    """Recursive descent over tokens, one method per level of precedence."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
@@ -77,7 +76,7 @@ class _Reader:
         return self._tokens[self._next] if self._next < len(self._tokens) else ""
 
     def _take(self, choices: Iterable[str]) -> str:
-        """The next token if it is among the choices, else ""."""
+        """Consume the next token if it is among the choices. Returns it, else ""."""
         token = self._peek()
         if token not in choices:
             return ""
@@ -163,7 +162,7 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
     if not base and times < 0:
         raise ExpressionError("division by zero")
     if base in (0, 1, -1):
-        times = times % 2 + 2 * bool(times)  # as large an exponent as it takes: zero, or even, or odd
+        times = times % 2 + 2 * bool(times)  # a small exponent of the same parity, or zero
     longest = max(base.numerator.bit_length(), base.denominator.bit_length())
     if longest * abs(times) > MAX_BITS:
         raise ExpressionError("a number becomes too long")
@@ -171,7 +170,7 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
 
 
 def signs_reach(numbers: Sequence[int], target: int) -> bool:
-    """Whether the numbers, each with a plus or a minus, add up to the target."""
+    """Whether the numbers, each with a sign, sum to the target."""
     return any(
         sum(sign * number for sign, number in zip(signs, numbers, strict=True)) == target
         for signs in product((1, -1), repeat=len(numbers))
@@ -179,46 +178,45 @@ def signs_reach(numbers: Sequence[int], target: int) -> bool:
 
 
 def find_expression(numbers: Sequence[int], target: int, operators: Operators = "+-*/") -> str | None:
-    """An expression that uses each number once, with the operators given, and has the target as its value.
+    """Find an expression that uses each number once and has the target as its value.
 
     Args:
-        numbers: at least one whole number ≥ 0; 4 take milliseconds, 6 up to about a second.
-        target: the value, positive or not.
-        operators: what may be used; a minus before a bracket belongs to "-".
+        numbers: at least one integer ≥ 0; 4 take milliseconds, 6 up to about a second.
+        target: the value, of any sign.
+        operators: allowed operators; a minus before a bracket counts as "-".
     Returns:
-        Exhaustive: None means that there is no such expression. Simple operators are preferred: + and - alone where
-        they are enough, else + - *.
+        An expression with the simplest sufficient operators (+ and -, then *, then /); None if none exists (the search
+        is exhaustive).
     """
     for allowed in STAGES[: STAGES.index(operators) + 1]:
         search = _ExpressionSearch(tuple(numbers), allowed)
-        found = search.text(search.everything, Fraction(target))
+        found = search.text(search.all_numbers, Fraction(target))
         if found is not None:
             return found[0]
-        found = search.text(search.everything, Fraction(-target))
+        found = search.text(search.all_numbers, Fraction(-target))
         if found is not None:
             return f"-{found[0]}" if found[1] == _ATOM else f"-({found[0]})"
     return None
 
 
 _Text = tuple[str, int]
-"""An expression and what binds loosest in it."""
+"""An expression and the precedence of its loosest operator."""
 
 
 class _ExpressionSearch:
-    """All values of small sets of numbers, and from the target backwards through the large ones.
+    """Tables of all values of small sets of numbers, and backward search from the target through larger sets.
 
-    Sets are bit masks over the numbers. No signs before numbers: they make no value that is not one of these or its
-    negative.
+    Sets are bit masks over the numbers. Signs before numbers are not needed: they only negate values.
     """
 
     def __init__(self, numbers: tuple[int, ...], operators: Operators) -> None:
         self._numbers, self._operators = numbers, operators
-        self.everything = (1 << len(numbers)) - 1
+        self.all_numbers = (1 << len(numbers)) - 1
         self.values = cache(self._values)
 
     def text(self, mask: int, target: Fraction) -> _Text | None:
-        """An expression of the numbers in the mask with that value."""
-        if mask.bit_count() <= _TABLE:
+        """An expression of the numbers in the mask with this value."""
+        if mask.bit_count() <= _MAX_TABLE_NUMBERS:
             return self.values(mask).get(target)
         for large, small in self._splits(mask):
             for value, text in self.values(small).items():
@@ -231,7 +229,7 @@ class _ExpressionSearch:
         return None
 
     def _splits(self, mask: int) -> Iterator[tuple[int, int]]:
-        """Every way to part the numbers in two, each once, the larger part first; small parts first."""
+        """All splits of the numbers in two, larger part first, ordered by the size of the smaller one."""
         parts = []
         part = (mask - 1) & mask
         while part:
@@ -242,7 +240,7 @@ class _ExpressionSearch:
         return iter(sorted(parts, key=lambda pair: pair[1].bit_count()))
 
     def _values(self, mask: int) -> dict[Fraction, _Text]:
-        """Every value the numbers in the mask can have, with the first expression found for it."""
+        """All values of the numbers in the mask, with the first expression found for each."""
         if mask.bit_count() == 1:
             number = self._numbers[mask.bit_length() - 1]
             return {Fraction(number): (str(number), _ATOM)}
@@ -263,9 +261,9 @@ class _ExpressionSearch:
         return " + ".join(chosen), _SUM if len(chosen) > 1 else _ATOM
 
     def _before(self, target: Fraction, known: Fraction) -> Iterator[tuple[str, Fraction, bool]]:
-        """Operator, missing operand and whether the known one stands on its left, for each way to the target.
+        """Operator, missing operand and whether the known operand is on the left, for each way to the target.
 
-        Ways on which any operand would do (0 times it) are not among them.
+        Without those that any operand satisfies (0 times it).
         """
         for operator in self._operators:
             match operator:

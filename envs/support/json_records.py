@@ -1,6 +1,6 @@
-"""Records in files: a JSON list of objects, or one object a line (JSONL). What a record must hold, its reader says.
+"""Files of JSON records: a JSON list of objects, or one object per line (JSONL).
 
-Messages about bad files name the file and the line, never what stands there.
+Error messages name the file and the line but never repeat its content.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class RecordsError(ValueError):
 
 
 def stamp(path: Path) -> tuple[int, int]:
-    """Time and size of the file: what changes when it is written anew. Raises RecordsError where there is none."""
+    """Modification time and size of the file, a cache key. Raises RecordsError if it cannot be read."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise RecordsError(
             path, None, f"cannot be read ({error.strerror}); give the path of an existing file"
         ) from None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Every record with the number of the line on which it begins, counted from 1. Raises RecordsError."""
+    """All records with the number of their first line, from 1. Raises RecordsError."""
     try:
         with path.open(encoding="utf-8-sig") as file:
             beginning = file.read(4096).lstrip()
@@ -57,7 +57,7 @@ def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _listed(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records of a JSON list, one at a time, so that only their text is ever held in full."""
+    """The records of a JSON list, decoded one at a time to limit memory."""
     place, line = text.index("[") + 1, 1
     counted, wanted = 0, "a record or ]"
     while True:

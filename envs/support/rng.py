@@ -1,7 +1,7 @@
-"""Random numbers that stay the same on every machine and with every version of every library.
+"""Random numbers that are the same on every machine and with every library version.
 
-No distribution of a world lives here. NumPy guarantees the stream of SeedSequence and PCG64, but not what its
-Generator methods make of it, so the few draws that worlds need are made from the raw words.
+NumPy guarantees the streams of SeedSequence and PCG64 but not the results of Generator methods, so the few
+distributions that environments need are computed from the raw words.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import numpy as np
 
 T = TypeVar("T")
 BLOCK = 64
-"""Words drawn ahead."""
+"""Number of words generated ahead."""
 
 
 class Stream(IntEnum):
-    """What a seed is used for; streams of one seed are independent. Numbers are part of every pinned hash."""
+    """Purpose of a seed; streams of one seed are independent. The numbers are part of every pinned hash."""
 
     START = 1
     DYNAMICS = 2
 
 
 class SeededRng:
-    """Draws from one stream of one seed."""
+    """Random numbers of one stream of one seed."""
 
     def __init__(self, seed: int, stream: Stream) -> None:
         self._bits = np.random.PCG64(np.random.SeedSequence([seed, int(stream)]))
@@ -37,14 +37,14 @@ class SeededRng:
         return self._words.pop()
 
     def block(self) -> list[int]:
-        """The words drawn ahead (a whole block of a new stream), in the order in which they would have been used."""
+        """The words generated ahead (a whole block of a new stream), in the order of their use."""
         if not self._words:
             self._words = self._bits.random_raw(BLOCK).tolist()
         words, self._words = self._words[::-1], []
         return words
 
     def below(self, count: int) -> int:
-        """A whole number from 0 to count − 1, all equally likely (to 2⁻⁵³)."""
+        """An integer from 0 to count − 1, uniform (to 2⁻⁵³)."""
         return ((self._word() >> 11) * count) >> 53
 
     def uniform(self) -> float:
@@ -52,11 +52,11 @@ class SeededRng:
         return (self._word() >> 11) * 2.0**-53
 
     def choice(self, items: Sequence[T]) -> T:
-        """One of the items, all equally likely."""
+        """One of the items, uniformly."""
         return items[self.below(len(items))]
 
     def weighted(self, items: Sequence[T], weights: Sequence[float]) -> T:
-        """One of the items, likely in proportion to its weight."""
+        """One of the items, with probability proportional to its weight."""
         left = self.uniform() * sum(weights)
         for item, weight in zip(items, weights, strict=True):
             left -= weight
@@ -71,6 +71,6 @@ class SeededRng:
 
 
 def dynamics_of(seed: int, options: dict[str, Any]) -> SeededRng:
-    """The draws of everything that happens after the start: by the option `dynamics_seed`, or else by the seed."""
+    """Random numbers of the dynamics: seeded by the option `dynamics_seed`, else by the seed."""
     chosen = options.get("dynamics_seed")
     return SeededRng(seed if chosen is None else int(chosen), Stream.DYNAMICS)

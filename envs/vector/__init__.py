@@ -1,4 +1,4 @@
-"""Many environments of one kind stepped together: array engines, and a loop for worlds without one."""
+"""Batches of environments of one kind: array implementations, and a loop for all others."""
 
 from envs.vector.batch_env import BatchEnv, BatchTurn, group_seeds
 from envs.vector.batch_registry import make_batch

@@ -1,6 +1,6 @@
-"""What the array engines share: actions as codes, a turn as a few whole-batch steps, texts as arrays of characters.
+"""Base of the array implementations: actions as codes, a turn as a few whole-batch steps, texts as character arrays.
 
-No rules of any world live here; an engine adds how rows start and what one action does.
+A subclass adds initial states and the effect of one action.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from envs.base import EnvSettings, TextEnv
 from envs.vector.batch_env import BatchEnv, BatchTurn, Flags, Rows, Turns, as_lists
 
 UNKNOWN = -1
-"""Code of an action that the environment does not have."""
+"""Code of an unknown action."""
 ABSENT = -2
-"""Code of no action: a row whose turn is shorter than the longest."""
+"""Code of no action, where a row's turn is shorter than the longest one."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one action did in some rows; every array has one entry for each of these rows."""
+    """Outcome of one action in some rows; every array has one entry per row."""
 
     rewards: NDArray[np.float64]
     effective: Flags
     terminated: Flags
     success: Flags
     actual: NDArray[np.intp] | None = None
-    """Code of the action that happened."""
+    """Code of the executed action."""
 
 
 class ArrayBatch(BatchEnv):
-    """Rows kept in arrays; no loop over rows or cells while they are played."""
+    """A batch in arrays, stepped without loops over rows or cells."""
 
     def __init__(self, kind: type[TextEnv], settings: EnvSettings, count: int) -> None:
         super().__init__(kind, settings, count)
@@ -59,7 +59,7 @@ class ArrayBatch(BatchEnv):
         return self._finished(turn)
 
     def _write(self, turn: BatchTurn, number: int, rows: Rows, codes: Rows) -> None:
-        """Execute the actions and write down what they did."""
+        """Execute the actions and record their outcome."""
         outcome = self._act(rows, codes)
         self.taken[rows] += 1
         turn.rewards[rows, number] = outcome.rewards
@@ -92,20 +92,20 @@ class ArrayBatch(BatchEnv):
 
     @abstractmethod
     def _act(self, rows: Rows, codes: Rows) -> Outcome:
-        """Execute one known action in each of these rows; the rows are different and none has ended."""
+        """Execute one known action in each of these rows, which are distinct and have not ended."""
 
 
 class TextGrid:
-    """(B, L) characters of B texts, kept as numbers so that whole batches are written at once.
+    """(B, L) characters of B texts as numbers, so that whole batches are written at once.
 
-    Texts shorter than L end in zeros, which NumPy leaves out when it makes strings.
+    Texts shorter than L end in zeros, which NumPy drops when it makes strings.
     """
 
     def __init__(self, count: int) -> None:
         self.cells = np.zeros((count, 0), np.uint32)
 
     def fit(self, length: int) -> int:
-        """Make room for texts of that length; by how many characters the rows grew."""
+        """Make room for texts of this length. Returns by how many characters the rows grew."""
         more = max(0, length - self.cells.shape[1])
         if more:
             self.cells = np.pad(self.cells, ((0, 0), (0, more)))
@@ -113,8 +113,8 @@ class TextGrid:
 
     def strings(self) -> list[str]:
         """The texts."""
-        found: list[str] = self.cells.view(f"U{self.cells.shape[1]}")[:, 0].tolist()
-        return found
+        texts: list[str] = self.cells.view(f"U{self.cells.shape[1]}")[:, 0].tolist()
+        return texts
 
 
 def symbols(text: str) -> NDArray[np.uint32]:

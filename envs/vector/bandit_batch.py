@@ -1,4 +1,4 @@
-"""Bandits in arrays: every arm of a batch is pulled and paid at once."""
+"""Array implementation of the bandits."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ class BanditBatch(ArrayBatch):
         )
         self._sentence = np.zeros(count, np.intp)
         self._first = np.zeros(count, np.intp)
-        self._draws = BatchRng(count)
+        self._rng = BatchRng(count)
 
     def _begin(self, rows: Rows, options: Sequence[Options]) -> None:
         for same, env in self._starts(rows, options):
             self._first[same] = self._sentence[same] = self._arms.index(env.env_spec.actions[0])
-        self._draws.seed(rows.tolist(), [self.dynamics_seeds[row] for row in rows.tolist()], Stream.DYNAMICS)
+        self._rng.seed(rows.tolist(), [self.dynamics_seeds[row] for row in rows.tolist()], Stream.DYNAMICS)
 
     def _act(self, rows: Rows, codes: Rows) -> Outcome:
         high = np.where(codes >= 2, codes - 2, (self._first[rows] + codes) % 2) == _HIGH
         rewards = np.full(len(rows), self._low_reward)
-        rewards[high] = HIGH_REWARD * (self._draws.uniform(rows[high]) < self._probability)
+        rewards[high] = HIGH_REWARD * (self._rng.uniform(rows[high]) < self._probability)
         self._sentence[rows] = np.where(high, 3 + (rewards > 0), 2)
         always = np.ones(len(rows), np.bool_)
         return Outcome(rewards, effective=always, terminated=always, success=high)
 
     def texts(self) -> list[str]:
-        found: list[str] = self._sentences[self._sentence].tolist()
-        return found
+        texts: list[str] = self._sentences[self._sentence].tolist()
+        return texts

@@ -1,7 +1,4 @@
-"""The contract of a batch: B environments of one kind, reset from seeds and stepped by turns of several actions.
-
-Rules of worlds are in the engines beside this file. Which engine plays which environment stands in engines.py.
-"""
+"""Interface of a batch: B environments of one kind, reset from seeds and stepped by turns of several actions."""
 
 from __future__ import annotations
 
@@ -26,23 +23,23 @@ Turns = Sequence[str | int | Sequence[str | int]] | NDArray[Any]
 
 @dataclass(frozen=True)
 class BatchTurn:
-    """What one turn did. B rows; K actions in the longest row; an action that was not executed left zeros behind.
+    """Outcome of one turn. B rows; K actions in the longest row; entries of actions that were not executed are zero.
 
-    An action is not executed when its row was over already or its turn has no such action.
+    An action is not executed if its row has ended or its turn is shorter.
     """
 
     texts: list[str]
-    """(B) what the policy reads after the turn."""
+    """(B) texts of the states after the turn."""
     rewards: NDArray[np.float64]
     """(B, K)"""
     executed: Flags
-    """(B, K) the action reached the environment; unknown ones did too, and changed nothing."""
+    """(B, K) the action was passed to the environment, even if unknown."""
     valid: Flags
     """(B, K) executed, and one of the environment's actions."""
     effective: Flags
     """(B, K) the action changed the state."""
     actual: NDArray[np.object_]
-    """(B, K) what the dynamics did where it differs from the action (a slip); elsewhere None."""
+    """(B, K) the executed action where it differs (a slip), else None."""
     terminated: Flags
     """(B,) the row has ended by its rules, in this turn or before."""
     truncated: Flags
@@ -52,7 +49,7 @@ class BatchTurn:
 
     @classmethod
     def empty(cls, count: int, actions: int) -> BatchTurn:
-        """A turn in which nothing has happened yet, to be written into."""
+        """A turn without executed actions, to be filled."""
         shape = (count, actions)
         executed, valid, effective = (np.zeros(shape, np.bool_) for _ in range(3))
         ends = (np.zeros(count, np.bool_) for _ in range(3))
@@ -62,29 +59,30 @@ class BatchTurn:
 class BatchEnv(ABC):
     """B environments of one kind and settings, each exactly like a single one reset with its seeds.
 
-    The attributes `terminated`, `truncated`, `success` and `taken` (valid actions so far), (B,) each, tell where the
-    rows stand; `seeds` and `dynamics_seeds` how to play them again.
+    Attributes:
+        env_class: the environment whose rules the batch implements.
+        RULES: methods that a subclass of `env_class` must not override.
+        terminated, truncated, success, taken: (B,) state of the rows; `taken` counts valid actions.
+        seeds, dynamics_seeds: of the current episodes.
+        single: an environment of the kind, for spaces, description and initial states.
     """
 
     env_class: ClassVar[type[TextEnv]]
-    """The environment whose rules an engine knows."""
     RULES: ClassVar[tuple[str, ...]] = ("step", "render", "_info")
-    """What a subclass of the world must have left as it is."""
 
     def __init__(self, kind: type[TextEnv], settings: EnvSettings, count: int) -> None:
         if count < 1:
             raise ValueError(f"a batch has at least one row, not {count}")
         self.count = count
         self.single = kind(settings)
-        """An environment of the kind, for its spaces, its spec, and the initial states."""
         self.seeds = [0] * count
         self.dynamics_seeds = [0] * count
         self.taken = np.zeros(count, np.intp)
         self.terminated, self.truncated, self.success, self._started = (np.zeros(count, np.bool_) for _ in range(4))
 
     @classmethod
-    def plays(cls, kind: type[TextEnv]) -> bool:
-        """Whether this engine plays by the rules of that environment."""
+    def supports(cls, kind: type[TextEnv]) -> bool:
+        """Whether this class implements the rules of an environment."""
         return issubclass(kind, cls.env_class) and all(
             getattr(kind, rule) is getattr(cls.env_class, rule) for rule in cls.RULES
         )
@@ -97,16 +95,16 @@ class BatchEnv(ABC):
         options: Sequence[Options] | None = None,
         rows: Sequence[int] | Rows | None = None,
     ) -> list[str]:
-        """Start these rows (all, if not given), one seed and one dictionary of options for each; their texts.
+        """Reset these rows (default: all), with one seed and one dictionary of options each. Returns their texts.
 
-        A row's dynamics seed is, where not given, the one in its options, or else its seed: as in a single environment.
-        Raises ValueError when there are not as many seeds as rows.
+        The default dynamics seed is that of the row's options, else its seed, as in a single environment.
+        Raises ValueError if the number of seeds differs from that of rows.
         """
         chosen = np.arange(self.count) if rows is None else np.asarray(rows, np.intp)
         options = [{}] * len(chosen) if options is None else options
-        for what, given in (("seeds", seeds), ("dynamics seeds", dynamics_seeds), ("options", options)):
-            if given is not None and len(given) != len(chosen):
-                raise ValueError(f"{len(given)} {what} for {len(chosen)} rows: give one for each row")
+        for name, values in (("seeds", seeds), ("dynamics seeds", dynamics_seeds), ("options", options)):
+            if values is not None and len(values) != len(chosen):
+                raise ValueError(f"{len(values)} {name} for {len(chosen)} rows: give one for each row")
         if dynamics_seeds is None:
             own = [option.get("dynamics_seed") for option in options]
             dynamics_seeds = [seed if other is None else other for seed, other in zip(seeds, own, strict=True)]
@@ -125,13 +123,13 @@ class BatchEnv(ABC):
             raise ValueError(f"{len(actions)} turns for {self.count} rows: give one for each row")
 
     def _finished(self, turn: BatchTurn) -> BatchTurn:
-        """The turn with what is known at its end."""
+        """Fill in the state at the end of the turn."""
         turn.texts[:] = self.texts()
         turn.terminated[:], turn.truncated[:], turn.success[:] = self.terminated, self.truncated, self.success
         return turn
 
     def _starts(self, rows: Rows, options: Sequence[Options]) -> Iterator[tuple[Rows, TextEnv]]:
-        """Rows that start alike, with a single environment that has just been reset as they are."""
+        """Groups of rows with the same start, and a single environment reset to it."""
         alike: dict[tuple[int, int], list[int]] = {}
         by_row = dict(zip(rows.tolist(), options, strict=True))
         for row, option in by_row.items():
@@ -142,29 +140,29 @@ class BatchEnv(ABC):
 
     @abstractmethod
     def step(self, actions: Turns) -> BatchTurn:
-        """Play one turn: for each row an action or a list of them, by name (in any case) or index.
+        """Play one turn: for each row an action or a list of them, by name (case-insensitive) or index.
 
-        A row stops at its end; the rest of its turn, and its later turns, are not executed. An index or name that the
-        environment does not have counts as an unknown action. An array of integers has the shape (B,) or (B, K).
-        Raises ValueError when there are not as many turns as rows, ResetNeeded when a row was never reset.
+        A row stops at its end; the rest of its turn, and its later turns, are not executed. An invalid index or name is
+        an unknown action. An array of integers has the shape (B,) or (B, K). Raises ValueError if the number of turns
+        differs from that of rows, ResetNeeded if a row was never reset.
         """
 
     @abstractmethod
     def _begin(self, rows: Rows, options: Sequence[Options]) -> None:
-        """Put the initial states of these rows, by `seeds` and `dynamics_seeds`, into the arrays."""
+        """Initialise these rows by `seeds` and `dynamics_seeds`."""
 
     @abstractmethod
     def texts(self) -> list[str]:
-        """(B) what the policy reads, row by row."""
+        """(B) texts of the current states."""
 
 
 def as_lists(actions: Turns) -> list[Sequence[Any]]:
-    """The actions of each row as a list."""
+    """The actions of each row as lists."""
     return [[turn] if isinstance(turn, str | int | np.integer) else turn for turn in actions]
 
 
 def group_seeds(seeds: Sequence[int], members: int) -> tuple[list[int], list[int]]:
-    """Seeds and dynamics seeds of groups: `members` rows for each start, alike at first, each with its own chance."""
+    """Seeds and dynamics seeds of groups: `members` rows per seed, with equal starts and different dynamics."""
     starts = [int(seed) for seed in seeds for _ in range(members)]
     dynamics = [
         int(np.random.SeedSequence([int(seed), int(Stream.DYNAMICS), member]).generate_state(1, np.uint64)[0])

@@ -1,4 +1,4 @@
-"""Which engine plays which environment. The engines themselves stand in the modules beside this one."""
+"""Registry of batch implementations."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from envs.vector.frozen_lake_batch import FrozenLakeBatch
 from envs.vector.loop import LoopBatch
 from envs.vector.sokoban_batch import SokobanBatch
 
-ENGINES: tuple[type[BatchEnv], ...] = (SokobanBatch, FrozenLakeBatch, BanditBatch, LoopBatch)
-"""The first that plays by an environment's rules is taken; the loop plays by any."""
+BATCHES: tuple[type[BatchEnv], ...] = (SokobanBatch, FrozenLakeBatch, BanditBatch, LoopBatch)
+"""The first that supports an environment is used; the loop supports all."""
 
 
 def make_batch(name: str, count: int, settings: dict[str, Any] | None = None) -> BatchEnv:
-    """`count` environments of that name. Raises ValueError for an unknown name or settings that do not fit."""
+    """Make a batch of `count` environments. Raises ValueError for an unknown name or invalid settings."""
     kind = registry.environment_class(name)
-    engine = next(engine for engine in ENGINES if engine.plays(kind))
-    return engine(kind, kind.Settings.model_validate(settings or {}), count)
+    batch_class = next(batch for batch in BATCHES if batch.supports(kind))
+    return batch_class(kind, kind.Settings.model_validate(settings or {}), count)

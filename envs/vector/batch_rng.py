@@ -1,4 +1,4 @@
-"""The draws of many rows at once, each row from a stream of its own: number by number what `Draws` gives."""
+"""Batched random numbers: each row has its own stream, equal to that of a `SeededRng`."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from envs.support.rng import BLOCK, SeededRng, Stream
 
 
 class BatchRng:
-    """One `Draws` for each row, its words laid out in an array."""
+    """One `SeededRng` per row, with its words in an array."""
 
     def __init__(self, count: int) -> None:
-        self._draws: list[SeededRng | None] = [None] * count
+        self._rng: list[SeededRng | None] = [None] * count
         self._words = np.zeros((count, BLOCK), np.uint64)
         self._used = np.full(count, BLOCK, np.intp)
 
     def seed(self, rows: Sequence[int], seeds: Sequence[int], stream: Stream) -> None:
-        """Start the streams of these rows anew."""
+        """Restart the streams of these rows."""
         for row, seed in zip(rows, seeds, strict=True):
-            draws = self._draws[row] = SeededRng(seed, stream)
-            self._words[row] = draws.block()
+            rng = self._rng[row] = SeededRng(seed, stream)
+            self._words[row] = rng.block()
             self._used[row] = 0
 
     def below(self, rows: NDArray[np.intp], count: int) -> NDArray[np.intp]:
-        """For each of these rows a whole number from 0 to count − 1 (count up to 2048)."""
+        """An integer from 0 to count − 1 per row (count up to 2048)."""
         return ((self._top_bits(rows) * np.uint64(count)) >> np.uint64(53)).astype(np.intp)
 
     def uniform(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """For each of these rows a number in [0, 1)."""
+        """A number in [0, 1) per row."""
         return self._top_bits(rows).astype(np.float64) * 2.0**-53
 
     def _top_bits(self, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
         """The upper 53 bits of the next word of each row."""
         for row in rows[self._used[rows] == BLOCK].tolist():
-            draws = self._draws[row]
-            assert draws is not None, "the row was never seeded"
-            self._words[row] = draws.block()
+            rng = self._rng[row]
+            assert rng is not None, "the row was never seeded"
+            self._words[row] = rng.block()
             self._used[row] = 0
         words = self._words[rows, self._used[rows]]
         self._used[rows] += 1

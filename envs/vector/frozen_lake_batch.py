@@ -1,4 +1,4 @@
-"""FrozenLake in arrays: every lake of a batch is walked, slipped on and written at once."""
+"""Array implementation of FrozenLake."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CELLS = symbols("_OG")
 _PLAYER = symbols("PX√")
 _DOWN = np.array([0, 1, 0, -1])
 _RIGHT = np.array([-1, 0, 1, 0])
-"""What each of ACTIONS adds to the row and to the column."""
+"""Offsets of each of ACTIONS in rows and columns."""
 
 
 class FrozenLakeBatch(ArrayBatch):
@@ -30,7 +30,7 @@ class FrozenLakeBatch(ArrayBatch):
         super().__init__(kind, settings, count)
         assert isinstance(settings, FrozenLakeSettings)
         self._slippery = settings.slippery
-        self._draws = BatchRng(count)
+        self._rng = BatchRng(count)
         self._grid = TextGrid(count)
         self._kind = np.zeros((count, 0), np.int8)
         self._row, self._column, self._height, self._width = (np.zeros(count, np.intp) for _ in range(4))
@@ -48,10 +48,10 @@ class FrozenLakeBatch(ArrayBatch):
             self._row[same], self._column[same] = env.player
             self._height[same], self._width[same] = env.lake.height, env.lake.width
         if self._slippery:
-            self._draws.seed(rows.tolist(), [self.dynamics_seeds[row] for row in rows.tolist()], Stream.DYNAMICS)
+            self._rng.seed(rows.tolist(), [self.dynamics_seeds[row] for row in rows.tolist()], Stream.DYNAMICS)
 
     def _act(self, rows: Rows, codes: Rows) -> Outcome:
-        direction = (codes - 1 + self._draws.below(rows, 3)) % len(ACTIONS) if self._slippery else codes
+        direction = (codes - 1 + self._rng.below(rows, 3)) % len(ACTIONS) if self._slippery else codes
         kind, text = self._kind.ravel(), self._grid.cells.ravel()
         width = self._width[rows]
         first = rows * self._grid.cells.shape[1]

@@ -1,7 +1,4 @@
-"""Batches as Gymnasium vector environments: what `gymnasium.make_vec("echoscope/<name>-v0", num_envs=…)` makes.
-
-Stepping is the engine's business; here are seeds, autoreset and the dictionaries that Gymnasium expects.
-"""
+"""Batches as Gymnasium vector environments: `gymnasium.make_vec("echoscope/<name>-v0", num_envs=…)`."""
 
 from __future__ import annotations
 
@@ -22,18 +19,18 @@ Infos = dict[str, Any]
 
 
 class TextVectorEnv(VectorEnv[Texts, Sequence[str | int], NDArray[Any]]):
-    """`num_envs` environments of one kind; observations are a tuple of texts, actions one name or index for each.
+    """`num_envs` environments of one kind; observations are a tuple of texts, actions one name or index per row.
 
-    Alone (`members=1`) the rows behave, number by number, like Gymnasium's SyncVectorEnv of single environments, in
-    each autoreset mode: a row that ended starts anew in the next step, which ignores its action and pays nothing
-    (NEXT_STEP, the default); at once, with `final_obs` and `final_info` in the infos (SAME_STEP); or never (DISABLED).
+    With `members=1` the rows behave exactly like Gymnasium's SyncVectorEnv of single environments, in each autoreset
+    mode: a row that ended is reset in the next step, which ignores its action and has reward 0 (NEXT_STEP, the
+    default); at once, with `final_obs` and `final_info` in the infos (SAME_STEP); or never (DISABLED).
 
-    With `members=N` each N rows following one another are a group: they share the initial state, and chance falls for
-    each on its own. A seed is a group's then, and autoreset is disabled, since the rows of a group start together.
+    With `members=N` each N consecutive rows are a group: they share the initial state but not the dynamics. Seeds are
+    per group then, and autoreset is disabled, since the rows of a group start together.
 
-    With autoreset disabled a row that has ended stands still: its action is not executed (`valid` is False), it pays
-    nothing, and it keeps saying that it is over, until `reset`, with or without `options["reset_mask"]`.
-    `batch` is the engine; its `step` plays turns of several actions.
+    With autoreset disabled a row that has ended does not change: its action is not executed (`valid` is False), its
+    reward is 0, and it stays ended until `reset`, with or without `options["reset_mask"]`.
+    `batch` is the `BatchEnv`; its `step` plays turns of several actions.
     """
 
     def __init__(
@@ -49,7 +46,7 @@ class TextVectorEnv(VectorEnv[Texts, Sequence[str | int], NDArray[Any]]):
         if render_mode not in (None, "ansi"):
             raise ValueError(f"{name} renders as text: render_mode must be 'ansi', not {render_mode!r}")
         if members < 1 or num_envs % members:
-            raise ValueError(f"{num_envs} rows cannot be parted into groups of {members}")
+            raise ValueError(f"{num_envs} rows cannot be divided into groups of {members}")
         usual = AutoresetMode.NEXT_STEP if members == 1 else AutoresetMode.DISABLED
         self.autoreset_mode = usual if autoreset_mode is None else AutoresetMode(autoreset_mode)
         if members > 1 and self.autoreset_mode != AutoresetMode.DISABLED:
@@ -72,9 +69,9 @@ class TextVectorEnv(VectorEnv[Texts, Sequence[str | int], NDArray[Any]]):
         """Start every row, or those of `options["reset_mask"]` (num_envs,).
 
         Args:
-            seed: one for each row (with `members`: for each group), or the first of consecutive ones. None goes on with
-                the seeds that follow from the latest ones given.
-            options: for every row, as in a single environment; `dynamics_seeds` is a list with one for each row.
+            seed: one per row (with `members`: per group), or the first of consecutive ones. None continues with seeds
+                derived from the last given ones.
+            options: for every row, as in a single environment; `dynamics_seeds` is a list with one per row.
         """
         options = dict(options or {})
         mask = options.pop("reset_mask", None)
@@ -100,7 +97,7 @@ class TextVectorEnv(VectorEnv[Texts, Sequence[str | int], NDArray[Any]]):
     def step(
         self, actions: Sequence[str | int] | NDArray[Any]
     ) -> tuple[Texts, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """One action for each row, by name or index; an unknown one changes nothing and is told as `valid=False`."""
+        """One action per row, by name or index; an unknown one changes nothing and is reported as `valid=False`."""
         if len(actions) != self.num_envs:
             raise ValueError(f"{len(actions)} actions for {self.num_envs} rows: give one for each row")
         anew = self._over & (self.autoreset_mode == AutoresetMode.NEXT_STEP)
@@ -144,7 +141,7 @@ class TextVectorEnv(VectorEnv[Texts, Sequence[str | int], NDArray[Any]]):
     def _start(
         self, rows: Rows, seeds: list[int | None], dynamics: Sequence[int] | None, options: dict[str, Any]
     ) -> None:
-        """Reset these rows; a group without a seed draws one."""
+        """Reset these rows; a group without a seed gets the next derived one."""
         groups = rows[:: self.members] // self.members
         chosen = [self._draw(group) if seed is None else seed for group, seed in zip(groups, seeds, strict=True)]
         starts = chosen
@@ -155,7 +152,7 @@ class TextVectorEnv(VectorEnv[Texts, Sequence[str | int], NDArray[Any]]):
         self._over[rows] = False
 
     def _draw(self, group: int) -> int:
-        """The next seed of a row or group, as a single environment draws it when it is reset without one."""
+        """The next derived seed of a row or group, as in a single environment that is reset without one."""
         generator = self._generators[group]
         if generator is None:
             generator, _ = seeding.np_random(self._first_seeds[group])
@@ -171,7 +168,7 @@ class TextVectorEnv(VectorEnv[Texts, Sequence[str | int], NDArray[Any]]):
         return np.flatnonzero(mask)
 
     def _facts(self, rows: Rows) -> Infos:
-        """What a reset tells of these rows."""
+        """Info values of these rows after a reset."""
         nothing = np.zeros(len(rows), np.bool_)
         return {
             "success": self.batch.success[rows],
@@ -182,12 +179,12 @@ class TextVectorEnv(VectorEnv[Texts, Sequence[str | int], NDArray[Any]]):
 
 
 def make_for_gymnasium(num_envs: int, name: str, **kwargs: Any) -> TextVectorEnv:
-    """What `gymnasium.make_vec("echoscope/<name>-v0", num_envs=…, settings=…, members=…, autoreset_mode=…)` calls."""
+    """Entry point of `gymnasium.make_vec("echoscope/<name>-v0", num_envs=…, settings=…, members=…)`."""
     return TextVectorEnv(name, num_envs, **kwargs)
 
 
 def _infos(rows: Rows, count: int, facts: Infos) -> Infos:
-    """Facts of these rows as Gymnasium's arrays of all rows, each with a mask of the rows that have it."""
+    """Info values as Gymnasium's arrays over all rows, each with a mask of the rows that have it."""
     infos: Infos = {}
     for key, values in facts.items():
         infos[key] = np.full(count, None, np.object_) if values.dtype == np.object_ else np.zeros(count, values.dtype)

@@ -1,4 +1,4 @@
-"""A batch of worlds that have no array engine: single environments, stepped one after the other."""
+"""Batch of single environments, stepped one after the other, for all kinds without an array implementation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from envs.vector.batch_env import BatchEnv, BatchTurn, Options, Rows, Turns, as_
 
 
 class LoopBatch(BatchEnv):
-    """Any environment. Where any text is an action, actions are given as texts."""
+    """Any environment. Without named actions, actions must be texts."""
 
     env_class = TextEnv
     RULES = ()
@@ -28,8 +28,8 @@ class LoopBatch(BatchEnv):
         self._check(actions)
         turns = as_lists(actions)
         turn = BatchTurn.empty(self.count, max(map(len, turns)))
-        for row, given in enumerate(turns):
-            for number, action in enumerate(given):
+        for row, actions_of_row in enumerate(turns):
+            for number, action in enumerate(actions_of_row):
                 if self.terminated[row] or self.truncated[row]:
                     break
                 turn.executed[row, number] = True
@@ -39,7 +39,7 @@ class LoopBatch(BatchEnv):
         return self._finished(turn)
 
     def _word(self, row: int, action: str | int) -> str | None:
-        """The action as a text; None for an index that the row's environment does not have."""
+        """The action as text; None for an invalid index."""
         if isinstance(action, str):
             return str(action)
         names = self.environments[row].env_spec.actions

@@ -1,4 +1,4 @@
-"""Sokoban in arrays: every room of a batch is moved, pushed, rewarded and written at once.
+"""Array implementation of Sokoban.
 
 Cells are numbered as characters of the text, so a room of any shape fits into one row of the arrays.
 """
@@ -18,11 +18,11 @@ from envs.vector.batch_env import Options, Rows
 _REWARDS = np.array(REWARDS)
 _NOTHING, _BOX, _PLAYER = 0, 1, 2
 _AT = np.array([[1, 4, 5], [2, 3, 6]])
-"""Place in a vocabulary by [is a target][what stands there]."""
+"""Index in a vocabulary by [is a target][object on the cell]."""
 
 
 class SokobanBatch(ArrayBatch):
-    """Sokoban and everything that differs from it only in its rooms and symbols."""
+    """Sokoban and its variants with other rooms and symbols."""
 
     env_class = Sokoban
 
@@ -63,7 +63,7 @@ class SokobanBatch(ArrayBatch):
             )
 
     def _draw(self, places: Rows, what: int) -> None:
-        """Write at these places of the flattened arrays, as the floor under it asks."""
+        """Write an object's symbol at these indices of the flattened arrays."""
         self._grid.cells.ravel()[places] = self._symbols[self._target.ravel()[places].view(np.int8), what]
 
     def _act(self, rows: Rows, codes: Rows) -> Outcome:
@@ -94,6 +94,6 @@ class SokobanBatch(ArrayBatch):
 
 
 def _characters(level: levels.Level, cells: Iterable[int]) -> Rows:
-    """The numbers of the level's cells among the characters of its text."""
+    """Indices of the level's cells among the characters of its text."""
     numbers = np.fromiter(cells, np.intp)
     return numbers + numbers // level.width

@@ -1,7 +1,4 @@
-"""What a shop sells and what its customers ask for: products, requests, goals, and which goal a seed stands for.
-
-Files are read in files.py, a catalogue without files is made in generated.py. Nothing here knows pages or rewards.
-"""
+"""Catalogue of a shop: products, requests, goals, and the goal of a seed."""
 
 from __future__ import annotations
 
@@ -28,10 +25,10 @@ _ORDER_SEED = 42
 
 @dataclass(frozen=True)
 class Product:
-    """Something for sale. `price` is what it costs, `price_text` what its page says (perhaps a range).
+    """A product. `price` in dollars; `price_text` as shown on its page (possibly a range).
 
     `options` maps a group ("size") to its values ("small", "large"), all in lower case. `attributes` are the facts that
-    requests are made of; no page shows them. `path` is the category from the widest to the narrowest.
+    requests refer to; no page shows them. `path` is the category from the widest to the narrowest.
     """
 
     asin: str
@@ -50,9 +47,9 @@ class Product:
 
 @dataclass(frozen=True)
 class Request:
-    """What customers want who would be served by one product.
+    """A request that one product fulfils.
 
-    With `options` None there is a goal for every combination of the product's options; else they are the one choice.
+    With `options` None there is a goal for every combination of the product's options, else one for these options.
     """
 
     product: int
@@ -63,7 +60,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Goal:
-    """One customer's wish: its words, and what a purchase is compared with. `price_limit` is inclusive, in dollars."""
+    """A goal: text of the request, and the values a purchase is compared with. `price_limit`: inclusive, dollars."""
 
     text: str
     asin: str
@@ -76,14 +73,14 @@ class Goal:
 
 
 def draws_of(text: str) -> SeededRng:
-    """Draws that belong to a text: the same for one product wherever its record stands in a file."""
+    """Random numbers that depend on a text alone: the same for a product wherever its record is in a file."""
     return SeededRng(int.from_bytes(text.encode(), "little"), Stream.START)
 
 
 def price_limit(product: Product, request: int = 0) -> float:
-    """A limit above the price, drawn for the product and its request; infinite where the price is near the highest.
+    """A price limit drawn for the product and its request; infinite if the price is near the maximum.
 
-    As in the benchmark: of the first four multiples of 10 above the price two are drawn, and the higher one is told.
+    As in the benchmark: the higher one of two drawn from the first four multiples of 10 above the price.
     """
     first = math.floor(product.price / PRICE_STEP) + 1
     limits = [PRICE_STEP * step for step in range(first, first + _LIMITS_ABOVE_THE_PRICE)]
@@ -94,7 +91,7 @@ def price_limit(product: Product, request: int = 0) -> float:
 
 
 class Catalogue:
-    """The products of a shop, the requests made to it, and their goals. Never changed, so copies share it."""
+    """Products, requests and goals of a shop. Immutable, so copies share it."""
 
     def __init__(self, source: str, products: tuple[Product, ...], requests: tuple[Request, ...]) -> None:
         self.source = source
@@ -118,16 +115,16 @@ class Catalogue:
 
     @property
     def goals(self) -> int:
-        """How many goals there are."""
+        """Number of goals."""
         return self._ends[-1] if self._ends else 0
 
     @cached_property
     def index(self) -> Index:
-        """The search over title and description, built when first used."""
+        """Search index over title and description, built on first use."""
         return Index([f"{product.title} {product.description}" for product in self.products])
 
     def goal(self, number: int) -> Goal:
-        """The goal of that number, from 0. Combinations of options are numbered like the digits of a number."""
+        """A goal by number, from 0. Combinations of options are numbered like the digits of a number."""
         at = bisect_right(self._ends, number)
         request = self.requests[at]
         product = self.products[request.product]
@@ -161,12 +158,12 @@ class Catalogue:
         return order
 
     def draw(self, seed: int, split: Split) -> Goal:
-        """The goal that a seed stands for in a split of the goals."""
+        """The goal of a seed in a split of the goals."""
         return self.goal(self._order[place(seed, split, self.goals)])
 
 
 def _words(text: str, names: tuple[str, ...], chosen: tuple[str, ...], limit: float) -> str:
-    """The request in words. A person's own words name the options already, so their `names` are empty."""
+    """Text of a goal. Human requests mention the options already, so their `names` are empty."""
     wishes = [f"{name} {value}" for name, value in zip(names, chosen, strict=False)]
     if limit < math.inf:
         wishes.append(f"price at most {limit:.2f} dollars")
@@ -174,11 +171,11 @@ def _words(text: str, names: tuple[str, ...], chosen: tuple[str, ...], limit: fl
 
 
 def place(seed: int, split: Split, goals: int) -> int:
-    """Where in the permuted goals a seed points to.
+    """Index of a seed's goal in the permuted goals.
 
-    From 3,000 goals up as the benchmark's code does: the first 500 are for tests, the next 1,000 for validation, the
-    rest for training. Smaller catalogues are divided in the same order into a sixth, a third and the rest; with fewer
-    than six goals the splits are not kept apart.
+    From 3,000 goals up as in the benchmark's code: the first 500 are for tests, the next 1,000 for validation, the rest
+    for training. Smaller catalogues are divided in the same order into a sixth, a third and the rest; with fewer than
+    six goals the splits overlap.
     """
     if goals < 6:
         return seed % goals

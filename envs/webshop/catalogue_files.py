@@ -1,7 +1,7 @@
-"""Reads the benchmark's product and goal files, as they are published or one product a line.
+"""Reader of the benchmark's product and goal files, as published or with one product per line.
 
-What is missing in a record gets a default: title "Untitled product", price 100 dollars (as in the benchmark), rating
-"N.A.", an id made of its place in the file, everything else empty. Of two records with one id the first counts.
+Missing fields have defaults: title "Untitled product", price 100 dollars (as in the benchmark), rating "N.A.", an id
+from the position in the file, everything else empty. Of records with equal ids the first one counts.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class CatalogueError(ValueError):
 
 
 def load(folder: str | Path, goals: Goals = "auto", limit: int | None = None) -> Catalogue:
-    """The catalogue in a folder; read once per process as long as its files do not change.
+    """The catalogue in a folder, cached per process until its files change.
 
     Args:
-        folder: holds a product file (`items_shuffle*.json`, or `products*.jsonl` with one product a line) and
+        folder: contains a product file (`items_shuffle*.json`, or `products*.jsonl` with one product per line) and
             `items_ins_v2*.json` with attributes and requests by product, or `items_human_ins.json`, or both.
-        goals: which requests to take; "auto" takes people's own where their file is there.
-        limit: only so many products, from the first.
+        goals: kind of requests; "auto" prefers human ones if their file exists.
+        limit: maximum number of products, from the first.
     Raises:
-        CatalogueError: where a file is missing or cannot be read.
+        CatalogueError: a file is missing or cannot be read.
     """
     path = Path(folder).expanduser()
     if not path.is_dir():
@@ -101,7 +101,7 @@ def _first(folder: Path, patterns: tuple[str, ...]) -> Path | None:
 
 
 def _instructions_for(products: Path) -> Path | None:
-    """The file of requests whose name ends like the product file's, or else any."""
+    """The file of requests whose name ends like the product file's, else any."""
     ending = products.stem.removeprefix("items_shuffle")
     return _first(products.parent, (f"items_ins_v2{ending}.json", *INSTRUCTIONS))
 
@@ -121,7 +121,7 @@ def _text(path: Path) -> str:
 
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Records of a product file, counted from 1."""
+    """Records of a product file with their numbers, from 1."""
     if path.suffix == ".jsonl":
         lines = ((number, line) for number, line in enumerate(_text(path).split("\n"), start=1) if line.strip())
         found: Iterator[tuple[int, Any]] = ((number, _read(path, line, f", line {number}")) for number, line in lines)
@@ -168,7 +168,7 @@ def _product(record: dict[str, Any], number: int, instructions: dict[str, Any]) 
 
 
 def _line(record: dict[str, Any], *keys: str) -> str:
-    """The first of these fields that says anything, on one line."""
+    """The first non-empty field of these, on one line."""
     return next((" ".join(str(record[key]).split()) for key in keys if record.get(key)), "")
 
 
@@ -178,7 +178,7 @@ def _lines(value: Any) -> tuple[str, ...]:
 
 
 def _price(value: Any, asin: str) -> tuple[float, str]:
-    """The price and how it is told. A range is told as it is; the price within it is drawn for the product."""
+    """The price and its text. The text of a range is the range; the price is drawn from it by the product's id."""
     parts = value if isinstance(value, (list, tuple)) else _NUMBER.findall(str(value or ""))
     prices = [float(str(part).replace(",", "").strip("$ ")) for part in parts][:2]
     if not prices:
@@ -198,7 +198,7 @@ def _review(review: Any) -> str:
 
 
 def _options(record: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Groups of options, from the ready list or from the page's own record of its choices."""
+    """Groups of options, from `options` or from `customization_options`."""
     ready = record.get("options")
     source = ready if isinstance(ready, dict) and ready else record.get("customization_options")
     groups: dict[str, tuple[str, ...]] = {}
@@ -211,14 +211,14 @@ def _options(record: dict[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _option(text: Any) -> str:
-    """A value as it is clicked on: in lower case, and without "||", which separates the actions of an answer."""
+    """Label of a value: in lower case, and without "||", which separates the actions of an answer."""
     spaced = str(text) if " | " in str(text) else str(text).replace("/", " | ")
     return " ".join(re.sub(r"\|\|+", "|", spaced).lower().split())
 
 
-def _requests(told: Any, product: int) -> Iterator[Request]:
-    """Requests for one product: the benchmark's made one, or the list of what people wrote."""
-    for entry in told if isinstance(told, list) else [told]:
+def _requests(entries: Any, product: int) -> Iterator[Request]:
+    """Requests for one product: a synthetic one (an object) or human ones (a list)."""
+    for entry in entries if isinstance(entries, list) else [entries]:
         text, attributes = entry.get("instruction"), _lines(entry.get("instruction_attributes"))
         if not text or not attributes:
             continue
@@ -229,5 +229,5 @@ def _requests(told: Any, product: int) -> Iterator[Request]:
             product=product,
             text=" ".join(str(text).split()),
             attributes=attributes,
-            options=tuple(_option(value) for value in options or ()) if isinstance(told, list) else None,
+            options=tuple(_option(value) for value in options or ()) if isinstance(entries, list) else None,
         )

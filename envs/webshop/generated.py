@@ -1,7 +1,7 @@
-"""A catalogue made from words of our own, for when no product files are given. The same on every machine.
+"""Generated catalogue, used without product files; the same on every machine.
 
-Thirty-two kinds of things in seven departments, twelve products of each. Products of one kind differ in make, facts,
-options and price, so that only a careful purchase serves a request.
+Thirty-two kinds of products in seven departments, twelve of each. Products of one kind differ in maker, attributes,
+options and price, so that only a careful purchase fulfils a request.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PRAISE = (
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of thing: its name, how people ask for it, where it stands, what can be true of it, what it costs."""
+    """A kind of product: name, plural as in requests, category, attributes, options and price range."""
 
     name: str
     plural: str
@@ -227,8 +227,8 @@ _KINDS = tuple(_kind(block) for block in _TABLE.strip().split("\n\n"))
 @lru_cache(maxsize=4)
 def catalogue(limit: int | None = None) -> Catalogue:
     """All products of the generated shop, or only the first so many; each with a request in every choice of options."""
-    draws = SeededRng(SEED, Stream.START)
-    made = [_product(draws, kind, kind_number * PER_KIND + number) for kind_number, kind, number in _places()][:limit]
+    rng = SeededRng(SEED, Stream.START)
+    made = [_product(rng, kind, kind_number * PER_KIND + number) for kind_number, kind, number in _places()][:limit]
     requests = tuple(
         Request(product=number, text=_request(product, wanted), attributes=wanted)
         for number, (product, wanted) in enumerate(made)
@@ -243,13 +243,13 @@ def _places() -> Iterator[tuple[int, _Kind, int]]:
             yield kind_number, kind, number
 
 
-def _product(draws: SeededRng, kind: _Kind, number: int) -> tuple[Product, tuple[str, ...]]:
+def _product(rng: SeededRng, kind: _Kind, number: int) -> tuple[Product, tuple[str, ...]]:
     """A product, and which of its attributes its request names."""
-    traits = draws.sample(kind.traits.split(", "), 2)
-    parts = draws.sample(kind.parts.split(", "), 2)
-    maker, model = draws.choice(_MAKERS.split()), f"{draws.choice('BCDFGKLMPRT')}{draws.below(90) + 10}"
-    price = kind.low + draws.below((kind.high - kind.low) * 4) / 4 - 0.01
-    stars = [draws.below(3) + 3 for _ in range(draws.below(4))]
+    traits = rng.sample(kind.traits.split(", "), 2)
+    parts = rng.sample(kind.parts.split(", "), 2)
+    maker, model = rng.choice(_MAKERS.split()), f"{rng.choice('BCDFGKLMPRT')}{rng.below(90) + 10}"
+    price = kind.low + rng.below((kind.high - kind.low) * 4) / 4 - 0.01
+    stars = [rng.below(3) + 3 for _ in range(rng.below(4))]
     department, shelf = kind.path.split(" > ")
     attributes = (*traits, *parts)
     product = Product(
@@ -262,23 +262,23 @@ def _product(draws: SeededRng, kind: _Kind, number: int) -> tuple[Product, tuple
             f"People who searched for {kind.plural} kept this one."
         ),
         bullets=(*(f"{attribute.capitalize()}." for attribute in attributes), f"Model {model} of the {maker} line."),
-        reviews=tuple(f"{count} of 5: {draws.choice(_PRAISE)}" for count in stars),
+        reviews=tuple(f"{count} of 5: {rng.choice(_PRAISE)}" for count in stars),
         rating=f"{sum(stars) / len(stars):.1f}" if stars else "N.A.",
         query=kind.plural,
         path=(department, shelf, kind.plural.title()),
         attributes=attributes,
-        options=_options(draws, kind.options),
+        options=_options(rng, kind.options),
     )
-    wanted = draws.sample(traits, 1 + draws.below(2)) + draws.sample(parts, 1 + draws.below(2))
+    wanted = rng.sample(traits, 1 + rng.below(2)) + rng.sample(parts, 1 + rng.below(2))
     return product, tuple(wanted)
 
 
-def _options(draws: SeededRng, groups: str) -> dict[str, tuple[str, ...]]:
+def _options(rng: SeededRng, groups: str) -> dict[str, tuple[str, ...]]:
     """Groups of options; of colours a product has two to four."""
     options = {}
     for group in groups.split(", "):
         name, _, values = group.partition(":")
-        options[name] = tuple(values.split("/")) if values else tuple(draws.sample(_COLOURS, 2 + draws.below(3)))
+        options[name] = tuple(values.split("/")) if values else tuple(rng.sample(_COLOURS, 2 + rng.below(3)))
     return options
 
 

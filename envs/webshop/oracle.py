@@ -1,6 +1,6 @@
-"""The shortest way to a perfect purchase for somebody who knows which product a goal was made from.
+"""Oracle advice: the shortest way to a perfect purchase, given the product that a goal was made from.
 
-It is advice, not play: another product may serve the same request, and an oracle does not look for it.
+Other products may fulfil the same request; the oracle ignores them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNREACHABLE = 10**6
 
 
 class Oracle:
-    """Advice for one goal of a catalogue. Searching is done once, when first asked."""
+    """Advice for one goal of a catalogue. Searches are cached."""
 
     def __init__(self, catalogue: Catalogue, goal: Goal) -> None:
         self.catalogue, self.goal = catalogue, goal
@@ -26,11 +26,11 @@ class Oracle:
         self.product = catalogue.products[self.target]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Oracle:
-        return self  # what it knows follows from the goal alone
+        return self  # immutable except for caches
 
     @cached_property
     def wanted(self) -> dict[str, str]:
-        """The options to choose on the product's page: group → label to click."""
+        """Options to choose on the product's page: group → label to click."""
         known = list(pages.labels(self.product).items())
         wanted: dict[str, str] = {}
         for value in self.goal.options:
@@ -48,13 +48,13 @@ class Oracle:
 
     @cached_property
     def best(self) -> float:
-        """The highest reward that the product can bring."""
+        """The maximum reward of the product."""
         known = pages.labels(self.product)
         return reward.score(self.product, [known[label][1] for label in self.wanted.values()], self.goal).total
 
     @cached_property
     def search(self) -> tuple[str, int]:
-        """Words that find the product, and on which page of the results; the shortest of those that find it soonest."""
+        """Search words that find the product on the earliest page of results, and that page; shortest words first."""
         product = self.product
         whole = f"{product.title} {product.description}"
         best = ("", _UNREACHABLE)
@@ -68,7 +68,7 @@ class Oracle:
         return best
 
     def hint(self, place: Place, last: reward.Score | None) -> Hint:
-        """Every best next action, and how many actions a perfect purchase takes from here."""
+        """All best next actions, and the number of actions to a perfect purchase."""
         if place.kind == "done":
             total = last.total if last else 0.0
             if total == 1:
@@ -84,7 +84,7 @@ class Oracle:
 
     @property
     def _purchase(self) -> int:
-        """Actions from the product's page, with nothing chosen, to the purchase."""
+        """Number of actions from the product's page, without chosen options, to the purchase."""
         return len(self.wanted) + 1
 
     @property
@@ -109,7 +109,7 @@ class Oracle:
         return ways, min(anew, backward)
 
     def _through_results(self, place: Place) -> int:
-        """Actions by way of the results at hand, or a number above any other where the product is not among them."""
+        """Number of actions via the current results; _UNREACHABLE if they do not contain the product."""
         if self.target not in place.found:
             return _UNREACHABLE
         page = place.found.index(self.target) // PER_PAGE + 1
@@ -126,5 +126,5 @@ class Oracle:
 
 
 def _first(text: str, count: int) -> str:
-    """The first so many words, as they can stand in a search."""
+    """The first words of a text, as search words."""
     return " ".join(words(text)[:count])

@@ -1,7 +1,7 @@
-"""The pages of the shop: what can be clicked, where a click or a search leads, what is read, what a viewer draws.
+"""Pages of the shop: their clickable elements, navigation, text and board.
 
-A page is a value (`Place`); functions here take it and give the next one. What a purchase is worth is not known here.
-Names of buttons and the order of what is read follow the published code.
+A page is a value (`Place`); functions map it to the next one. Names of buttons and the order of texts follow the
+published code.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ SEPARATOR = " [SEP] "
 BACK, PREVIOUS, NEXT, BUY = "back to search", "< prev", "next >", "buy now"
 SUB_PAGES: tuple[Literal["description", "features", "reviews"], ...] = ("description", "features", "reviews")
 SEARCH = "search[keywords]"
-LONGEST_ACTION = 1000
-_LONGEST_DRAWN = 700
+MAX_ACTION_LENGTH = 1000
+_MAX_BOARD_TEXT = 700
 _TITLES = {BACK: "Back to Search", PREVIOUS: "< Prev", NEXT: "Next >", BUY: "Buy Now"}
 
 Kind = Literal["search", "results", "product", "description", "features", "reviews", "done"]
@@ -27,10 +27,10 @@ Kind = Literal["search", "results", "product", "description", "features", "revie
 
 @dataclass(frozen=True)
 class Place:
-    """Where a customer is: the page, the search it came from, and what is chosen on the product's page.
+    """The current page, its search, and the options chosen on the product's page.
 
-    `found` are the products of the last search, best first; `number` counts its pages from 1. `chosen` maps a group of
-    options to the value.
+    `found` are the products of the last search, best first; `number` is the page of results, from 1. `chosen` maps a
+    group of options to the value.
     """
 
     kind: Kind = "search"
@@ -42,11 +42,11 @@ class Place:
 
 
 def read_action(text: str) -> tuple[str, str] | None:
-    """An action's verb and object in lower case, or None where it is neither a search nor a click."""
+    """An action's verb and object in lower case; None if it is neither a search nor a click."""
     whole = text.strip()
     verb, bracket, rest = whole.partition("[")
     verb, thing = verb.strip().lower(), " ".join(rest[:-1].lower().split())
-    if not bracket or not rest.endswith("]") or not thing or len(whole) > LONGEST_ACTION:
+    if not bracket or not rest.endswith("]") or not thing or len(whole) > MAX_ACTION_LENGTH:
         return None
     return (verb, thing) if verb in ("search", "click") else None
 
@@ -57,9 +57,9 @@ def shown(place: Place) -> tuple[int, ...]:
 
 
 def labels(product: Product) -> dict[str, tuple[str, str]]:
-    """What to click for each option of a product: label → group and value.
+    """Clickable labels of a product's options: label → group and value.
 
-    The label is the value; where a button or an earlier group has that name already, the group stands behind it.
+    The label is the value, followed by the group if a button or an earlier group has the same name.
     """
     taken = {BACK, PREVIOUS, BUY, *SUB_PAGES}
     found: dict[str, tuple[str, str]] = {}
@@ -71,14 +71,14 @@ def labels(product: Product) -> dict[str, tuple[str, str]]:
 
 
 def clicks(catalogue: Catalogue, place: Place) -> list[str]:
-    """What can be clicked on a page, in lower case and in the order in which it is told."""
+    """Clickable elements of a page, in lower case and in the order of the text."""
     match place.kind:
         case "search" | "done":
             return []
         case "results":
             names = [BACK, *([PREVIOUS] if place.number > 1 else []), NEXT]
             names += [catalogue.products[number].asin.lower() for number in shown(place)]
-            # behind the last page there is nothing: the published code hides the way on where only buttons are left
+            # after the last page: the published code hides "next" on a page without products
             return names if names != [BACK, PREVIOUS, NEXT] else [BACK, PREVIOUS]
         case "product":
             return [BACK, PREVIOUS, *SUB_PAGES, BUY, *labels(catalogue.products[place.product])]
@@ -87,12 +87,12 @@ def clicks(catalogue: Catalogue, place: Place) -> list[str]:
 
 
 def available(catalogue: Catalogue, place: Place) -> list[str]:
-    """The actions that a page offers, as they are written."""
+    """The actions that a page offers, as written by a policy."""
     return [*([SEARCH] if place.kind == "search" else []), *(f"click[{name}]" for name in clicks(catalogue, place))]
 
 
 def follow(catalogue: Catalogue, place: Place, text: str) -> Place | None:
-    """The page that an action leads to; None where the page does not offer it."""
+    """The page that an action leads to; None if the page does not offer it."""
     action = read_action(text)
     if action is None:
         return None
@@ -130,8 +130,8 @@ def texts(catalogue: Catalogue, place: Place, request: str, longest: int) -> lis
     """The visible texts of a page, from top to bottom.
 
     Args:
-        request: the words of the goal, told on every page but the last.
-        longest: characters after which a description, a feature list or the reviews are cut.
+        request: text of the goal, on every page but the last.
+        longest: maximum length of a description, a feature list or the reviews in characters.
     """
     if place.kind == "done":
         product = catalogue.products[place.product]
@@ -158,14 +158,14 @@ def _results(catalogue: Catalogue, place: Place) -> list[str]:
 
 
 def _selection(place: Place) -> list[str]:
-    """What is chosen. The published text does not tell it, so that a policy has to remember its own clicks."""
+    """The chosen options. The published text does not show them, so that a policy must remember its clicks."""
     return (
         ["Selected: " + ", ".join(f"{group} {value}" for group, value in place.chosen.items())] if place.chosen else []
     )
 
 
 def body(product: Product, page: Kind) -> list[str]:
-    """The paragraphs of one of a product's sub-pages; a word about it where there are none."""
+    """The paragraphs of a product's sub-page; a note if there are none."""
     match page:
         case "description":
             paragraphs: tuple[str, ...] = (product.description,) if product.description else ()
@@ -177,7 +177,7 @@ def body(product: Product, page: Kind) -> list[str]:
 
 
 def _cut(paragraphs: list[str], longest: int) -> list[str]:
-    """Paragraphs up to so many characters in all; "…" stands where they end."""
+    """Paragraphs up to this total length, ending in "…" where cut."""
     kept: list[str] = []
     for paragraph in paragraphs:
         if len(paragraph) > longest:
@@ -188,7 +188,7 @@ def _cut(paragraphs: list[str], longest: int) -> list[str]:
 
 
 def draw(catalogue: Catalogue, place: Place, request: str, last: str | None, verdict: str = "") -> PageBoard:
-    """The page for a viewer. `verdict` tells what the purchase was worth, on the last page."""
+    """The page as a board. `verdict`: score of the purchase, shown on the last page."""
     request_note = PageSection(layout="note", title="Request", items=[PageItem(text=request)])
     buttons = [name for name in clicks(catalogue, place) if name in _TITLES or name in SUB_PAGES]
     sections = [request_note]
@@ -217,7 +217,7 @@ def _contents(catalogue: Catalogue, place: Place, verdict: str) -> list[PageSect
     if place.kind == "done":
         lines = [product.title, *_selection(place), f"Price: {product.price_text}", *([verdict] if verdict else [])]
         return [_items("text", "", [PageItem(text=line) for line in lines])]
-    return [_items("text", "", [PageItem(text=text) for text in _cut(body(product, place.kind), _LONGEST_DRAWN)])]
+    return [_items("text", "", [PageItem(text=text) for text in _cut(body(product, place.kind), _MAX_BOARD_TEXT)])]
 
 
 def _choices(product: Product, place: Place) -> list[PageSection]:

@@ -1,6 +1,6 @@
-"""Search by words: BM25 over one text a product. Which texts are searched and how results are shown is not known here.
+"""Product search: BM25 over one text per product.
 
-Constants are those of the benchmark's search engine; words are compared without case and without a plural's ending.
+Constants are those of the benchmark's search engine; words are compared without case and plural endings.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-RESULTS = 50
-"""As many products as a search gives at most."""
+MAX_RESULTS = 50
+"""Maximum number of products of a search."""
 
 _K1, _B = 0.9, 0.4
-_LONGEST_SEARCH = 64
+_MAX_SEARCH_WORDS = 64
 _WORD = re.compile(r"[^\W_]+")
-_TOO_COMMON_TEXT = """
+_STOP_WORDS_TEXT = """
 a an and are as at be but by for if in into is it no not of on or such that the their then there these they this
 to was will with
 """
-_TOO_COMMON = frozenset(_TOO_COMMON_TEXT.split())
+_STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
 
 
 def words(text: str) -> list[str]:
-    """The words that a search compares, in their order."""
-    return [_singular(word) for word in _WORD.findall(text.lower()) if word not in _TOO_COMMON]
+    """The words of a text that a search compares, in order."""
+    return [_singular(word) for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS]
 
 
 def _singular(word: str) -> str:
@@ -38,10 +38,10 @@ def _singular(word: str) -> str:
 
 
 class Index:
-    """BM25 (Lucene's variant) over texts that do not change."""
+    """BM25 index (Lucene's variant) of fixed texts."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        import bm25s  # takes half a second to import: only where a shop is searched
+        import bm25s  # imported here: takes half a second
 
         self._vocabulary: dict[str, int] = {}
         known = self._vocabulary
@@ -52,10 +52,10 @@ class Index:
             self._engine.index((documents, dict(known)), create_empty_token=False, show_progress=False)
 
     def find(self, text: str) -> tuple[int, ...]:
-        """Numbers of the texts that share a word with the search, best first; equal ones in their own order."""
-        known = [self._vocabulary[word] for word in words(text)[:_LONGEST_SEARCH] if word in self._vocabulary]
+        """Indices of the texts that share a word with the search, best first; ties in order of index."""
+        known = [self._vocabulary[word] for word in words(text)[:_MAX_SEARCH_WORDS] if word in self._vocabulary]
         if not known or self._engine is None:
             return ()
         scores = np.round(self._engine.get_scores(known), 4)
-        best = np.argsort(-scores, kind="stable")[:RESULTS]
+        best = np.argsort(-scores, kind="stable")[:MAX_RESULTS]
         return tuple(best[scores[best] > 0].tolist())

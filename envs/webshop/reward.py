@@ -1,8 +1,8 @@
-"""What a purchase is worth: the benchmark's comparison of a bought product with a goal. Pages are not known here.
+"""Score of a purchase: the benchmark's comparison of a bought product with a goal.
 
-The benchmark compares the nouns of product names, found by a statistical tagger that has to be downloaded. Here
-content words stand in: all words of the name but numbers, single letters and the words that carry no meaning of their
-own. Names share adjectives more often than nouns, so r_type is sometimes 1 where the benchmark says 0.5 or less.
+The benchmark compares the nouns of product names, found by a statistical tagger that must be downloaded. Content words
+replace them here: all words of the name except numbers, single letters and stop words. Names share adjectives more
+often than nouns, so r_type is sometimes 1 where the benchmark gives 0.5 or less.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import lru_cache
 from envs.webshop.catalogue import Goal, Product
 
 ALIKE = 85.0
-"""Texts with a token-set ratio above this count as the same."""
+"""Texts with a token-set ratio above this are considered equal."""
 
 SHARED_NAME = 0.2
 HARDLY_SHARED = 0.1
@@ -41,7 +41,7 @@ _LETTERS = re.compile(r"[a-z]+")
 
 @dataclass(frozen=True)
 class Score:
-    """How well a purchase fits a goal; `total` is the reward, from 0 to 1."""
+    """Score of a purchase; `total` is the reward, from 0 to 1."""
 
     r_type: float
     attributes: int
@@ -58,12 +58,12 @@ def score(product: Product, chosen: Iterable[str], goal: Goal) -> Score:
     """Compare a purchase with a goal.
 
     Args:
-        product: what was bought.
+        product: the bought product.
         chosen: values of the options chosen on its page.
-        goal: what was asked for.
+        goal: the request.
     Returns:
         r_type · (matched attributes + matched options + price within the limit) / (attributes + options + 1).
-    Source: Yao et al. 2022, and the published code where the paper is silent.
+    Source: Yao et al. 2022, and the published code for details missing there.
     """
     bought = [normal_colour(value) for value in chosen]
     return Score(
@@ -76,7 +76,7 @@ def score(product: Product, chosen: Iterable[str], goal: Goal) -> Score:
 
 
 def type_factor(product: Product, goal: Goal) -> float:
-    """1, 0.5, 0.1 or 0: whether the product is the kind of thing that was asked for."""
+    """1, 0.5, 0.1 or 0: how well the product's kind matches the request."""
     wanted = content_words(goal.name)
     share = len(wanted & content_words(product.title)) / len(wanted) if wanted else SHARED_NAME
     if share == 0:
@@ -90,13 +90,13 @@ def type_factor(product: Product, goal: Goal) -> float:
 
 @lru_cache(maxsize=4096)
 def content_words(name: str) -> frozenset[str]:
-    """The words of a name that say what it is, in lower case. They stand in for the benchmark's nouns."""
+    """Content words of a name in lower case, which replace the benchmark's nouns."""
     found = _WORD.findall(name.lower().replace("'s", "").replace("’s", ""))
     return frozenset(word for word in found if len(word) > 1 and word not in _EMPTY_WORDS and not word.isdigit())
 
 
 def has_attribute(product: Product, wanted: str) -> bool:
-    """Whether one of the product's attributes is like the wanted one, or a page of the product names it."""
+    """Whether the product has a similar attribute, or one of its pages mentions it."""
     if any(alike(known, wanted) for known in product.attributes):
         return True
     text = wanted.lower()
@@ -108,16 +108,16 @@ def has_attribute(product: Product, wanted: str) -> bool:
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two short texts mean the same: equal, or with a token-set ratio above 85."""
+    """Whether two short texts are equal or have a token-set ratio above 85."""
     from rapidfuzz import fuzz, utils
 
     return one == other or fuzz.token_set_ratio(one, other, processor=utils.default_process) > ALIKE
 
 
 def normal_colour(value: str) -> str:
-    """The first colour that an option names, in the order of the list; an option without one stays as it is.
+    """The first colour, in the order of the list, that an option mentions; else the option itself.
 
-    So "light blue" is as good as "blue". Only whole words count: "assorted" names no red.
+    So "light blue" equals "blue". Only whole words count: "assorted" does not contain red.
     """
     named = set(_LETTERS.findall(value.lower()))
     return next((colour for colour in _COLOURS if colour in named), value)

@@ -1,7 +1,7 @@
-"""WebShop as an environment: a request, a shop of pages, and a reward when something is bought.
+"""WebShop environment: a request, the pages of a shop, and a reward for the purchase.
 
-Reward is 0 until the purchase; then r_type · (attributes + options + price that match) / (all that were asked for).
-Content words of product names stand in for the nouns that the benchmark finds with a downloaded tagger (reward.py).
+Reward is 0 until the purchase, then r_type · (matching attributes + options + price) / (requested ones).
+Content words of product names replace the nouns that the benchmark finds with a downloaded tagger (`reward`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from envs.webshop.oracle import Oracle
 from envs.webshop.pages import Place
 
 VARIABLE = "ECHOSCOPE_WEBSHOP_DATA"
-"""Names the folder of the benchmark's files where the setting `path` does not."""
+"""Environment variable with the folder of the benchmark's files, used if the setting `path` is empty."""
 
 HINTS = (
     "Search with the few words that name the product.",
@@ -35,7 +35,7 @@ _OFFER = "You can do one of these now: "
 
 
 class WebShopSettings(EnvSettings):
-    """Which shop, whose requests, and how much of a page is told."""
+    """Settings of the shop, its requests and its texts."""
 
     path: str | None = Field(
         None,
@@ -59,7 +59,7 @@ class WebShopSettings(EnvSettings):
 
 
 def catalogue_for(settings: WebShopSettings) -> Catalogue:
-    """The catalogue that the settings ask for, shared by all environments of the process that ask for the same."""
+    """The catalogue of the settings, shared by all environments of the process with equal settings."""
     folder = settings.path or os.environ.get(VARIABLE)
     if folder:
         return catalogue_files.load(folder, settings.goals, settings.products)
@@ -67,9 +67,9 @@ def catalogue_for(settings: WebShopSettings) -> Catalogue:
 
 
 class WebShop(TextEnv):
-    """Buy what was asked for: search, open a product, choose options, buy. `reset(options={"goal": n})` plays goal n.
+    """Buy the requested product: search, open it, choose options, buy. `reset(options={"goal": n})` selects a goal.
 
-    Actions are `search[words]` and `click[thing]`, in any case; a page offers what its text ends with.
+    Actions are `search[words]` and `click[thing]`, case-insensitive; the text of a page ends with those it offers.
     """
 
     Settings: ClassVar[type[EnvSettings]] = WebShopSettings
@@ -97,10 +97,10 @@ class WebShop(TextEnv):
         self._catalogue: Catalogue | None = None
 
     def prepare(self) -> None:
-        """Read and index the catalogue: minutes where it is the benchmark's whole one."""
+        """Read and index the catalogue, which takes minutes for the benchmark's full one."""
         if self._catalogue is None:
             self._catalogue = catalogue_for(self.settings)
-            self._catalogue.index  # noqa: B018 built when first asked for
+            self._catalogue.index  # noqa: B018 built on first access
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
@@ -150,7 +150,7 @@ class WebShop(TextEnv):
         return f"{page}\n{self._hints}{_OFFER}{', '.join(pages.available(catalogue, self._place))}."
 
     def board(self) -> PageBoard:
-        """The page as a person would see it."""
+        """The current page."""
         verdict = ""
         if self._bought is not None:
             bought = self._bought
@@ -162,7 +162,7 @@ class WebShop(TextEnv):
         return pages.draw(self.catalogue, self._place, self.goal.text, self._last, verdict)
 
     def hint(self) -> Hint:
-        """Advice of somebody who knows the product behind the request; see oracle.py."""
+        """Advice of an oracle that knows the requested product."""
         if self._catalogue is None:
             raise ResetNeeded("call reset() first")
         return self._oracle.hint(self._place, self._bought)
@@ -176,12 +176,12 @@ class WebShop(TextEnv):
 
     @property
     def available_actions(self) -> list[str]:
-        """The actions that the present page offers; `search[keywords]` stands for a search with any words."""
+        """The actions of the current page; `search[keywords]` stands for a search with any words."""
         return pages.available(self.catalogue, self._place)
 
     @property
     def end_of_page(self) -> bool:
-        """Whether the page lies behind the last results, with nothing on it but the ways back."""
+        """Whether the page is after the last page of results and only leads back."""
         return self._place.kind == "results" and pages.clicks(self.catalogue, self._place) == [
             pages.BACK,
             pages.PREVIOUS,
@@ -189,7 +189,7 @@ class WebShop(TextEnv):
 
     @property
     def bought(self) -> reward.Score | None:
-        """How the purchase was scored; None before it."""
+        """Score of the purchase; None before it."""
         return self._bought
 
     def _texts(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""An environment that breaks down in every way there is: when and how stands in its settings. For tests only."""
+"""An environment that fails in every possible way, as set by its settings. For tests only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from envs.spaces import ActionNames
 
 
 class TroubleSettings(EnvSettings):
-    """When (make, reset, step, render, board, hint, info; empty = never) and how it breaks down."""
+    """When (make, reset, step, render, board, hint, info; empty = never) and how it fails."""
 
     when: str = ""
     how: str = Field("loop", description="One of the functions below.")
@@ -36,7 +36,7 @@ def sleep() -> None:
 
 
 def search() -> None:
-    """Minutes in C, without ever letting another thread of the process run."""
+    """Minutes in C without releasing Python's lock."""
     re.match(r"(a|aa|a?a)+$", "a" * 60 + "b")
 
 
@@ -57,7 +57,7 @@ def fail() -> None:
 
 
 class Trouble(TextEnv):
-    """Counts its steps: "Go" is one. Unless told otherwise it breaks down at the second, after a reset alone never."""
+    """Counts its steps by the action "Go". By default it fails at the second call, and never right after a reset."""
 
     Settings: ClassVar[type[EnvSettings]] = TroubleSettings
     settings: TroubleSettings
@@ -132,7 +132,7 @@ class Trouble(TextEnv):
 
 
 class Silent(Trouble):
-    """Never breaks down, and its solver has nothing to say."""
+    """Never fails, and has a solver without advice."""
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)

@@ -1,4 +1,4 @@
-"""Packages with environments that are installed for the length of a test: for this process and those it starts."""
+"""Temporarily installed packages with environments, for this process and its children."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "key-door"
 
 @contextmanager
 def offering(folder: Path, **offers: str) -> Iterator[None]:
-    """Environments (name="module:Class") are registered by the entry point of a package recorded in the folder."""
+    """Register environments (name="module:Class") by entry points of a package in the folder."""
     record = folder / "strange_worlds-1.0.dist-info"
     record.mkdir()
     (record / "METADATA").write_text("Metadata-Version: 2.1\nName: strange-worlds\nVersion: 1.0\n")
@@ -29,7 +29,7 @@ def offering(folder: Path, **offers: str) -> Iterator[None]:
 
 @contextmanager
 def importable(folder: Path) -> Iterator[None]:
-    """What was installed into the folder is there, for this process and those it starts."""
+    """Make packages installed into the folder importable, for this process and its children."""
     sys.path.insert(0, str(folder))
     registry._plugins.cache_clear()
     try:
@@ -40,7 +40,7 @@ def importable(folder: Path) -> Iterator[None]:
 
 
 def install_example(folder: Path) -> Path:
-    """Install docs/examples/key-door with pip, without a network. Gives the folder to put on the path."""
+    """Install docs/examples/key-door with pip, without a network. Returns the folder to put on the path."""
     source = shutil.copytree(EXAMPLE, folder / "source")  # building leaves its traces beside the sources
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The worlds on their own: without torch, Django and everything else that trainer and site need."""
+"""Environments without the trainer: no torch, no Django, no other dependency of trainer and site."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ PLAY = """
             env.board(), env.render()
             if terminated or truncated:
                 break
-    from envs.sandbox.client import Guard
-    guard = Guard("WebShop")
-    guard.make().reset(seed=1)
-    guard.close()
+    from envs.sandbox.client import Sandbox
+    sandbox = Sandbox("WebShop")
+    sandbox.make().reset(seed=1)
+    sandbox.close()
     print(len(BUILT_IN), "played")
 """
 BLOCKED = {
@@ -58,20 +58,20 @@ BLOCKED = {
 }
 
 
-def test_every_environment_is_made_and_played_where_nothing_else_is_installed() -> None:
+def test_every_environment_works_without_other_packages() -> None:
     code = f"BLOCKED = {BLOCKED!r}\nif True:{PLAY}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
     assert re.fullmatch(r"\d+ played\n", done.stdout), done.stderr
 
 
-def test_a_plain_install_asks_for_nothing_that_is_refused_here() -> None:
+def test_a_plain_install_requires_none_of_these_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = {re.split(r"[\[<>=; ]", requirement)[0].replace("-", "_") for requirement in project["dependencies"]}
     assert {"numpy", "gymnasium", "pydantic"} <= names
     assert not names & BLOCKED
 
 
-def test_to_import_the_worlds_loads_no_compiler_and_no_search_engine() -> None:
+def test_importing_envs_loads_neither_numba_nor_the_search_engine() -> None:
     code = "import envs, sys; print(sorted({'numba', 'bm25s', 'rapidfuzz', 'scipy'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
     assert done.stdout == "[]\n", done.stderr

@@ -11,7 +11,7 @@ import envs
 from envs.bandit import BanditSettings
 
 
-def test_orders_and_draws_of_the_first_seeds_are_pinned():
+def test_orders_and_rewards_of_the_first_seeds_are_pinned():
     env = envs.make("Bandit")
     seen = [env.reset(seed=seed)[0] + env.step("Dragon")[0] for seed in range(500)]
     assert hashlib.sha256("\n".join(seen).encode()).hexdigest()[:16] == "77113c8ca8875dc5"
@@ -40,7 +40,7 @@ def test_members_of_a_group_read_the_same_order_and_draw_independently():
     assert 0 < sum(paid) < 64
 
 
-def test_success_is_which_arm_not_what_it_paid():
+def test_success_depends_on_the_arm_not_on_its_reward():
     env = envs.make("Bandit")
     for seed in range(50):
         env.reset(seed=seed)
@@ -88,7 +88,7 @@ def test_the_advice_is_the_arm_of_higher_expected_value():
     assert sorted(even.hint().actions) == ["Dragon", "Phoenix"]
 
 
-def test_the_variants_turn_the_meaning_round_and_change_the_names():
+def test_the_variants_exchange_or_replace_the_names():
     plain, turned, other = (envs.settings_model(name)() for name in ("Bandit", "BanditRev", "BanditTest"))
     assert (turned.low_name, turned.high_name) == (plain.high_name, plain.low_name)
     assert not {other.low_name, other.high_name} & {plain.low_name, plain.high_name}
@@ -105,7 +105,7 @@ def test_the_variants_turn_the_meaning_round_and_change_the_names():
     chance=st.floats(0, 1),
     seed=st.integers(0, 2**40),
 )
-def test_whatever_the_arms_are_called_the_text_stays_in_its_space(low, high, reward, chance, seed):
+def test_the_text_is_in_its_space_for_any_names(low, high, reward, chance, seed):
     try:
         env = envs.make(
             "Bandit",
@@ -127,6 +127,6 @@ def test_whatever_the_arms_are_called_the_text_stays_in_its_space(low, high, rew
         ({"high_probability": 1.5}, "high_probability"),
     ],
 )
-def test_arms_that_cannot_be_are_refused(wrong, message):
+def test_invalid_arms_are_refused(wrong, message):
     with pytest.raises(ValidationError, match=message):
         BanditSettings(**wrong)

@@ -1,4 +1,4 @@
-"""What every environment promises, whichever world it is."""
+"""Contract of every environment."""
 
 import copy
 import math
@@ -16,12 +16,12 @@ from envs.base import Board, EnvSpec, Hint, StepInfo, TextEnv
 
 NAMES = envs.names()
 NAMED = [name for name in NAMES if envs.spec(name).actions]
-"""Environments that name their actions; in the others any text is one."""
+"""Environments with named actions; in the others any text is an action."""
 BOARD = TypeAdapter(Board)
 
 
 def choices_of(env: TextEnv) -> list[str]:
-    """Some actions of the present state: all by name, or the advised ones and a few that mean nothing special."""
+    """Some actions of the current state: all by name, or the advised ones and a few arbitrary texts."""
     if env.env_spec.actions:
         return list(env.env_spec.actions)
     advice = env.hint()
@@ -35,16 +35,16 @@ def test_every_environment_passes_gymnasiums_own_checker(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_it_is_can_be_told_before_its_first_state(name):
-    world = envs.spec(name)
-    assert isinstance(world, EnvSpec)
-    assert world.name == name
-    assert len(world.instruction) < 120
-    assert all(len(symbol) == 1 for symbol in world.vocabulary)
+def test_the_description_is_available_before_the_first_state(name):
+    spec = envs.spec(name)
+    assert isinstance(spec, EnvSpec)
+    assert spec.name == name
+    assert len(spec.instruction) < 120
+    assert all(len(symbol) == 1 for symbol in spec.vocabulary)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_text_is_written_in_the_vocabulary_it_tells(name):
+def test_text_uses_the_symbols_of_the_vocabulary(name):
     env = envs.make(name)
     for seed in range(20):
         text, _ = env.reset(seed=seed)
@@ -72,7 +72,7 @@ def test_actions_are_read_in_any_case(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_stepping_before_a_reset_or_after_the_end_says_so(name):
+def test_stepping_before_a_reset_or_after_the_end_raises(name):
     env = envs.make(name)
     with pytest.raises(ResetNeeded, match="reset"):
         env.step("anything")
@@ -87,7 +87,7 @@ def test_stepping_before_a_reset_or_after_the_end_says_so(name):
 
 
 def play(env: TextEnv, seed: int, dynamics: int, choices: list[int]):
-    """Everything that can be seen of an episode."""
+    """Everything observable of an episode."""
     seen = [env.reset(seed=seed, options={"dynamics_seed": dynamics}), env.env_spec.actions, env.board(), env.hint()]
     for choice in choices:
         actions = choices_of(env)
@@ -112,7 +112,7 @@ def test_an_episode_replayed_is_the_same_episode(name, seed, dynamics, choices):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_copy_goes_its_own_way_and_leaves_the_original_alone(name):
+def test_a_copy_is_independent_of_the_original(name):
     env = envs.make(name)
     env.reset(seed=2, options={"dynamics_seed": 4})
     before = env.render(), env.board(), env.hint()
@@ -154,7 +154,7 @@ def test_its_own_actions_are_in_the_action_space_and_others_are_not(name):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in NAMED])
 @given(action=st.text(max_size=60))
-def test_where_actions_have_no_names_any_text_is_one(name, action):
+def test_without_named_actions_any_text_is_an_action(name, action):
     env = envs.make(name)
     env.reset(seed=3)
     assert action in env.action_space

@@ -1,4 +1,4 @@
-"""Countdown: problems that can be solved, what answers pay, advice, and problems from files."""
+"""Countdown: solvable problems, rewards, advice, and problems from files."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def test_problems_from_a_seed_never_change():
     ]
 
 
-def test_problems_differ_in_everything_that_is_drawn():
+def test_problems_differ_in_everything_random():
     env = Countdown()
     problems = []
     for seed in range(500):
@@ -71,9 +71,7 @@ def test_problems_differ_in_everything_that_is_drawn():
     operators=st.sampled_from(["+-", "+-*", "+-*/"]),
     seed=st.integers(0, 2**63),
 )
-def test_whatever_the_settings_a_problem_can_be_solved_or_the_settings_are_called_impossible(
-    numbers, drawn, target, operators, seed
-):
+def test_problems_are_solvable_or_the_settings_are_rejected_as_impossible(numbers, drawn, target, operators, seed):
     env = Countdown(
         min_numbers=numbers[0],
         max_numbers=numbers[1],
@@ -92,7 +90,7 @@ def test_whatever_the_settings_a_problem_can_be_solved_or_the_settings_are_calle
     assert env.step(env.hint().actions[0])[1] == 1.0
 
 
-def test_settings_that_nothing_can_meet_are_refused():
+def test_impossible_settings_are_refused():
     for bad in (
         {"min_numbers": 4, "max_numbers": 3},
         {"smallest": 9, "largest": 8},
@@ -133,7 +131,7 @@ def test_settings_that_nothing_can_meet_are_refused():
         ([3, 2], 4, "٣ + 2", 0.1),
     ],
 )
-def test_an_answer_pays_for_the_target_a_little_for_the_numbers_and_nothing_else(nums, target, answer, reward):
+def test_rewards_of_target_numbers_and_other_answers(nums, target, answer, reward):
     env = asked(nums, target)
     text, paid, terminated, truncated, info = env.step(answer)
     assert (paid, terminated, truncated) == (reward, True, False)
@@ -144,7 +142,7 @@ def test_an_answer_pays_for_the_target_a_little_for_the_numbers_and_nothing_else
 
 @settings(deadline=None)
 @given(st.one_of(st.text(), st.text("0123456789+-*/() ", max_size=30), st.text("352+-*/() ", max_size=9)))
-def test_any_text_is_an_answer_and_pays_one_of_three_rewards(answer):
+def test_any_text_is_an_answer_with_one_of_three_rewards(answer):
     env = asked([3, 5, 2], 4)
     _, reward, terminated, _, _ = env.step(answer)
     assert reward in (0.0, 0.1, 1.0)
@@ -152,14 +150,14 @@ def test_any_text_is_an_answer_and_pays_one_of_three_rewards(answer):
     assert len(env.board().text) < 400
 
 
-def test_every_way_of_signs_and_order_is_paid_by_its_value():
+def test_every_combination_of_signs_and_order_is_rewarded_by_its_value():
     problem = Problem((3, 5, 2), 4)
     for signs in product("+-", repeat=2):
         value = 3 + (5 if signs[0] == "+" else -5) + (2 if signs[1] == "+" else -2)
         assert problem.reward(f"3 {signs[0]} 5 {signs[1]} 2") == (1.0 if value == 4 else 0.1)
 
 
-def test_the_advice_says_when_nothing_can_be_won_any_more():
+def test_the_advice_says_when_the_problem_is_lost():
     env = asked([8, 2], 7)
     hint = env.hint()
     assert (hint.solvable, hint.value, hint.reason) == ("no", 0.1, "no equation of these numbers equals the target")
@@ -171,7 +169,7 @@ def test_the_advice_says_when_nothing_can_be_won_any_more():
     assert (won.hint().solvable, won.hint().distance, won.hint().actions) == ("yes", 0, [])
 
 
-def test_the_board_shows_target_numbers_and_what_the_answer_is_worth():
+def test_the_board_shows_target_numbers_and_verdict():
     env = asked([3, 5, 2], 4)
     assert env.board().text == "Target  4\nNumbers 3 5 2"
     for answer, verdict in (
@@ -191,7 +189,7 @@ def file(tmp_path):
     return tmp_path / "problems.jsonl"
 
 
-def test_problems_are_read_from_a_file_and_all_of_them_are_posed(file):
+def test_all_problems_of_a_file_are_used(file):
     file.write_text('{"nums": [3, 5, 2], "target": 4}\n{"nums": [25, 4, 10], "target": 90, "more": 1}\n')
     env = Countdown(path=str(file))
     assert {env.reset(seed=seed)[0] for seed in range(20)} == {
@@ -201,7 +199,7 @@ def test_problems_are_read_from_a_file_and_all_of_them_are_posed(file):
     assert env.reset(seed=5) == Countdown(path=str(file)).reset(seed=5)
 
 
-def test_problems_of_a_file_that_the_operators_cannot_solve_are_passed_over(file):
+def test_problems_of_a_file_without_solution_are_skipped(file):
     file.write_text(json.dumps([{"nums": [8, 2], "target": target} for target in (4, 6, 7)]))
     for operators, targets in (("+-", {6}), ("+-*/", {4, 6})):
         env = Countdown(path=str(file), operators=operators)

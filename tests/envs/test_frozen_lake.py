@@ -73,7 +73,7 @@ def test_members_of_a_group_share_the_lake_and_slip_independently():
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**60), st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=10))
-def test_a_slip_is_told_and_never_goes_backwards(seed, actions):
+def test_a_slip_is_reported_and_never_goes_backwards(seed, actions):
     env = envs.make("FrozenLake")
     env.reset(seed=seed)
     opposite = {"Left": "Right", "Right": "Left", "Up": "Down", "Down": "Up"}
@@ -94,7 +94,7 @@ def test_a_slip_is_told_and_never_goes_backwards(seed, actions):
             break
 
 
-def test_ice_that_is_not_slippery_obeys_and_the_instruction_does_not_warn():
+def test_without_slips_actions_are_exact_and_the_instruction_has_no_warning():
     env = envs.make("FrozenLake", {"slippery": False})
     env.reset(options={"map": CLASSIC})
     for action in ("Down", "Down", "Right", "Right", "Down", "Right"):
@@ -107,7 +107,7 @@ def test_ice_that_is_not_slippery_obeys_and_the_instruction_does_not_warn():
 
 
 def test_the_value_is_the_share_of_successes_of_optimal_play():
-    """Play the advice of value iteration for a shrinking horizon and count."""
+    """Success rate of play by value iteration with a shrinking horizon."""
     lake = parse(CLASSIC)
     values = success_within(lake, True, 30)
     env = envs.make("FrozenLake", {"horizon": 30})
@@ -132,7 +132,7 @@ def test_the_value_approaches_the_known_optimum_of_the_classic_map():
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**60), st.integers(3, 6))
-def test_without_slips_the_advice_comes_one_closer_with_every_action(seed, size):
+def test_without_slips_every_advised_action_reduces_the_distance(seed, size):
     env = envs.make("FrozenLake", {"slippery": False, "size": size})
     env.reset(seed=seed)
     distance = env.hint().distance
@@ -175,7 +175,7 @@ def test_the_board_is_drawn_in_the_themes_characters():
         ("P" + "_" * 30 + "G", "at most 20"),
     ],
 )
-def test_text_that_is_no_map_is_refused_with_the_reason(text, message):
+def test_invalid_maps_are_refused_with_the_reason(text, message):
     with pytest.raises(MapError, match=message):
         envs.make("FrozenLake").reset(options={"map": text})
 

@@ -1,4 +1,4 @@
-"""Worlds draw from seeds only: the random numbers of the process are neither read nor moved."""
+"""Environments use seeded generators only: global random state is neither read nor changed."""
 
 import ast
 import random
@@ -12,7 +12,7 @@ from envs.vector import make_batch
 
 ROOT = Path(envs.__file__).parent
 SEEDED = {"Generator", "PCG64", "SeedSequence", "Random"}
-"""What envs may take from random and numpy.random: none of them has a state that the process shares."""
+"""Names of random and numpy.random that envs may use: none has shared state."""
 
 
 def state():
@@ -22,7 +22,7 @@ def state():
 
 
 @pytest.mark.parametrize("name", envs.names())
-def test_making_and_playing_a_world_leaves_global_randomness_untouched(name):
+def test_environments_leave_global_random_state_unchanged(name):
     random.seed(1)
     np.random.seed(1)
     before = state()
@@ -43,7 +43,7 @@ def test_making_and_playing_a_world_leaves_global_randomness_untouched(name):
 
 
 def global_draws(source: str) -> list[str]:
-    """What a module imports or uses of random and numpy.random, but for generators that have a state of their own."""
+    """Names of random and numpy.random that a module uses, except generators with their own state."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -69,7 +69,7 @@ def global_draws(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_module_of_worlds_draws_from_global_randomness(path):
+def test_no_module_of_envs_uses_global_randomness(path):
     assert global_draws(path.read_text(encoding="utf-8")) == []
 
 
@@ -86,9 +86,9 @@ def test_no_module_of_worlds_draws_from_global_randomness(path):
         "from numpy.random import rand",
     ],
 )
-def test_a_module_that_would_is_found(source):
+def test_uses_of_global_randomness_are_detected(source):
     assert global_draws(source)
 
 
-def test_seeded_generators_are_no_global_randomness():
+def test_seeded_generators_are_allowed():
     assert global_draws("import numpy as np\nfrom numpy.random import PCG64\nnp.random.SeedSequence(3)") == []

@@ -1,4 +1,4 @@
-"""Gymnasium's own doors: make, make_vec and what its vector environments promise."""
+"""Gymnasium's make and make_vec, and its contract of vector environments."""
 
 import gymnasium
 import numpy as np
@@ -116,7 +116,7 @@ def test_a_group_is_reset_as_a_whole():
     assert env.batch.seeds[2] == env.batch.seeds[3] != before[2]
 
 
-def test_a_row_that_has_ended_stands_still_until_its_group_starts_again():
+def test_a_row_that_has_ended_does_not_change_until_its_group_is_reset():
     env = TextVectorEnv("Bandit", 4, members=2)
     env.reset(seed=1)
     pulled, _, over, _, _ = env.step([0, 0, "Jump", "Jump"])
@@ -159,8 +159,8 @@ def test_recorded_seeds_play_the_same_again(name):
                 break
 
 
-def test_what_a_vector_environment_cannot_be_is_refused_with_the_reason():
-    with pytest.raises(ValueError, match="cannot be parted into groups of 3"):
+def test_invalid_vector_environments_are_refused_with_the_reason():
+    with pytest.raises(ValueError, match="cannot be divided into groups of 3"):
         TextVectorEnv("Sokoban", 8, members=3)
     with pytest.raises(ValueError, match="the rows of a group start together"):
         TextVectorEnv("Sokoban", 8, members=2, autoreset_mode="NextStep")

@@ -1,4 +1,4 @@
-"""MetaMathQA: tries and what they earn, the comparison of answers, and the public data set's files."""
+"""MetaMathQA: attempts and rewards, comparison of answers, files of the public data set."""
 
 import json
 import logging
@@ -73,7 +73,7 @@ def test_answers_are_compared_without_case_and_space_and_nothing_else(answer, sa
     assert (asked(answer).step(said)[1] > 0) == same
 
 
-def test_an_empty_answer_is_no_valid_one_but_counts_as_a_try():
+def test_an_empty_answer_is_invalid_but_counts_as_an_attempt():
     env = asked()
     for said in ("", " \n\t"):
         _, reward, _, _, info = env.step(said)
@@ -85,7 +85,7 @@ def test_an_empty_answer_is_no_valid_one_but_counts_as_a_try():
 
 @settings(deadline=None)
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=8), st.text(max_size=10))
-def test_whatever_is_said_one_reward_at_most_is_paid(said, answer):
+def test_at_most_one_answer_is_rewarded(said, answer):
     env = asked(answer)
     paid = []
     for text in said:
@@ -158,7 +158,7 @@ def test_the_public_files_are_read_and_records_without_an_answer_are_counted(fil
     assert said == f"{file}: 1 of 3 records left out: no 'The answer is: ' in them"
 
 
-def test_the_variable_names_a_file_and_the_setting_goes_before_it(file, tmp_path, monkeypatch):
+def test_the_setting_has_priority_over_the_environment_variable(file, tmp_path, monkeypatch):
     monkeypatch.setenv(metamathqa.VARIABLE, str(file))
     assert MetaMathQA().reset(seed=0)[0] in {"What is 1 + 1?", "And y?"}
     other = tmp_path / "other.json"

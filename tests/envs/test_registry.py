@@ -1,4 +1,4 @@
-"""Finding environments by name, in the project, in installed packages and in Gymnasium."""
+"""Registry of environments: built-in ones, installed packages, Gymnasium."""
 
 import re
 import subprocess
@@ -11,13 +11,13 @@ from pydantic import ValidationError
 
 import envs
 from envs import registry
-from envs.base import EnvSettings
+from envs.base import EnvSettings, TextEnv
 
 PLUGIN = '''
 from envs.base import EnvSpec, TextBoard, TextEnv
 
 class Echo(TextEnv):
-    """Repeats what it is told."""
+    """Repeats the action."""
 
     def __init__(self, settings=None, **overrides):
         super().__init__(settings, **overrides)
@@ -34,7 +34,7 @@ class Echo(TextEnv):
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Install a package with the given entry points for the length of a test."""
+    """Temporarily install a package with the given entry points."""
 
     def install(**offers: str) -> None:
         record = tmp_path / "echo_world-1.0.dist-info"
@@ -89,11 +89,24 @@ def test_a_package_adds_an_environment_by_its_entry_point(installed):
         ({"Sokoban": "echo_world:Echo"}, r"'Sokoban' .* exists already"),
     ],
 )
-def test_an_entry_point_that_cannot_be_used_is_named_in_a_warning_and_the_others_stay(installed, offers, reason):
+def test_an_unusable_entry_point_is_skipped_with_a_warning(installed, offers, reason):
     installed(**offers, Echo="echo_world:Echo")
     with pytest.warns(RuntimeWarning, match=reason):
         assert envs.names() == [*registry.BUILT_IN, "Echo"]
     assert type(envs.make("Sokoban")).__name__ == "Sokoban"
+
+
+def test_a_description_under_its_former_name_is_accepted():
+    description = envs.spec("Sokoban")
+
+    class Former(TextEnv):
+        world = description
+
+    class FormerInstance(TextEnv):
+        def __init__(self):
+            self.world = description
+
+    assert Former.env_spec == FormerInstance().env_spec == FormerInstance().world == description
 
 
 def test_gymnasium_makes_them_with_settings():
@@ -105,7 +118,7 @@ def test_gymnasium_makes_them_with_settings():
         gymnasium.make("echoscope/Sokoban-v0", render_mode="human")
 
 
-def test_worlds_load_without_torch_and_without_django():
+def test_environments_load_without_torch_and_django():
     code = (
         "import envs, sys; [envs.make(name).reset(seed=0) for name in envs.names()]; "
         "print([name for name in ('torch', 'django') if name in sys.modules])"
@@ -115,7 +128,7 @@ def test_worlds_load_without_torch_and_without_django():
     assert done.stdout.strip() == "[]"
 
 
-def test_the_guide_names_every_world() -> None:
+def test_the_guide_names_every_environment() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
     for name in registry.BUILT_IN:
         assert f"`{name}`" in guide, name

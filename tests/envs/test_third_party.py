@@ -1,4 +1,4 @@
-"""docs/examples/key-door: a package of its own, installed with pip, is an environment like the built-in ones."""
+"""docs/examples/key-door: a package installed with pip is an environment like the built-in ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def key_door(installed: Path) -> Iterator[None]:
     sys.modules.pop("key_door", None)
 
 
-def test_another_process_finds_it_checks_it_and_plays_it(installed: Path) -> None:
+def test_another_process_finds_and_plays_it(installed: Path) -> None:
     code = """
         import warnings
         warnings.simplefilter("error")
@@ -98,7 +98,7 @@ def test_lava_ends_the_episode_and_the_hint_says_why() -> None:
 
 
 @pytest.mark.usefixtures("key_door")
-def test_it_plays_in_a_process_of_its_own() -> None:
+def test_it_runs_in_a_sandbox() -> None:
     assert not envs.registry.environment_class("KeyDoor").trusted
     guard = Sandbox("KeyDoor", {"size": 7})
     here, there = envs.make("KeyDoor", {"size": 7}), guard.make()
@@ -109,7 +109,7 @@ def test_it_plays_in_a_process_of_its_own() -> None:
     guard.close()
 
 
-def test_the_guide_shows_the_file_as_it_is_and_it_is_short() -> None:
+def test_the_guide_shows_the_file_verbatim_and_it_is_short() -> None:
     code, guide = (EXAMPLE / "key_door.py").read_text(), GUIDE.read_text()
     assert f"```python\n{code}```" in guide, "docs/add-an-environment.md shows another key_door.py"
     assert f"```toml\n{(EXAMPLE / 'pyproject.toml').read_text()}```" in guide

@@ -1,6 +1,6 @@
-"""Wires between the main process of a run and its others: orders one way, events and answers the other way.
+"""Control channels between rank 0 and the other ranks: commands out, events and results back.
 
-A wire that breaks says at once that the process at its end is gone, however it ended. What is said is not known here.
+A broken channel shows at once that the process at its other end has ended.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ _LOOPBACK = "127.0.0.1"
 
 
 class RankLostError(RuntimeError):
-    """Another process of the run is gone or does not answer. The message says which one."""
+    """Another process of the run has ended or does not respond. The message says which one."""
 
 
 class ControlChannel:
-    """Carries Python objects both ways; tensors go as they are, not through shared memory as multiprocessing has it."""
+    """Bidirectional channel of Python objects; tensors are pickled, not shared as by multiprocessing."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
     def send(self, message: Any) -> None:
-        """Raises OSError when nobody is at the other end any more."""
+        """Send a message. Raises OSError if disconnected."""
         self.connection.send_bytes(pickle.dumps(message))
 
     def recv(self) -> Any:
-        """The next message, waiting for it. Raises EOFError when nobody is at the other end any more."""
+        """Wait for the next message. Raises EOFError if disconnected."""
         return pickle.loads(self.connection.recv_bytes())
 
     def poll(self, seconds: float = 0.0) -> bool:
-        """Whether there is something to hear: a message, or that the other end is gone."""
+        """Whether a message or a disconnection is pending."""
         return self.connection.poll(seconds)
 
     def close(self) -> None:
-        """Whoever is at the other end hears of it."""
+        """Disconnect; the other end notices."""
         self.connection.close()
 
 
 def connect(rank: int, size: int, share: Callable[[Any], Any], patience: float) -> list[ControlChannel]:
-    """Wires from the main process to all others (in the order of their numbers), or from another to the main one.
+    """Channels from rank 0 to all other ranks (by rank), or from another rank to rank 0.
 
     Args:
-        rank, size: which process this is, of how many.
-        share: gives every process what the main one has.
-        patience: seconds to wait for all to be there.
+        rank, size: rank of this process, world size.
+        share: broadcasts rank 0's value.
+        patience: seconds to wait for all ranks.
     Raises:
-        LostError: one does not come.
+        RankLostError: a rank does not connect.
     """
     if rank:
         host, port, key = share(None)
@@ -85,10 +85,7 @@ def connect(rank: int, size: int, share: Callable[[Any], Any], patience: float) 
 
 
 def monitor(wires: list[ControlChannel], lost: Callable[[int], None], ended: threading.Event) -> None:
-    """Call `lost` with the number of the first process whose wire breaks, unless `ended` is set before.
-
-    Only breaking is noticed: what lies on a wire is left there.
-    """
+    """Call `lost` with the first rank whose channel breaks, unless `ended` is set before. Reads no messages."""
     poller = select.poll()
     for wire in wires:
         poller.register(wire.connection.fileno(), select.POLLHUP | select.POLLERR | select.POLLRDHUP)

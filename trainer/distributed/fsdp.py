@@ -1,4 +1,4 @@
-"""Weights split among processes (FSDP2): how a module is split, and how whole tensors come out of it and go in."""
+"""FSDP2: sharding of modules, and conversion between sharded and whole tensors."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _HALF = (torch.bfloat16, torch.float16)
 
 
 def split(module: nn.Module, size: int, *, masters: bool) -> bool:
-    """Split a module's parameters among all processes, layer by layer. Gradients will be summed over them.
+    """Shard a module's parameters over all processes, layer by layer. Gradients are summed over processes.
 
     Args:
         size: number of processes.
-        masters: keep the parts of half-precision weights in float32; the module still computes in half precision.
+        masters: keep shards of half-precision weights in float32; the module still computes in half precision.
     Returns:
-        whether the parts are such float32 ones.
+        whether the shards are such float32 copies.
     """
     first = next(module.parameters())
     raised = masters and first.dtype in _HALF
@@ -46,12 +46,12 @@ def split(module: nn.Module, size: int, *, masters: bool) -> bool:
 
 
 class ShardedWeights:
-    """What an optimiser steps on when weights are split: this process's parts. See master_weights.Masters.
+    """The parameters of an optimiser under sharding: this process's shards. Same interface as `MasterWeights`.
 
     Args:
-        module: split.
-        whole: the unsplit parameters that play and score, in the order of the module's; they follow at `finish`.
-        raised: whether the parts are float32 copies of half-precision weights, and so more than `whole` can tell.
+        module: sharded.
+        whole: the whole parameters used for rollout and scoring, in the module's order; updated by `finish`.
+        raised: whether the shards are float32 copies of half-precision weights, more precise than `whole`.
     """
 
     def __init__(self, module: nn.Module, whole: Sequence[nn.Parameter], *, raised: bool) -> None:
@@ -59,27 +59,27 @@ class ShardedWeights:
         self.whole, self.raised = list(whole), raised
 
     def copy_to_model(self) -> None:
-        """Parts are what is computed with."""
+        """No-op: the module computes with the shards."""
 
     def clip(self, most: float) -> float:
-        """Scale the summed gradients down to this norm. Returns what it was."""
+        """Clip the summed gradients to this norm. Returns the norm before."""
         norm = nn.utils.clip_grad_norm_(self.parameters, most)
         return float(gather(norm))
 
     @torch.no_grad()
     def finish(self) -> None:
-        """Put the parts together in the parameters that play and score."""
+        """Gather the shards into the whole parameters."""
         if self.whole:
             for own, part in zip(self.whole, self.parameters, strict=True):
                 own.copy_(gather(part))
 
     def state(self) -> list[Tensor] | None:
-        """Whole float32 weights, in order; None where the model's own tell as much."""
+        """Whole float32 weights in order; None if the model's own weights are as precise."""
         return [gather(part).cpu() for part in self.parameters] if self.raised else None
 
     @torch.no_grad()
     def load_state(self, saved: Sequence[Tensor] | None) -> None:
-        """Take up what `state` gave; without it they stay what they were split from."""
+        """Restore the result of `state`; without it the shards keep the module's weights."""
         if saved is None or not self.raised:
             return
         for part, value in zip(self.parameters, saved, strict=True):
@@ -87,32 +87,32 @@ class ShardedWeights:
 
 
 def policy(model: PreTrainedModel, size: int, *, masters: bool) -> tuple[nn.Module, ShardedWeights]:
-    """A split copy of a policy, which learns; the model itself stays whole, plays and scores."""
+    """A sharded copy of a policy for training; the model itself stays whole, for rollout and scoring."""
     network = PolicyForward(copy.deepcopy(model))
     raised = split(network, size, masters=masters)
     return network, ShardedWeights(network, list(model.parameters()), raised=raised)
 
 
 def critic(module: nn.Module, size: int, *, masters: bool) -> ShardedWeights:
-    """Split a critic in place."""
+    """Shard a critic in place."""
     raised = split(module, size, masters=masters)
     return ShardedWeights(module, [], raised=raised)
 
 
 def gather(value: Tensor) -> Tensor:
-    """The whole of a tensor that lies in parts; all processes must ask at the same time."""
+    """The whole of a sharded tensor; a collective operation."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def shard(value: Tensor, like: Tensor) -> Tensor:
-    """This process's part of a whole tensor, split as another one of its shape is."""
+    """This process's shard of a whole tensor, with the placement of another tensor of its shape."""
     if not isinstance(like, DTensor) or value.shape != like.shape:
         return value
     return distribute_tensor(value.detach().to(like.device), like.device_mesh, like.placements, src_data_rank=None)
 
 
 def whole_state(state: Any) -> Any:
-    """An optimiser's or module's state with every tensor put together, on the CPU where it lay in parts."""
+    """An optimiser's or module's state with every tensor gathered; sharded ones are moved to the CPU."""
     if isinstance(state, DTensor):
         return state.full_tensor().cpu()
     if isinstance(state, dict):
@@ -121,7 +121,7 @@ def whole_state(state: Any) -> Any:
 
 
 def shard_optimizer_state(state: dict[str, Any], parameters: Sequence[Tensor]) -> dict[str, Any]:
-    """An optimiser's whole state with the moments split as its parameters are.
+    """An optimiser's whole state with the moments sharded like its parameters.
 
     Args:
         parameters: the optimiser's, in its order.
@@ -137,6 +137,6 @@ def shard_optimizer_state(state: dict[str, Any], parameters: Sequence[Tensor]) -
 
 @torch.no_grad()
 def load_module(module: nn.Module, saved: dict[str, Tensor]) -> None:
-    """`load_state_dict` of whole tensors into a module that may be split."""
+    """`load_state_dict` of whole tensors into a module that may be sharded."""
     for name, own in module.state_dict().items():
         own.copy_(shard(saved[name], own))

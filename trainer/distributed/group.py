@@ -1,7 +1,4 @@
-"""How a learner works with the other processes of its run, and the learner of a run of one process, which has none.
-
-Several processes stand in parallel.py.
-"""
+"""Process-group interface used by the learner, and its single-process implementation."""
 
 from __future__ import annotations
 
@@ -23,10 +20,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class LearnerSpec:
-    """What another process needs to know to have the same policy and learner.
+    """Specification from which another rank makes the same policy and learner.
 
-    `saved` is the iteration of the checkpoint that is gone on from; `reference` where the initial policy comes from,
-    if one is kept.
+    `saved`: iteration of the checkpoint to resume from; `reference`: source of the initial policy, if one is kept.
     """
 
     config: RunConfig
@@ -37,33 +33,37 @@ class LearnerSpec:
 
 
 class ProcessGroup(Protocol):
-    """The processes of a run, seen from one of them."""
+    """The processes of a run, seen from one of them.
+
+    Attributes:
+        rank, size: rank of this process, world size.
+        sharded: whether weights are sharded, so that forward and backward passes are collective.
+    """
 
     rank: int
     size: int
     sharded: bool
-    """Whether each process holds only a part of the weights: then all must compute at the same time."""
 
     def together(self, name: str, *arguments: Any) -> AbstractContextManager[None]:
-        """Have the others call the same method of their learner, with the same arguments, while the block runs."""
+        """Call the same method of the other ranks' learners, with the same arguments, while the block runs."""
 
     def add_up(self, *tensors: Tensor) -> None:
-        """Put the sum over all processes into each tensor (on the CPU)."""
+        """Sum each tensor (on the CPU) over all ranks, in place."""
 
     def total(self, numbers: dict[str, float]) -> dict[str, float]:
-        """The sums over all processes of numbers by name; a name need not be known to all."""
+        """Sums over all ranks of numbers by name; names may differ between ranks."""
 
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Put the sum over all processes into each parameter's gradient, unless that has happened already."""
+        """Sum each parameter's gradient over all ranks, unless already done."""
 
     def prepare(self, recipe: LearnerSpec) -> None:
-        """Have the others make the same policy and learner as this process now does."""
+        """Make the other ranks create the same policy and learner."""
 
     def guard(self, says: Callable[[str], None]) -> None:
-        """From now on another process's end ends this one too, even if it hangs: first `says` hears the reason."""
+        """From now on the end of another rank ends this process too, even if it hangs, after `says(reason)`."""
 
     def close(self) -> None:
-        """The run is over, for all."""
+        """End the run on all ranks."""
 
 
 class SingleProcess:
@@ -76,22 +76,22 @@ class SingleProcess:
         yield
 
     def add_up(self, *tensors: Tensor) -> None:
-        """There is nothing to add."""
+        """No-op."""
 
     def total(self, numbers: dict[str, float]) -> dict[str, float]:
         return numbers
 
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        """There is nothing to add."""
+        """No-op."""
 
     def prepare(self, recipe: LearnerSpec) -> None:
-        """There is nobody to prepare."""
+        """No-op."""
 
     def guard(self, says: Callable[[str], None]) -> None:
-        """There is nobody to lose."""
+        """No-op."""
 
     def close(self) -> None:
-        """There is nobody to tell."""
+        """No-op."""
 
 
 class _HasGroup(Protocol):
@@ -102,7 +102,7 @@ S = TypeVar("S", bound=_HasGroup)
 
 
 def collective(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """A learner's method that all processes of the run go through side by side. It takes positional arguments only."""
+    """Decorator of a learner's method that all ranks execute together. It takes positional arguments only."""
 
     @wraps(method)
     def called(self: S, /, *arguments: P.args, **named: P.kwargs) -> R:

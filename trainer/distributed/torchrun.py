@@ -1,7 +1,6 @@
-"""A run of several processes, as torchrun starts them: one leads, tells the journal and saves; the others follow it.
+"""Process group of a run started by torchrun: rank 0 runs the loop, writes the journal and saves; the others follow.
 
-The main process alone runs the loop of starpo.py. Where there is work to share it tells the others, and all do it side
-by side: playing (parallel_play.py) and learning. What the others do is parallel_follower.py.
+Rank 0 commands the other ranks where work is shared: rollout and learning (`trainer.loops.worker_rank`).
 """
 
 from __future__ import annotations
@@ -26,27 +25,27 @@ from trainer.distributed.control_channel import ControlChannel, RankLostError
 from trainer.distributed.group import LearnerSpec, ProcessGroup, SingleProcess
 from trainer.policy.load import ModelError, pick_device
 
-_BUCKET = 2**24  # numbers of gradients that travel at once: 64 MiB in float32
-_SHUTDOWN_TIMEOUT = 20.0  # seconds the main process is given to end by itself after another one is gone
+_BUCKET = 2**24  # gradient elements per all-reduce: 64 MiB in float32
+_SHUTDOWN_TIMEOUT = 20.0  # seconds for rank 0 to end by itself after another rank was lost
 _PR_SET_PDEATHSIG = 1
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Which process of a run this is, of how many, as torchrun says; (0, 1) without it."""
+    """Rank and world size from torchrun's variables; (0, 1) without it."""
     return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 
 def is_worker_rank() -> bool:
-    """Whether this process is led by another one."""
+    """Whether this process has a rank above 0."""
     return rank_and_world_size()[0] > 0
 
 
 def join_group(config: RunConfig) -> ProcessGroup:
-    """Meet the other processes of the run. Without any: a team of one.
+    """Connect the processes of the run.
 
     Raises:
-        ModelError: the settings ask for what several processes cannot do.
-        LostError: the others do not come.
+        ModelError: the settings do not support several processes.
+        RankLostError: other ranks do not connect.
     """
     if rank_and_world_size()[1] == 1:
         return SingleProcess()
@@ -89,7 +88,7 @@ def _check_devices(config: RunConfig) -> None:
 
 
 def _die_with_parent() -> None:
-    """torchrun gives each process a session of its own: killed, it would leave them behind."""
+    """torchrun starts each process in its own session and would leave them behind when killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
@@ -98,8 +97,8 @@ class TorchrunGroup:
     """The processes of a run, seen from one of them. See `trainer.distributed.group.ProcessGroup`.
 
     Args:
-        lines: to each of the others, from the main process; to the main process, from each of the others.
-        cpu: the group that adds up tensors on the CPU.
+        lines: channels from rank 0 to the other ranks, or from another rank to rank 0.
+        cpu: process group for tensors on the CPU.
     """
 
     def __init__(self, rank: int, size: int, lines: list[ControlChannel], cpu: Any) -> None:
@@ -110,22 +109,22 @@ class TorchrunGroup:
     # -- from the main process to the others ------------------------------------------------------------------------
 
     def tell(self, *order: Any) -> None:
-        """Give every other process an order. Raises LostError when one is gone."""
+        """Send a command to all other ranks. Raises RankLostError if one is lost."""
         for number in range(1, self.size):
             self.order(number, *order)
 
     def order(self, number: int, *order: Any) -> None:
-        """Give one other process an order. Raises LostError when it is gone."""
+        """Send a command to another rank. Raises RankLostError if it is lost."""
         try:
             self.lines[number - 1].send(order)
         except OSError as error:
             raise self.lost(number) from error
 
     def answers(self, number: int, seconds: float = 0.0) -> Iterator[tuple[Any, ...]]:
-        """What another process has said and is not yet heard, waiting this long for the first of it.
+        """Pending messages of another rank, waiting this many seconds for the first one.
 
         Raises:
-            LostError: it is gone, or it failed.
+            RankLostError: it is lost or failed.
         """
         wire = self.lines[number - 1]
         try:
@@ -139,7 +138,7 @@ class TorchrunGroup:
             raise self.lost(number) from error
 
     def lost(self, number: int) -> RankLostError:
-        """The error that says that a process is gone."""
+        """The error for a lost rank."""
         self._broken = True
         return RankLostError(
             f"process {number} of {self.size} is gone: killed, out of memory, or its machine is away. Its own output "
@@ -163,7 +162,7 @@ class TorchrunGroup:
             self._busy = False
 
     def _reason(self) -> RankLostError | None:
-        """Why processes that compute together may have failed together: one of the others did."""
+        """The error of a lost or failed rank, which makes collective operations fail; None if there is none."""
         for number in range(1, self.size):
             try:
                 for _ in self.answers(number, 1.0):
@@ -173,21 +172,19 @@ class TorchrunGroup:
         return None
 
     def prepare(self, recipe: LearnerSpec) -> None:
-        """Have the others make the same policy and learner as this process now does."""
+        """Make the other ranks create the same policy and learner."""
         self.follow(recipe)
         self.tell("prepare", recipe)
 
     def follow(self, recipe: LearnerSpec) -> None:
-        """What this process must know before it makes them."""
+        """Take over what this process needs before it creates them."""
         self.sharded = recipe.config.parallel.sharding == "full"
 
     def guard(self, says: Callable[[str], None]) -> None:
-        """From now on another process's end ends this one too, even if it hangs: first `says` hears the reason."""
+        """From now on the end of another rank ends this process too, even if it hangs, after `says(reason)`."""
 
         def gone(number: int) -> None:
-            if not self._ended.wait(
-                _SHUTDOWN_TIMEOUT
-            ):  # most often the main thread has noticed too and is on its way out
+            if not self._ended.wait(_SHUTDOWN_TIMEOUT):  # normally the main thread notices too and ends the run
                 says(str(self.lost(number)))
                 os._exit(1)
 
@@ -196,16 +193,16 @@ class TorchrunGroup:
         ).start()
 
     def close(self) -> None:
-        """The run is over, for all."""
+        """End the run on all ranks."""
         self._ended.set()
         for wire in self.lines:
             try:
                 if self.rank == 0:
                     wire.send(("end",))
                 wire.close()
-            except OSError:  # it is gone, as it should be
+            except OSError:  # it has ended already
                 pass
-        if dist.is_initialized() and not self._broken:  # to part from a process that is gone could take for ever
+        if dist.is_initialized() and not self._broken:  # destroying the group could hang after a rank was lost
             dist.destroy_process_group()
 
     # -- side by side -----------------------------------------------------------------------------------------------
@@ -225,7 +222,7 @@ class TorchrunGroup:
 
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         if self.sharded:
-            return  # each was summed on its way to the process that keeps it
+            return  # reduce-scatter has summed them
         present = torch.tensor([parameter.grad is not None for parameter in parameters], dtype=torch.long)
         dist.all_reduce(present, group=self.cpu)
         whole = [parameter for parameter, known in zip(parameters, present.tolist(), strict=True) if known]
@@ -241,7 +238,7 @@ def _gradient(parameter: nn.Parameter) -> Tensor:
 
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Neighbours of one type that travel together."""
+    """Consecutive parameters of one dtype that are reduced together."""
     bucket: list[nn.Parameter] = []
     for parameter in parameters:
         full = sum(one.numel() for one in bucket) + parameter.numel() > _BUCKET

@@ -14,15 +14,15 @@ SYSTEM = "You solve tasks step by step."
 
 
 class TemplateError(ValueError):
-    """The chat template cannot render a dialogue of several turns. The message says why."""
+    """A chat template that cannot format dialogues of several turns. The message says why."""
 
 
 class ChatFormat:
-    """Framing of turns by a tokenizer's chat template, derived from the rendered template.
+    """Format of turns of one tokenizer, derived from its chat template.
 
     `opening` returns all tokens before the first sampled one, `between` all tokens between a response's end token and
     the next sampled one. Both end with the forced opening tag (`<think>` or `<answer>`), which is never sampled.
-    `eos_id` is the token that closes an assistant's turn in the template, not always the tokenizer's end token.
+    `eos_id` closes an assistant's turn in the template; it is not always the tokenizer's own end token.
     """
 
     _MARK_ASSISTANT, _MARK_USER = "ASSISTANT-TURN-HERE", "USER-TURN-HERE"
@@ -41,13 +41,13 @@ class ChatFormat:
         before_user, found_user, self._after_user = tail.partition(self._MARK_USER)
         if not (found and found_user):
             raise TemplateError("the model's chat template drops messages: it cannot build dialogues of several turns")
-        # The template closes the assistant's turn with its end token, which the policy samples unless it is cut.
+        # The template closes the assistant's turn with its end token, which the policy samples itself unless cut.
         self.eos_id, self._before_user = self._split_end(before_user)
         tag = THINK if think else ANSWER
         self.forced = "" if self._after_user.rstrip().endswith(tag) else tag  # templates of reasoning models contain it
 
     def _split_end(self, tail: str) -> tuple[int, str]:
-        """The token that ends a response, and what follows it before the next user message."""
+        """The token that ends a response, and the text between it and the next user message."""
         added = self.tokenizer.added_tokens_decoder
         special = {token.content: number for number, token in added.items() if token.special}
         closing = tail.lstrip()
@@ -61,7 +61,7 @@ class ChatFormat:
     def _render(self, messages: list[dict[str, str]]) -> str:
         try:
             text: str = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        except Exception as error:  # templates raise their own errors, e.g. "System role not supported"
+        except Exception as error:  # templates may raise any error, e.g. "System role not supported"
             if messages[0]["role"] != "system":
                 raise TemplateError(f"the model's chat template cannot render a dialogue: {error}") from error
             merged = {"role": "user", "content": messages[0]["content"] + "\n\n" + messages[1]["content"]}
@@ -89,7 +89,7 @@ class ChatFormat:
         return self._encode(text) if ended else [self.eos_id, *self._encode(text)]
 
     def decode(self, ids: list[int]) -> str:
-        """Text of sampled ids without the end token; NUL, which databases reject, is replaced."""
+        """Text of sampled ids without the end token, and without NUL, which databases refuse."""
         if ids and ids[-1] == self.eos_id:
             ids = ids[:-1]
         text: str = self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)

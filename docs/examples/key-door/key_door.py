@@ -52,23 +52,23 @@ class KeyDoor(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        draws = SeededRng(int(self.np_random.integers(2**62)) if seed is None else seed, Stream.START)
-        self.state: State = (self.build(draws), False)
+        rng = SeededRng(int(self.np_random.integers(2**62)) if seed is None else seed, Stream.START)
+        self.state: State = (self.build(rng), False)
         while self.distance(self.state) is None:
-            self.state = (self.build(draws), False)
+            self.state = (self.build(rng), False)
         self.over = False
         return self.render(), self.info(effective=False)
 
-    def build(self, draws: SeededRng) -> tuple[int, int]:
-        """Draw a room: a wall across, a door in it, the goal behind it. Gives the player's place before it."""
-        inside, wall = range(1, self.settings.size - 1), 2 + draws.below(self.settings.size - 4)
+    def build(self, rng: SeededRng) -> tuple[int, int]:
+        """Make a room: a wall across, a door in it, the goal behind it. Returns the player's cell before it."""
+        inside, wall = range(1, self.settings.size - 1), 2 + rng.below(self.settings.size - 4)
         everywhere = [(r, c) for r in range(self.settings.size) for c in range(self.settings.size)]
         self.cells = {(r, c): "_" if r in inside and c in inside and c != wall else "#" for r, c in everywhere}
-        start, key = draws.sample([(r, c) for r in inside for c in inside if c < wall], 2)
-        goal = draws.choice([(r, c) for r in inside for c in inside if c > wall])
-        self.cells |= {key: "K", goal: "G", (draws.choice(inside), wall): "D"}
+        start, key = rng.sample([(r, c) for r in inside for c in inside if c < wall], 2)
+        goal = rng.choice([(r, c) for r in inside for c in inside if c > wall])
+        self.cells |= {key: "K", goal: "G", (rng.choice(inside), wall): "D"}
         free = [cell for cell, sign in self.cells.items() if sign == "_" and cell != start]
-        self.cells |= dict.fromkeys(draws.sample(free, min(self.settings.lava, len(free))), "~")
+        self.cells |= dict.fromkeys(rng.sample(free, min(self.settings.lava, len(free))), "~")
         return start
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -77,8 +77,7 @@ class KeyDoor(TextEnv):
         if (name := self.action_space.name_of(action)) is None:
             return self.render(), 0.0, False, False, self.info(effective=False, valid=False)
         before, self.state = self.state, self.after(self.state, name)
-        here = self.cells[self.state[0]]
-        self.over = here in "G~"
+        self.over = (here := self.cells[self.state[0]]) in "G~"
         return self.render(), 10.0 if here == "G" else -0.1, self.over, False, self.info(self.state != before)
 
     def after(self, state: State, action: str) -> State:
@@ -88,7 +87,7 @@ class KeyDoor(TextEnv):
         return state if closed else (cell, has_key or self.cells[cell] == "K")
 
     def distance(self, start: State) -> int | None:
-        """Actions to the goal on the shortest way, None where there is no way."""
+        """Fewest actions to the goal; None if unreachable."""
         reached, ahead = {start: 0}, deque([start])
         while ahead:
             here = ahead.popleft()
@@ -115,5 +114,4 @@ class KeyDoor(TextEnv):
         return Hint(actions=best, distance=left)
 
     def info(self, effective: bool, valid: bool = True) -> dict[str, Any]:
-        success = self.cells[self.state[0]] == "G"
-        return StepInfo(success=success, effective=effective, valid=valid).model_dump()
+        return StepInfo(success=self.cells[self.state[0]] == "G", effective=effective, valid=valid).model_dump()

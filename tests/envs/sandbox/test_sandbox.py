@@ -1,4 +1,4 @@
-"""Environments in processes of their own: the same play, an end to everything that hangs, nothing left behind."""
+"""Sandboxed environments: equal episodes, time-outs, no leftover processes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Opener = Callable[..., Sandbox]
 
 
 @pytest.fixture
-def guard(tmp_path: Path) -> Iterator[Opener]:
-    """Guards of the world of troubles, closed when the test is over."""
+def open_sandbox(tmp_path: Path) -> Iterator[Opener]:
+    """Opens sandboxes of the broken environment, closed after the test."""
     opened: list[Sandbox] = []
 
     def make(start_timeout: float = SECONDS, **settings: Any) -> Sandbox:
@@ -41,7 +41,7 @@ def guard(tmp_path: Path) -> Iterator[Opener]:
 
 
 def gone(process: int) -> bool:
-    """Whether there is no such process any more, or only its entry in the table."""
+    """Whether the process has ended or is a zombie."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -52,14 +52,14 @@ def gone(process: int) -> bool:
 def wait_until(true: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SECONDS
     while not true():
-        assert time.monotonic() < deadline, "it never came true"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.02)
 
 
 @pytest.mark.parametrize("name", ["Sokoban", "FrozenLake", "Bandit"])
-def test_a_guarded_environment_plays_exactly_like_one_in_this_process(name: str) -> None:
-    guard, here = Sandbox(name), envs.make(name)
-    there = guard.make()
+def test_a_sandboxed_environment_equals_one_in_this_process(name: str) -> None:
+    sandbox, here = Sandbox(name), envs.make(name)
+    there = sandbox.make()
     for seed in range(4):
         options = {"dynamics_seed": 100 + seed}
         assert there.reset(seed=seed, options=options) == here.reset(seed=seed, options=options)
@@ -70,44 +70,46 @@ def test_a_guarded_environment_plays_exactly_like_one_in_this_process(name: str)
             assert there.step("Jump") == here.step("Jump")
             advice = here.hint()
             assert advice is not None
-            told, expected = there.step(advice.actions[0]), here.step(advice.actions[0])
-            assert told == expected
+            received, expected = there.step(advice.actions[0]), here.step(advice.actions[0])
+            assert received == expected
             over = expected[2] or expected[3] or not advice.distance
-    guard.close()
+    sandbox.close()
 
 
 def test_settings_reach_it() -> None:
-    guard = Sandbox("Sokoban", {"size": 8})
-    assert len(guard.make().reset(seed=0)[0].split("\n")) == 8
-    guard.close()
+    open_sandbox = Sandbox("Sokoban", {"size": 8})
+    assert len(open_sandbox.make().reset(seed=0)[0].split("\n")) == 8
+    open_sandbox.close()
 
 
 @pytest.mark.parametrize("how", ["loop", "sleep", "search"])
 @pytest.mark.parametrize("when", ["reset", "step"])
-def test_one_that_hangs_is_ended_in_time_and_the_others_play_on(guard: Opener, when: str, how: str) -> None:
-    opened = guard(when=when, how=how, every=2)
-    worlds = [opened.make() for _ in range(3)]
-    for number, world in enumerate(worlds):
-        world.begin_reset(seed=7, options={"dynamics_seed": number + 1})
+def test_a_hung_environment_is_killed_in_time_and_the_others_continue(
+    open_sandbox: Opener, when: str, how: str
+) -> None:
+    opened = open_sandbox(when=when, how=how, every=2)
+    opened_envs = [opened.make() for _ in range(3)]
+    for number, env in enumerate(opened_envs):
+        env.begin_reset(seed=7, options={"dynamics_seed": number + 1})
     failed = []
-    for world in worlds:
+    for env in opened_envs:
         try:
-            world.end_reset()
-            world.step("Go")
-            world.step("Go")
+            env.end_reset()
+            env.step("Go")
+            env.step("Go")
         except EnvironmentFailure as error:
-            failed.append((world, str(error)))
+            failed.append((env, str(error)))
     call = "reset()" if when == "reset" else "step('Go')"
-    assert failed == [(worlds[1], f"no answer to {call} within 1.5 s (environment.step_timeout)")]
+    assert failed == [(opened_envs[1], f"no answer to {call} within 1.5 s (environment.step_timeout)")]
     with pytest.raises(EnvironmentFailure, match="closed, or failed before"):
-        worlds[1].step("Go")
-    assert worlds[0].step("Go")[0] == "start 7, steps 3, ?"
+        opened_envs[1].step("Go")
+    assert opened_envs[0].step("Go")[0] == "start 7, steps 3, ?"
 
 
-def two_steps(world: TextEnv) -> None:
-    world.reset(seed=1)
-    world.step("Go")
-    world.step("Go")
+def two_steps(env: TextEnv) -> None:
+    env.reset(seed=1)
+    env.step("Go")
+    env.step("Go")
 
 
 @pytest.mark.parametrize(
@@ -125,10 +127,10 @@ def two_steps(world: TextEnv) -> None:
         ("info", "fail", "StepInfo: valid: Field required"),
     ],
 )
-def test_every_other_way_of_breaking_down_is_told_in_a_line(guard: Opener, when: str, how: str, complaint: str) -> None:
-    world = guard(when=when, how=how).make()
+def test_every_other_failure_is_reported_in_one_line(open_sandbox: Opener, when: str, how: str, complaint: str) -> None:
+    env = open_sandbox(when=when, how=how).make()
     with pytest.raises(EnvironmentFailure) as caught:
-        two_steps(world)
+        two_steps(env)
     assert str(caught.value) == complaint
 
 
@@ -140,12 +142,8 @@ def test_every_other_way_of_breaking_down_is_told_in_a_line(guard: Opener, when:
         ("fail", "Trouble could not be made: RuntimeError: the pipe is broken"),
     ],
 )
-def test_one_that_cannot_even_be_made_says_so_and_is_not_tried_again(
-    guard: Opener, tmp_path: Path, how: str, complaint: str
-) -> None:
-    note = tmp_path / "tries"
-    note.touch()
-    opened = guard(when="make", how=how, note=str(note), start_timeout=1.5 if how == "sleep" else SECONDS)
+def test_an_environment_that_cannot_be_made_is_not_retried(open_sandbox: Opener, how: str, complaint: str) -> None:
+    opened = open_sandbox(when="make", how=how, start_timeout=1.5 if how == "sleep" else SECONDS)
     for _ in range(2):
         with pytest.raises(EnvironmentFailure) as caught:
             opened.make()
@@ -153,25 +151,25 @@ def test_one_that_cannot_even_be_made_says_so_and_is_not_tried_again(
     assert len(note.read_text().split()) <= 1, "the second time it is known"
 
 
-def test_what_a_hung_one_has_started_ends_with_it(guard: Opener, tmp_path: Path) -> None:
+def test_subprocesses_of_a_hung_environment_end_with_it(open_sandbox: Opener, tmp_path: Path) -> None:
     note = tmp_path / "processes"
-    world = guard(when="step", how="loop", note=str(note)).make()
-    world.reset(seed=1)
-    world.step("Go")
+    env = open_sandbox(when="step", how="loop", note=str(note)).make()
+    env.reset(seed=1)
+    env.step("Go")
     with pytest.raises(EnvironmentFailure, match="no answer"):
-        world.step("Go")
+        env.step("Go")
     processes = [int(word) for word in note.read_text().split()]
     assert len(processes) == 2
     wait_until(lambda: all(map(gone, processes)))
 
 
-def test_a_closed_guard_leaves_no_process_behind(guard: Opener, tmp_path: Path) -> None:
+def test_a_closed_sandbox_leaves_no_process_behind(open_sandbox: Opener, tmp_path: Path) -> None:
     note = tmp_path / "processes"
-    opened = guard(note=str(note))
-    worlds = [opened.make() for _ in range(4)]
-    for world in worlds:
-        world.reset(seed=1)
-    worlds[0].close()
+    opened = open_sandbox(note=str(note))
+    opened_envs = [opened.make() for _ in range(4)]
+    for env in opened_envs:
+        env.reset(seed=1)
+    opened_envs[0].close()
     opened.close()
     processes = [int(line.split()[0]) for line in note.read_text().splitlines()]
     for line in note.read_text().splitlines():
@@ -180,8 +178,8 @@ def test_a_closed_guard_leaves_no_process_behind(guard: Opener, tmp_path: Path) 
     wait_until(lambda: all(map(gone, processes)))
 
 
-def test_a_host_that_was_killed_is_started_again(guard: Opener) -> None:
-    opened = guard()
+def test_a_killed_host_is_restarted(open_sandbox: Opener) -> None:
+    opened = open_sandbox()
     first = opened.make()
     first.reset(seed=1)
     assert opened._host is not None
@@ -193,16 +191,16 @@ def test_a_host_that_was_killed_is_started_again(guard: Opener) -> None:
     assert second.step("Go")[0] == "start 2, steps 1, ?"
 
 
-def test_a_hung_one_ends_even_when_everybody_else_was_killed(tmp_path: Path) -> None:
+def test_a_hung_environment_ends_even_after_host_and_client_were_killed(tmp_path: Path) -> None:
     note = tmp_path / "processes"
     code = f"""
         import sys, os
         sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]
-        from envs.sandbox.client import Guard
-        world = Guard("Trouble", dict(when="step", how="loop", note={str(note)!r}), step_timeout=1).make()
-        world.reset(seed=1)
-        world.step("Go")
-        world._ask("step", "Go")
+        from envs.sandbox.client import Sandbox
+        env = Sandbox("Trouble", dict(when="step", how="loop", note={str(note)!r}), step_timeout=1).make()
+        env.reset(seed=1)
+        env.step("Go")
+        env._send("step", "Go")
         os.killpg(0, 9)
     """
     with offering(tmp_path, Trouble="tests.envs.broken_env:Trouble"):
@@ -214,16 +212,16 @@ def test_a_hung_one_ends_even_when_everybody_else_was_killed(tmp_path: Path) -> 
     wait_until(lambda: gone(hung))
 
 
-def test_128_at_a_time_share_most_of_their_memory(guard: Opener) -> None:
-    opened = guard()
-    worlds = [opened.make() for _ in range(128)]
-    for number, world in enumerate(worlds):
-        world.begin_reset(seed=number)
-    assert [world.end_reset()[0] for world in worlds] == [f"start {n}, steps 0, ?" for n in range(128)]
-    own = [world.step("Go") and memory_of(process) for world, process in zip(worlds, children(opened), strict=True)]
+def test_128_environments_share_most_of_their_memory(open_sandbox: Opener) -> None:
+    opened = open_sandbox()
+    opened_envs = [opened.make() for _ in range(128)]
+    for number, env in enumerate(opened_envs):
+        env.begin_reset(seed=number)
+    assert [env.end_reset()[0] for env in opened_envs] == [f"start {n}, steps 0, ?" for n in range(128)]
+    own = [env.step("Go") and memory_of(process) for env, process in zip(opened_envs, children(opened), strict=True)]
     assert sum(own) < 128 * 16e6
-    for world in worlds:
-        world.close()
+    for env in opened_envs:
+        env.close()
 
 
 def children(opened: Sandbox) -> list[int]:
@@ -235,7 +233,7 @@ def children(opened: Sandbox) -> list[int]:
 
 
 def memory_of(process: int) -> float:
-    """Bytes that belong to the process alone."""
+    """Private memory of the process in bytes."""
     lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
     sizes = {line.split(":")[0]: int(line.split()[1]) for line in lines}
     return 1024.0 * (sizes["Private_Clean"] + sizes["Private_Dirty"])

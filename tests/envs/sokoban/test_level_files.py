@@ -89,7 +89,7 @@ def test_every_faulty_level_is_named_with_its_file_its_place_and_the_reason(tmp_
     assert "2 of 3 levels" in message
     assert "level 2 (line 7): the level has no box" in message
     assert "level 3 (line 12): 'q' is no character of a level" in message
-    assert "take them out" in message
+    assert "Fix or remove them" in message
 
 
 def test_a_file_full_of_faults_tells_ten_and_how_many_more():

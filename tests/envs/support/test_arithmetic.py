@@ -1,4 +1,4 @@
-"""Expressions: the values Python gives them, everything else refused within bounds, and the search for one."""
+"""Expressions: values as in Python, bounded refusal of everything else, and the search."""
 
 import operator
 from fractions import Fraction
@@ -49,7 +49,7 @@ def test_an_expression_has_its_exact_value(made):
 
 @settings(deadline=None)
 @given(st.text("0123456789+-*/%() ", max_size=12))
-def test_what_is_read_is_read_as_python_reads_it(text):
+def test_parsed_expressions_have_the_values_of_python(text):
     try:
         ours = evaluate(text)
         theirs = eval(text.strip(), {"__builtins__": {}}, {})  # the alphabet above can write nothing but arithmetic
@@ -115,7 +115,7 @@ def test_precedence_signs_and_powers_are_pythons(text, value):
         ("2**" * 60 + "1", "more than 50 brackets or powers"),
     ],
 )
-def test_everything_else_is_refused_in_words(text, complaint):
+def test_everything_else_is_refused_with_a_message(text, complaint):
     with pytest.raises(ExpressionError, match=complaint):
         evaluate(text)
 
@@ -131,7 +131,7 @@ def test_any_text_has_a_value_within_bounds_or_an_expression_error(text):
 
 
 @pytest.mark.parametrize("piece", ["(", "-", "9**", "9*", "9/7+", "-(", "9//", "%", ")", "0 "])
-def test_no_repetition_however_long_takes_more_than_the_bounds(piece):
+def test_no_repetition_exceeds_the_limits(piece):
     for count in (10, 100, 333, 100_000):
         for end in ("", "1"):
             try:
@@ -142,7 +142,7 @@ def test_no_repetition_however_long_takes_more_than_the_bounds(piece):
 
 
 def every_value(numbers, operators):
-    """All values of all expressions over the numbers, the slow and simple way; negatives of all by a leading minus."""
+    """Values of all expressions over the numbers by brute force, including negated ones."""
     if len(numbers) == 1:
         return {numbers[0]}
     values = set()
@@ -193,7 +193,7 @@ def test_hard_problems_are_solved(numbers, target):
     assert evaluate(find_expression(numbers, target)) == target
 
 
-def test_the_simplest_operators_that_are_enough_are_used():
+def test_the_simplest_sufficient_operators_are_used():
     assert set(find_expression([1, 2, 3, 6], 12)) & set("*/") == set()
     assert "/" not in find_expression([2, 3, 4], 24)
     assert find_expression([8, 2], 4, "+-*") is None

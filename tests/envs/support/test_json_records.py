@@ -1,4 +1,4 @@
-"""Files of records: lists and lines, and what is said about those that cannot be read."""
+"""Files of JSON records: lists, lines, and errors."""
 
 import json
 
@@ -21,7 +21,7 @@ def file(tmp_path_factory):
 
 @settings(deadline=None)
 @given(records=RECORDS, indent=st.sampled_from([None, 2]), before=st.sampled_from(["", "\ufeff", "\n \n"]))
-def test_a_list_is_read_however_it_is_laid_out(file, records, indent, before):
+def test_a_list_is_read_in_any_layout(file, records, indent, before):
     file.write_text(before + json.dumps(records, indent=indent), encoding="utf-8")
     assert [record for _, record in read_records(file)] == records
 
@@ -60,7 +60,7 @@ def test_records_of_a_list_are_numbered_by_the_line_on_which_they_begin(file):
         ("a secret", "line 1: is not JSON"),
     ],
 )
-def test_what_is_wrong_is_told_with_file_and_line(file, text, complaint):
+def test_errors_name_file_and_line(file, text, complaint):
     file.write_text(text, encoding="utf-8")
     with pytest.raises(RecordsError, match=complaint) as raised:
         list(read_records(file))
@@ -68,7 +68,7 @@ def test_what_is_wrong_is_told_with_file_and_line(file, text, complaint):
     assert "secret" not in str(raised.value)
 
 
-def test_a_file_that_is_missing_or_no_text_is_named(tmp_path):
+def test_a_missing_or_binary_file_is_named(tmp_path):
     for look in (stamp, lambda path: list(read_records(path))):
         with pytest.raises(RecordsError, match=r"missing.*No such file.*give the path"):
             look(tmp_path / "missing.json")

@@ -1,4 +1,4 @@
-"""Generated word problems: the same for the same seed, varied, and answered rightly."""
+"""Generated word problems: reproducible, varied, with right answers."""
 
 import re
 from collections import Counter
@@ -40,7 +40,7 @@ RECKONED = {
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_the_answer_is_what_the_words_ask_for(kind):
+def test_the_answer_is_right(kind):
     for seed in range(200):
         text, answer = kind(draws(seed))
         given = numbers(text)

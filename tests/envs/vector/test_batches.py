@@ -47,7 +47,7 @@ MAPS = ("PG", "P_O\n_OG", "P____\nOOOO_\nG____", "P\n_\n_\nG")
 
 
 class Alone:
-    """The rows as single environments, told of in the words of a batch."""
+    """The rows as single environments, reported as a batch."""
 
     def __init__(self, name, count, chosen):
         self.envs = [envs.make(name, chosen) for _ in range(count)]
@@ -86,7 +86,7 @@ def told_by(turn, row):
 
 
 def play_both(name, chosen, seeds, turns, options=None):
-    """Play the turns in a batch and alone, three rows each time beginning anew in the middle, and compare all of it."""
+    """Play the turns in a batch and in single environments, with resets of some rows in between, and compare."""
     count = len(seeds)
     batch, alone = make_batch(name, count, chosen), Alone(name, count, chosen)
     options = options or [{}] * count
@@ -120,7 +120,7 @@ def test_sokoban_in_arrays_is_sokoban(name, chosen, seeds, turns):
     counted=st.integers(0, 3),
     turns=st.lists(st.lists(st.sampled_from(WAYS), max_size=8), min_size=1, max_size=6),
 )
-def test_given_rooms_of_any_shape_stand_side_by_side(rooms, counted, turns):
+def test_given_rooms_of_any_shape_fit_into_one_batch(rooms, counted, turns):
     options = [
         {"room": room, "boxes_on_target": counted} if number % 2 else {"room": room}
         for number, room in enumerate(rooms)
@@ -136,11 +136,11 @@ def test_frozen_lake_in_arrays_is_frozen_lake_slip_by_slip(chosen, seeds, turns)
 
 @settings(max_examples=40, deadline=None)
 @given(maps=st.lists(st.sampled_from(MAPS), min_size=1, max_size=6), turns=TURNS)
-def test_given_lakes_of_any_shape_lie_side_by_side(maps, turns):
+def test_given_lakes_of_any_shape_fit_into_one_batch(maps, turns):
     play_both("FrozenLake", {}, list(range(len(maps))), turns, [{"map": text} for text in maps])
 
 
-def test_a_stream_of_slips_goes_on_beyond_the_words_drawn_ahead():
+def test_a_stream_of_slips_continues_beyond_the_first_block():
     wide = "\n".join(["P" + "_" * 19, *["_" * 20] * 18, "_" * 19 + "G"])
     turns = [["Left", "Up", "Left", "Up", "Jump"]] * 60
     play_both("FrozenLake", {}, [1, 2, 3], turns, [{"map": wide}] * 3)
@@ -158,12 +158,12 @@ def test_bandits_in_arrays_are_bandits(name, chosen, seeds, data):
 @pytest.mark.parametrize("name", envs.names())
 @settings(max_examples=5, deadline=None)
 @given(seeds=st.lists(st.integers(0, 2**31), min_size=1, max_size=3), data=st.data())
-def test_every_environment_plays_in_a_batch_as_it_plays_alone(name, seeds, data):
+def test_every_environment_is_the_same_in_a_batch_as_alone(name, seeds, data):
     words = st.sampled_from((*envs.spec(name).actions, "Jump", "search[red shoes]", "click[buy now]", "1 + 2"))
     play_both(name, {}, seeds, data.draw(st.lists(st.lists(words, max_size=3), min_size=1, max_size=4)))
 
 
-def test_names_indices_and_arrays_of_indices_say_the_same():
+def test_names_indices_and_arrays_of_indices_are_equivalent():
     batches = [make_batch("FrozenLake", 4) for _ in range(3)]
     for batch in batches:
         batch.reset([1, 2, 3, 4])
@@ -180,17 +180,17 @@ def test_names_indices_and_arrays_of_indices_say_the_same():
 
 
 @pytest.mark.parametrize("name", ["Sokoban", "FrozenLake", "Bandit"])
-def test_known_worlds_have_an_engine_and_a_changed_rule_loses_it(name):
+def test_array_batches_support_variants_without_changed_rules(name):
     engine = {"Sokoban": SokobanBatch, "FrozenLake": FrozenLakeBatch, "Bandit": BanditBatch}[name]
     assert type(make_batch(name, 2)) is engine
     kind = registry.environment_class(name)
-    assert engine.plays(type("Renamed", (kind,), {}))
-    assert not engine.plays(type("Changed", (kind,), {"step": lambda self, action: kind.step(self, "Up")}))
-    assert not engine.plays({"Sokoban": Bandit}.get(name, Sokoban))
+    assert engine.supports(type("Renamed", (kind,), {}))
+    assert not engine.supports(type("Changed", (kind,), {"step": lambda self, action: kind.step(self, "Up")}))
+    assert not engine.supports({"Sokoban": Bandit}.get(name, Sokoban))
 
 
 class Echo(TextEnv):
-    """Repeats what it is told; any text is an action, and "stop" ends it."""
+    """Repeats the action; any text is an action, and "stop" ends the episode."""
 
     def __init__(self, settings=None, **overrides):
         super().__init__(settings, **overrides)
@@ -230,7 +230,7 @@ def echo(monkeypatch):
     monkeypatch.setitem(registry.BUILT_IN, "Echo", f"{__name__}:Echo")
 
 
-def test_a_strangers_world_without_action_names_is_looped_over(echo):
+def test_a_third_party_environment_without_named_actions_uses_the_loop(echo):
     batch = make_batch("Echo", 3)
     assert isinstance(batch, LoopBatch)
     assert batch.reset([5, 6, 7]) == ["start 5", "start 6", "start 7"]
@@ -245,7 +245,7 @@ def test_a_strangers_world_without_action_names_is_looped_over(echo):
 
 
 @pytest.mark.parametrize("name", envs.names())
-def test_a_group_shares_its_start_and_each_member_has_its_own_chance(name):
+def test_a_group_shares_its_start_and_each_member_has_its_own_dynamics(name):
     seeds, dynamics = group_seeds([3, 4], 4)
     assert seeds == [3] * 4 + [4] * 4
     assert len(set(dynamics)) == 8
@@ -256,7 +256,7 @@ def test_a_group_shares_its_start_and_each_member_has_its_own_chance(name):
 
 
 @pytest.mark.parametrize("name", ["Sokoban", "Countdown"])
-def test_what_cannot_be_played_is_refused_with_the_reason(name):
+def test_invalid_turns_are_refused_with_the_reason(name):
     if name not in envs.names():
         pytest.skip(f"{name} is not built in")
     batch = make_batch(name, 2)

@@ -1,4 +1,4 @@
-"""Reading the benchmark's files, and saying what is wrong with them."""
+"""Reader of the benchmark's files, and its errors."""
 
 import json
 import math
@@ -31,7 +31,7 @@ def test_the_published_files_become_products_and_goals(tmp_path):
     assert catalogue.goal(0).attributes == ("machine wash",)
 
 
-def test_one_product_a_line_is_read_too(tmp_path):
+def test_files_with_one_product_per_line_are_read(tmp_path):
     write(tmp_path)
     lines = [json.dumps({"id": entry["asin"], "contents": "", "product": entry}) for entry in (SHIRT, LAMP)]
     (tmp_path / "items_shuffle.json").rename(tmp_path / "unused.txt")
@@ -64,7 +64,7 @@ HUMAN = {
 }
 
 
-def test_peoples_own_requests_are_taken_where_they_are_there(tmp_path):
+def test_human_requests_are_preferred(tmp_path):
     folder = write(tmp_path, human=HUMAN)
     catalogue = load(folder)
     assert [catalogue.goal(number).options for number in range(catalogue.goals)] == [
@@ -76,7 +76,7 @@ def test_peoples_own_requests_are_taken_where_they_are_there(tmp_path):
     assert load(folder, "synthetic").goals == 4
 
 
-def test_people_who_asked_for_nothing_here_leave_the_made_requests(tmp_path):
+def test_without_human_requests_synthetic_ones_are_used(tmp_path):
     human = {"B000NOTOURS": HUMAN["B000NOTOURS"]}
     assert load(write(tmp_path, human=human)).goals == 4
     with pytest.raises(CatalogueError, match="nothing is asked for"):
@@ -127,7 +127,7 @@ def test_only_so_many_products_are_taken(tmp_path):
     assert len(load(write(tmp_path), limit=1).products) == 1
 
 
-def test_reviews_are_told_with_their_stars(tmp_path):
+def test_reviews_have_their_stars(tmp_path):
     reviews = [{"score": 4, "title": "Good", "body": "It fits."}, "Plain words", {"review": "No stars"}]
     found = load(write(tmp_path, products=[{**SHIRT, "Reviews": reviews}])).products[0]
     assert found.reviews == ("4 of 5: Good. It fits.", "Plain words", "No stars")
@@ -164,7 +164,7 @@ def test_files_are_read_once_until_they_change(tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_what_to_do(tmp_path, name, text, message):
+def test_errors_say_what_is_wrong_and_what_to_do(tmp_path, name, text, message):
     write(tmp_path)
     (tmp_path / name).write_text(text)
     with pytest.raises(CatalogueError, match=message):
@@ -177,13 +177,13 @@ def test_a_broken_line_is_named_by_its_number(tmp_path):
         load(tmp_path)
 
 
-def test_bytes_that_are_no_text_are_said_to_be_so(tmp_path):
+def test_binary_files_are_reported(tmp_path):
     (tmp_path / "items_shuffle.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(CatalogueError, match=r"items_shuffle\.json cannot be read"):
         load(tmp_path)
 
 
-def test_a_folder_that_is_none_or_empty_is_said_to_be_so(tmp_path):
+def test_a_missing_or_empty_folder_is_reported(tmp_path):
     with pytest.raises(CatalogueError, match="is not a folder"):
         load(tmp_path / "nowhere")
     with pytest.raises(CatalogueError, match="holds no product file"):

@@ -1,4 +1,4 @@
-"""The pages of the shop: what they offer and where actions lead."""
+"""Pages of the shop: offered actions and navigation."""
 
 import pytest
 from hypothesis import given, settings
@@ -73,7 +73,7 @@ def test_results_come_in_pages_of_ten_with_ways_back_and_on():
     assert len(clicks(SHELF, third)) == 3 + 3
 
 
-def test_behind_the_last_results_the_way_on_is_hidden():
+def test_after_the_last_results_next_is_hidden():
     end = walk(SHELF, "search[shirt]", *["click[next >]"] * 3)
     assert clicks(SHELF, end) == ["back to search", "< prev"]
     assert "Next >" not in texts(SHELF, end, "A shirt", 100)
@@ -120,7 +120,7 @@ def test_values_named_like_a_button_or_like_each_other_can_all_be_chosen():
     assert place.chosen == {"color": "reviews", "size": "m"}
 
 
-def test_what_is_read_follows_the_page_from_top_to_bottom():
+def test_texts_follow_the_page_from_top_to_bottom():
     assert texts(ONE, Place(), "A shirt", 100) == ["WebShop", "Instruction:", "A shirt", "Search"]
     assert texts(ONE, walk(ONE, "search[shirt]"), "A shirt", 100) == [
         "Instruction:",
@@ -155,7 +155,7 @@ def test_what_is_read_follows_the_page_from_top_to_bottom():
     ]
 
 
-def test_a_product_that_tells_nothing_says_so_and_long_texts_are_cut():
+def test_empty_sub_pages_have_a_note_and_long_texts_are_cut():
     bare = Catalogue("test", (product(1, "Shirt", description="x" * 500),), (Request(0, "A shirt", ()),))
     for name in ("features", "reviews"):
         page = walk(bare, "search[shirt]", "click[p0001]", f"click[{name}]")
@@ -179,7 +179,7 @@ CATALOGUE = generated.catalogue()
 
 @settings(max_examples=60, deadline=None)
 @given(choices=st.lists(st.integers(0, 10**6), max_size=25))
-def test_wherever_one_goes_what_is_offered_works_is_told_and_is_drawn(choices):
+def test_on_every_page_all_offered_actions_work_and_are_shown(choices):
     place = Place()
     for choice in choices:
         offered = available(CATALOGUE, place)
@@ -199,7 +199,7 @@ def test_wherever_one_goes_what_is_offered_works_is_told_and_is_drawn(choices):
 
 @settings(max_examples=150, deadline=None)
 @given(text=st.one_of(st.text(max_size=80), st.from_regex(r"(search|click)\[.{0,40}\]", fullmatch=True)))
-def test_any_text_whatever_leads_to_a_page_or_nowhere(text):
+def test_any_text_leads_to_a_page_or_is_invalid(text):
     for place in (Place(), walk(ONE, "search[shirt]"), walk(ONE, "search[shirt]", "click[p0001]")):
         after = follow(ONE, place, text)
         assert after is None or isinstance(after, Place)

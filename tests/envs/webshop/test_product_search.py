@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.webshop.product_search import RESULTS, Index, words
+from envs.webshop.product_search import MAX_RESULTS, Index, words
 
 TEXTS = ["Red wool socks", "Blue shirt of linen", "A shirt, a shirt and a shirt", "Desk lamp", "Берёза лампа"]
 
@@ -40,7 +40,7 @@ def test_case_plurals_and_scripts_do_not_hide_a_product():
 
 def test_equal_products_keep_their_order_and_only_fifty_are_given():
     index = Index(["same shirt"] * 70 + ["lamp"])
-    assert index.find("shirt") == tuple(range(RESULTS))
+    assert index.find("shirt") == tuple(range(MAX_RESULTS))
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,4 +1,4 @@
-"""What a purchase is worth."""
+"""Score of a purchase."""
 
 import math
 from dataclasses import replace
@@ -30,7 +30,7 @@ GOAL = Goal(
 )
 
 
-def test_a_perfect_purchase_is_worth_exactly_one():
+def test_a_perfect_purchase_has_reward_one():
     found = reward.score(SHIRT, ["small", "blue"], GOAL)
     assert (found.r_type, found.attributes, found.options, found.price, found.parts) == (1.0, 2, 2, True, 5)
     assert found.total == 1
@@ -97,7 +97,7 @@ def test_an_empty_query_is_the_same_as_no_other():
     assert reward.type_factor(replace(SHIRT, query="", path=SHIRT.path), replace(goal, path=SHIRT.path)) == 1.0
 
 
-def test_content_words_leave_out_what_says_nothing():
+def test_content_words_exclude_stop_words():
     found = reward.content_words("The Women's 2 Pack of Linen Shirts with a Pocket (50 ml), Crème")
     assert found == {"women", "pack", "linen", "shirts", "pocket", "ml", "crème"}
     assert reward.content_words("2 x 4") == frozenset()

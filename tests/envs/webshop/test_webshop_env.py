@@ -1,4 +1,4 @@
-"""The shop as an environment: whole episodes, the oracle, what a policy reads."""
+"""WebShop environment: whole episodes, the oracle, texts."""
 
 import copy
 import subprocess
@@ -24,7 +24,7 @@ def _no_data_from_outside(monkeypatch):
 
 
 def advised(env: WebShop) -> list[float]:
-    """Follow the oracle to the purchase; distances on the way must count down. Gives the rewards."""
+    """Follow the oracle to the purchase, with decreasing distances. Returns the rewards."""
     rewards = []
     while actions := env.hint().actions:
         before = env.hint().distance
@@ -57,14 +57,14 @@ def test_later_states_are_the_pages_texts_with_the_request_on_every_page():
     assert text.split("\n")[0] == f"WebShop [SEP] Instruction: [SEP] {env.goal.text} [SEP] Search."
 
 
-def test_hint_lines_are_ones_own():
+def test_hint_lines_can_be_set():
     text, _ = WebShop(hints="First line.\nSecond line.").reset(seed=1)
     assert text.split("\n")[1:3] == ["First line.", "Second line."]
     assert text.count("\n") == 3
 
 
 @pytest.mark.parametrize("action", ["click[buy now]", "search[]", "buy", "", "click[next >]", "SEARCH tea", "||"])
-def test_what_a_page_does_not_offer_leaves_it_as_it_is(action):
+def test_unavailable_actions_change_nothing(action):
     env = WebShop()
     before, _ = env.reset(seed=2)
     board = env.board()
@@ -74,7 +74,7 @@ def test_what_a_page_does_not_offer_leaves_it_as_it_is(action):
     assert env.board() == board
 
 
-def test_only_a_purchase_pays_and_it_ends_the_episode():
+def test_only_a_purchase_is_rewarded_and_it_ends_the_episode():
     env = WebShop()
     env.reset(seed=9)
     rewards = advised(env)
@@ -87,7 +87,7 @@ def test_only_a_purchase_pays_and_it_ends_the_episode():
         env.step("search[tea]")
 
 
-def test_a_purchase_without_its_options_pays_less_and_cannot_be_taken_back():
+def test_a_purchase_without_options_has_a_lower_reward_and_is_final():
     env = WebShop()
     seed = next(seed for seed in range(50) if env.reset(seed=seed) and env.goal.options)
     env.reset(seed=seed)
@@ -186,7 +186,7 @@ def test_environments_and_their_copies_share_one_catalogue():
     assert first.available_actions == ["search[keywords]"]
 
 
-def test_the_shop_is_named_by_the_setting_or_by_the_surroundings(tmp_path, monkeypatch):
+def test_the_shop_is_chosen_by_setting_or_environment_variable(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(write(tmp_path)))
     env = envs.make("WebShop")
     env.reset(seed=0)
@@ -199,7 +199,7 @@ def test_the_shop_is_named_by_the_setting_or_by_the_surroundings(tmp_path, monke
         envs.make("WebShop").reset(seed=0)
 
 
-def test_a_goal_that_its_own_product_cannot_serve_is_said_to_be_so(tmp_path):
+def test_a_goal_that_its_own_product_cannot_fulfil_is_reported(tmp_path):
     human = {
         "B000SHIRT1": [
             {"instruction": "A green one.", "instruction_attributes": ["loose fit"], "instruction_options": ["green"]}
@@ -215,7 +215,7 @@ def test_a_goal_that_its_own_product_cannot_serve_is_said_to_be_so(tmp_path):
     assert reward == pytest.approx(2 / 3)
 
 
-def test_a_product_that_no_search_finds_is_said_to_be_so(tmp_path):
+def test_a_product_that_no_search_finds_is_reported(tmp_path):
     instructions = {"B000SHIRT1": {**INSTRUCTIONS["B000SHIRT1"], "instruction": "Find me ???"}}
     nameless = {**SHIRT, "name": "???", "full_description": "", "query": ""}
     env = WebShop(path=str(write(tmp_path, products=[nameless], instructions=instructions)))
@@ -239,7 +239,7 @@ def test_every_goal_of_the_real_products_can_be_bought_perfectly():
 
 
 @needs_real_products
-def test_a_wrong_real_product_is_worth_less():
+def test_a_wrong_real_product_has_a_lower_reward():
     env = WebShop(path=str(REAL))
     env.reset(seed=0)
     catalogue = env.catalogue
