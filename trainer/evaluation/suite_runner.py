@@ -26,8 +26,8 @@ def is_due(config: RunConfig, iteration: int) -> bool:
 def group_plans(config: RunConfig, iteration: int, suite: int = 0) -> list[GroupPlan]:
     """The fixed prompts, `evaluation.samples` trajectories from each, for the suite of that number.
 
-    All random draws depend on the evaluation's seed and the position in the suite alone, not on the run: asking for more
-    prompts or samples does not change the existing ones, and every suite starts from the same seeds.
+    All random draws depend on the evaluation's seed and the position in the suite alone, not on the run: asking for
+    more prompts or samples does not change the existing ones, and every suite starts from the same seeds.
     """
     return [_plan(config, iteration, suite, number) for number in range(config.evaluation.prompts)]
 
