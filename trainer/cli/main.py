@@ -101,6 +101,8 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
             return partial(_print_notice, estimate_memory.report(config, arguments))
         case "watch":
             return partial(_backtest, arguments.journals)
+        case "replay-update":
+            return partial(_replay_update, arguments.folder, arguments.iteration)
         case "serve-vllm":
             return partial(serve.serve, *serve.command(arguments))
         case _:
@@ -239,6 +241,26 @@ def _failed(error: Exception) -> int:
 
     print(f"error: {error}", file=sys.stderr)
     return BAD_CONFIGURATION if isinstance(error, BAD_SETTINGS) else FAILED
+
+
+def _replay_update(folder: Path, iteration: int) -> int:
+    from transformers.utils import logging
+
+    from trainer.journal.reader import JournalError
+    from trainer.loops.replay_update import ReplayError, replay_update
+
+    logging.disable_progress_bar()
+    try:
+        replay = replay_update(folder, iteration)
+    except (ReplayError, JournalError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_CONFIGURATION
+    except _failures() as error:
+        return _failed(error)
+    for message in replay.warnings:
+        print(f"warning: {message}", file=sys.stderr)
+    print(replay.table())
+    return COMPLETED
 
 
 def _matrix(matrix: GeneralizationMatrix) -> int:

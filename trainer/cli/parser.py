@@ -47,6 +47,9 @@ def parser() -> argparse.ArgumentParser:
     study.add_argument("--seeds", type=int, help="runs of each cell (default: the study's own)")
     study.add_argument("--jobs", type=int, help="runs at a time (default: as many as the cores allow)")
     study.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting of all runs")
+    replay = commands.add_parser("replay-update", help="run a recorded update again and compare its metrics")
+    replay.add_argument("folder", type=Path, help="folder of a training run")
+    replay.add_argument("iteration", type=int, help="counted from 1; the checkpoint before it must be kept")
     return root
 
 

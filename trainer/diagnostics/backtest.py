@@ -1,7 +1,4 @@
-"""How good the Echo Trap watch was, judged when a run is over: when it collapsed, how early it spoke, false alarms.
-
-The watch itself is in echo_trap.py and knows nothing of the future; everything here does.
-"""
+"""Backtest of the Echo Trap detector on recorded runs: collapse, lead time and false alarms, in hindsight."""
 
 from __future__ import annotations
 
@@ -19,20 +16,20 @@ from trainer.diagnostics.signal_checks import REWARD, SUCCESS
 from trainer.journal.events import Alarm, Metrics, RunStarted
 from trainer.journal.reader import parse_line
 
-SPAN = 10  # iterations of the average in which a collapse is looked for
-HORIZON = 50  # iterations before a collapse in which an alarm speaks of it: the paper's signs come 30 to 50 ahead
-LASTING = 4  # iterations that must follow, all of them low
-CLEAR = 2.0  # a fall counts from so many deviations of a single iteration
+SPAN = 10  # iterations of the average in which a collapse is searched
+HORIZON = 50  # iterations before a collapse in which an alarm counts for it: the paper's signs come 30 to 50 ahead
+LASTING = 4  # low iterations that must follow
+CLEAR = 2.0  # deviations of a single iteration from which a fall counts
 NEEDED = (b'"type":"metrics"', b'"type":"run_started"')
 
 
 @dataclass(frozen=True)
 class BacktestResult:
-    """A run and what its watch said, in hindsight.
+    """A run and its detector's alarms, in hindsight.
 
     `alarms` are the changes of state in order; `collapse` is the first iteration of the collapse, None for a run that
-    never had one; `lead` is how many iterations before it the watch was uneasy for good (negative: afterwards; None: it
-    never was, or there was nothing to speak of); `false_alarms` counts the alarms that no collapse followed.
+    never had one; `lead` is how many iterations before it the detector left `healthy` for good (negative: after it;
+    None: never, or there was no collapse); `false_alarms` counts the alarms that no collapse followed.
     """
 
     iterations: int
@@ -43,17 +40,17 @@ class BacktestResult:
 
 
 def backtest(metrics: Mapping[int, Mapping[str, float]], config: EchoTrapConfig) -> BacktestResult:
-    """Play a run's metrics to a fresh watch and compare what it says with what became of the run.
+    """Replay a run's metrics through a new detector and compare its alarms with the run's outcome.
 
     Args:
         metrics: values by name for each iteration, in order.
-        config: the watch's settings.
+        config: the detector's settings.
     """
     trap = EchoTrap(config)
     alarms = [alarm for iteration, values in metrics.items() if (alarm := trap.update(iteration, values))]
     collapse = find_collapse(metrics)
     lead, false = None, 0
-    for first, last in _warned_at(alarms, max(metrics, default=0)):
+    for first, last in _alarm_intervals(alarms, max(metrics, default=0)):
         if collapse is None or first > collapse + HORIZON or last < collapse - HORIZON:
             false += 1
         elif lead is None:
@@ -61,8 +58,8 @@ def backtest(metrics: Mapping[int, Mapping[str, float]], config: EchoTrapConfig)
     return BacktestResult(len(metrics), alarms, collapse, lead, false)
 
 
-def _warned_at(alarms: Sequence[Alarm], end: int) -> Iterator[tuple[int, int]]:
-    """Stretches of watch and trap, from their first iteration to the one before health was back."""
+def _alarm_intervals(alarms: Sequence[Alarm], end: int) -> Iterator[tuple[int, int]]:
+    """Intervals outside `healthy`: first iteration, and the last one before it was healthy again."""
     since: int | None = None
     for alarm in alarms:
         if alarm.state == "healthy" and since is not None:
@@ -115,7 +112,7 @@ def _averages(values: Sequence[float]) -> Iterator[float]:
 
 
 def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapConfig]:
-    """Values by name for each iteration of a run, without what a later attempt replaced, and its watch's settings.
+    """Values by name for each iteration of a run, without superseded ones, and its detector's settings.
 
     Raises:
         JournalError: a line that is not an event.
@@ -138,18 +135,18 @@ def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapCo
 
 
 def table(rows: Mapping[str, BacktestResult]) -> str:
-    """The verdicts for people: one line for each run, and below it what its watch said."""
+    """The results as text: one line per run, followed by its alarms."""
     lines = [f"{'run':<32} {'iterations':>10} {'collapse':>9} {'lead':>6} {'false alarms':>13}"]
-    for name, verdict in rows.items():
-        collapse = "–" if verdict.collapse is None else str(verdict.collapse)
-        lead = "–" if verdict.lead is None else str(verdict.lead)
+    for name, result in rows.items():
+        collapse = "–" if result.collapse is None else str(result.collapse)
+        lead = "–" if result.lead is None else str(result.lead)
         shown = name if len(name) <= 32 else f"…{name[-31:]}"
-        lines.append(f"{shown:<32} {verdict.iterations:>10} {collapse:>9} {lead:>6} {verdict.false_alarms:>13}")
-        lines += [f"    {alarm.iteration:>5}  {alarm.state:<8} {alarm.message}" for alarm in verdict.alarms]
-    collapsed = [verdict for verdict in rows.values() if verdict.collapse is not None]
-    leads = sorted(verdict.lead for verdict in collapsed if verdict.lead is not None)
+        lines.append(f"{shown:<32} {result.iterations:>10} {collapse:>9} {lead:>6} {result.false_alarms:>13}")
+        lines += [f"    {alarm.iteration:>5}  {alarm.state:<8} {alarm.message}" for alarm in result.alarms]
+    collapsed = [result for result in rows.values() if result.collapse is not None]
+    leads = sorted(result.lead for result in collapsed if result.lead is not None)
     middle = f", lead time {leads[len(leads) // 2]} (median)" if leads else ""
-    false = sum(verdict.false_alarms for verdict in rows.values())
+    false = sum(result.false_alarms for result in rows.values())
     lines.append(
         f"{len(collapsed)} of {len(rows)} runs collapsed, {len(leads)} of them announced{middle}; "
         f"{false} false alarm{'' if false == 1 else 's'}"

@@ -1,7 +1,4 @@
-"""The fixed exam of a suite: the same initial states and the same seeds every time, its plan and its summary.
-
-Which suites a run has stands in suites.py; playing is rollout.py's business.
-"""
+"""Plan and summary of an evaluation suite: the same initial states and seeds every time."""
 
 from __future__ import annotations
 
@@ -19,18 +16,18 @@ from trainer.seeds import Purpose, derive
 
 
 def is_due(config: RunConfig, iteration: int) -> bool:
-    """Whether the run is examined after that iteration: before the first, after the last, and every so often."""
-    exam = config.evaluation
-    if exam.prompts == 0:
+    """Whether the run is evaluated after an iteration: 0, the last one, and every `evaluation.every`-th."""
+    settings = config.evaluation
+    if settings.prompts == 0:
         return False
-    return iteration in (0, config.iterations) or bool(exam.every and iteration % exam.every == 0)
+    return iteration in (0, config.iterations) or bool(settings.every and iteration % settings.every == 0)
 
 
 def group_plans(config: RunConfig, iteration: int, suite: int = 0) -> list[GroupPlan]:
     """The fixed prompts, `evaluation.samples_per_prompt` trajectories from each, for the suite of that number.
 
-    Everything drawn depends on the evaluation's seed and the place in the exam alone, never on the run: asking for more
-    prompts or more samples leaves those there were as they are, and every suite starts from the same seeds.
+    All random draws depend on the evaluation's seed and the position in the suite alone, not on the run: asking for
+    more prompts or samples does not change the existing ones, and every suite starts from the same seeds.
     """
     return [_plan(config, iteration, suite, number) for number in range(config.evaluation.prompts)]
 
@@ -39,7 +36,7 @@ def _plan(config: RunConfig, iteration: int, suite: int, number: int) -> GroupPl
     settings = config.evaluation
     seed, samples = settings.seed, range(settings.samples_per_prompt)
     name = f"e{iteration:05d}{f'-s{suite}' if suite else ''}-p{number:03d}"
-    # The first sample's seeds have no place for its number, so that the exam of earlier runs is still the same one.
+    # The first sample's seeds omit its number, so that evaluations stay comparable with those of earlier runs.
     places = [(number,) if sample == 0 else (number, sample) for sample in samples]
     return GroupPlan(
         group=number,
@@ -52,7 +49,7 @@ def _plan(config: RunConfig, iteration: int, suite: int, number: int) -> GroupPl
 
 
 def pass_at_ks(samples: int) -> list[int]:
-    """The k of pass@k that so many samples can tell: powers of two, and all of them; none for a single sample."""
+    """The k of pass@k for a number of samples: powers of two, and all samples; none for a single sample."""
     if samples < 2:
         return []
     powers = [1 << n for n in range(samples.bit_length()) if 1 << n <= samples]
@@ -63,8 +60,8 @@ def success_interval(by_prompt: Sequence[Sequence[bool]]) -> tuple[float, float]
     """95 % interval of the success rate from one or more outcomes per prompt.
 
     Wilson's, with the number of trials that independent ones would have to be to vary as much between prompts (Kish's
-    effective sample size, kept between the number of prompts and that of outcomes): outcomes of one prompt are alike,
-    and counting each of them in full would promise too much.
+    effective sample size, kept between the number of prompts and that of outcomes): outcomes of one prompt are
+    correlated, and counting each in full would make the interval too narrow.
     """
     outcomes = [outcome for prompt in by_prompt for outcome in prompt]
     prompts, trials = len(by_prompt), len(outcomes)
@@ -124,5 +121,5 @@ def summarize(
 
 
 def _known(shares: Iterable[float | None]) -> list[float]:
-    """Without the prompts of which too few samples were played to their end."""
+    """Without the prompts that have too few completed samples."""
     return [share for share in shares if share is not None]

@@ -1,7 +1,4 @@
-"""Evaluation suites: environment × settings × fixed seeds, by names that settings, metrics and the journal share.
-
-Playing and summarising a suite is evaluation.py's business.
-"""
+"""Evaluation suites: environment × settings × fixed seeds, by names that settings, metrics and the journal share."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ class Suite:
     """Fixed prompts in one environment.
 
     `config` is the run's, as if the suite's environment were its only one. `number` counts the suites of a run from 0,
-    the environment that it is known by.
+    the run's own environment.
     """
 
     name: str
@@ -40,11 +37,11 @@ def config_for_suite(config: RunConfig, text: str) -> RunConfig:
     recommends."""
     name, settings = parse_suite(text)
     alone = {"name": name, "settings": settings, "instruction": None}
-    nobody_else: dict[str, Any] = {"others": {}, "other_settings": {}, "other_budgets": {}}
+    without_others: dict[str, Any] = {"others": {}, "other_settings": {}, "other_budgets": {}}
     recommended = {budget: getattr(envs.spec(name), budget) for budget in BUDGETS}
     return config.model_copy(
         update={
-            "environment": config.environment.model_copy(update=alone | nobody_else),
+            "environment": config.environment.model_copy(update=alone | without_others),
             "rollout": config.rollout.model_copy(update=recommended),
         }
     )

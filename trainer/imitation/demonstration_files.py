@@ -1,7 +1,7 @@
 """Demonstrations as lines of JSON, for people to read and for other trainers to learn from.
 
 Line n is the same for the same arguments, and its seeds give its episode back: `env.reset(seed=initial_state_seed,
-options={"dynamics_seed": dynamics_seed})`. How an episode is demonstrated stands in demonstrations.py.
+options={"dynamics_seed": dynamics_seed})`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A solver's play told as thoughts and actions, for the warm-up; made imperfect on purpose.
+"""Demonstrations: a solver's play verbalised as thoughts and actions, with deliberate mistakes for the warm-up.
 
-Every environment whose solver gives hints can be demonstrated; the words are narrators.py's. Token-level training on
-what is made here is warmup.py's business, files of it are demonstration_files.py's.
+Every environment whose solver gives hints can be demonstrated.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Demonstration:
 def demonstrate(
     config: RunConfig, chat: ChatFormat, seed: int, *, noise: float, slip_share: float, context: int
 ) -> Demonstration:
-    """Play one episode by the narrator; it ends early where the solver has no advice.
+    """Play one episode as the demonstrator does; it ends early where the solver has no advice.
 
     Args:
         config: environment and rollout budgets.
@@ -82,7 +81,7 @@ def demonstrate(
 
 
 def single_state_demonstration(config: RunConfig, chat: ChatFormat, seed: int) -> Demonstration:
-    """One state of an episode, met after a few random actions, with what the narrator thinks and does there.
+    """One state of an episode, reached by a few random actions, with what the demonstrator thinks and does there.
 
     The prompt is the bare state: short, so that many places can be read and many pushes planned for the price of a
     dialogue. Without lessons a policy of this size learns the sentences long before it learns to see the board.

@@ -1,7 +1,6 @@
-"""What a demonstrator thinks and does in a state, for every environment with a solver; and how it errs when told to.
+"""Demonstrators: thoughts and actions for a state of every environment with a solver, and random mistakes.
 
-Playing whole episodes that way is demonstrations.py's business. Some environments have a narrator of their own, which
-tells what the board shows; for all others the solver's hint is put into words.
+Some environments have their own thoughts, which describe the board; for all others the solver's hint is verbalised.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def best_action(env: TextEnv) -> str | None:
     return hint.actions[0] if hint is not None and hint.actions else None
 
 
-# -- narrators ----------------------------------------------------------------------------------------------------
+# -- thoughts and actions ------------------------------------------------------------------------------------------
 
 
 def _cells(board: GridBoard, symbols: str) -> list[Cell]:
@@ -231,7 +230,7 @@ DEMONSTRATORS: dict[str, Demonstrator] = {
     "Countdown": Demonstrator(narrate_countdown, other_equation),
     "WebShop": Demonstrator(narrate_page, other_click),
 }
-"""Environments with a narrator of their own."""
+"""Environments with their own demonstrator."""
 
 
 def demonstrator_of(env: TextEnv) -> Demonstrator:

@@ -1,7 +1,4 @@
-"""SFT on demonstrations: makes, finds and rebuilds warmed-up pocket policies, cached by the content of their settings.
-
-What is demonstrated is demonstrations.py's business; what the model is, pocket.py's.
-"""
+"""Warm-up of the pocket policy on demonstrations, cached by the digest of its settings."""
 
 from __future__ import annotations
 
@@ -39,13 +36,13 @@ FORMAT = 1  # raise when the model, tokenizer, prompts or demonstrations change,
 _BUCKET = 8  # batches sorted by length at a time: less padding, still shuffled
 _MISTAKE_RATE = 0.25
 VOCABULARY_OF = ("Sokoban", "LargeSokoban", "SokobanNewVocab", "FrozenLake", "Bandit", "BanditRev", "BanditTest")
-"""Environments whose words the tokenizer learns. Fixed: what else is installed must not change the pocket policy."""
+"""Environments whose words the tokenizer learns. Fixed, so that installed packages do not change it."""
 
 Progress = Callable[[int, int], None]
 
 
 def tasks(rollout: RolloutConfig | None = None) -> list[tuple[RunConfig, float]]:
-    """What the pocket policy is shown: its three environments and their shares."""
+    """The environments that the pocket policy is warmed up on, and their shares."""
     rollout = rollout or RolloutConfig()
     bandit = rollout.model_copy(update={"max_turns": 1, "max_actions_per_turn": 1, "max_actions": 1})
     lake = rollout.model_copy(update={"max_actions_per_turn": 2})
@@ -103,7 +100,7 @@ def learning_rate(step: int, steps: int, peak: float) -> float:
 
 
 def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast]:
-    """Build tokenizer and model and teach them: single states first, then whole dialogues, then briefly noisy ones.
+    """Build tokenizer and model and train them: single states first, then whole dialogues, then briefly noisy ones.
 
     `progress(done, total)` is called after every optimiser step. Deterministic given settings and number of threads.
     """
@@ -146,7 +143,7 @@ def _dialogue(
 
 
 def digest(settings: WarmupConfig) -> str:
-    """Content hash of everything that decides the warmed-up policy."""
+    """Content hash of everything that determines the warmed-up policy."""
     text = json.dumps({"format": FORMAT, **settings.stable_dump()}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -1,7 +1,6 @@
-"""Checkpoints of a run: an ordinary transformers folder plus what resuming needs. Complete or not there at all.
+"""Checkpoint files of a run: a transformers folder plus the state to resume from, written atomically.
 
-Random state is not stored: every seed is derived from the run's seed and the iteration (seeds.py), so the iteration is
-the cursor of all of them.
+Random state is not stored: every seed is derived from the run's seed and the iteration (seeds.py).
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from trainer.policy.load import Policy, load
 ADAPTER = "adapter"
 _LEARNER = "learner.pt"
 STATE_FILES = (CHECKPOINT_STATE, _LEARNER, ADAPTER)
-"""What lies in a checkpoint's folder besides an ordinary model."""
+"""Files in a checkpoint's folder besides those of the model."""
 
 
 @dataclass
 class Progress:
-    """Where a run stands, besides weights: what a resumed process must know to go on as if nothing had happened."""
+    """Progress of a run besides its weights: everything that an exact resume needs."""
 
     iteration: int = 0
     evaluated: int = -1
@@ -43,7 +42,7 @@ class Progress:
     config_digest: str = ""
     rewinds: int = 0
     base: str = ""
-    """Where the policy was taken from, if that cannot be told from the settings alone."""
+    """Where the initial policy was loaded from, where the settings alone do not determine it."""
 
 
 def path_of(run: Path, iteration: int) -> Path:
@@ -59,22 +58,22 @@ def checkpoint_iterations(run: Path) -> list[int]:
 
 
 def resolve(model: str) -> str:
-    """The newest checkpoint, if `model` is the folder of a run; anything else as it is."""
+    """The newest checkpoint if `model` is the folder of a run, else `model` itself."""
     saved = checkpoint_iterations(Path(model))
     return str(path_of(Path(model), saved[-1])) if saved else model
 
 
 def save(run: Path, learner: Learner, progress: Progress) -> Path:
-    """Write the checkpoint of `progress.iteration`; it appears under its name only when complete and on disk.
+    """Write the checkpoint of `progress.iteration`; it gets its name only when complete and on disk.
 
-    An iteration that has one already has these very weights (nothing is learnt between): only its progress is renewed.
+    If the iteration has one, its weights are the same, and only its progress is updated.
     """
     final, state = path_of(run, progress.iteration), json.dumps(asdict(progress))
     if (final / CHECKPOINT_STATE).exists():
         update_progress(run, progress)
         return final
-    for left_over in final.parent.glob(".*.partial"):
-        shutil.rmtree(left_over)
+    for leftover in final.parent.glob(".*.partial"):
+        shutil.rmtree(leftover)
     partial = final.with_name(f".{final.name}.partial")
     partial.mkdir(parents=True)
     _save_model(partial, learner)
@@ -89,7 +88,7 @@ def save(run: Path, learner: Learner, progress: Progress) -> Path:
 
 
 def _save_model(folder: Path, learner: Learner) -> None:
-    """An ordinary transformers folder; adapters are merged into its weights, and stand beside them to be trained on."""
+    """A transformers folder with adapters merged into its weights, and the adapters beside it for resuming."""
     model = learner.policy.model
     if lora_adapters.layers(model):
         model.save_pretrained(folder, state_dict=lora_adapters.merged(model))
@@ -100,7 +99,7 @@ def _save_model(folder: Path, learner: Learner) -> None:
 
 
 def update_progress(run: Path, progress: Progress) -> None:
-    """Write another progress into the checkpoint of its iteration, whole or not at all."""
+    """Replace the progress in the checkpoint of its iteration, atomically."""
     final = path_of(run, progress.iteration)
     renewed = final / f".{CHECKPOINT_STATE}"
     renewed.write_text(json.dumps(asdict(progress)))
@@ -110,7 +109,7 @@ def update_progress(run: Path, progress: Progress) -> None:
 
 
 def _to_disk(path: Path) -> None:
-    """Force a file or a folder's entries to the disk: what is renamed into place must survive a power cut."""
+    """fsync a file or a folder's entries: a rename into place must survive a power cut."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -124,30 +123,30 @@ def size(folder: Path) -> int:
 
 
 def last_safe(run: Path, until: float = math.inf) -> int | None:
-    """The newest checkpoint, not after `until`, that was saved while the Echo Trap watch saw nothing to worry about.
+    """The newest checkpoint, not after `until`, that was saved while the Echo Trap detector saw no warning signs.
 
-    The oldest one there is if none is like that, None without any.
+    The oldest one if there is none, None without any checkpoint.
     """
-    known = checkpoint_iterations(run)
-    for iteration in reversed(known):
+    saved = checkpoint_iterations(run)
+    for iteration in reversed(saved):
         if iteration <= until and is_safe_to_resume(load_progress(run, iteration).echo_trap):
             return iteration
-    return known[0] if known else None
+    return saved[0] if saved else None
 
 
 def prune(run: Path, keep: int, sound: int | None = None) -> list[int]:
-    """Delete all but the newest `keep` checkpoints and the `sound` one. Returns the iterations that went."""
+    """Delete all but the newest `keep` checkpoints and the `sound` one. Returns the deleted iterations."""
     return _remove(run, [iteration for iteration in checkpoint_iterations(run)[:-keep] if iteration != sound])
 
 
 def drop_after(run: Path, iteration: int) -> list[int]:
-    """Delete what was learnt after an iteration, the newest first. Returns the iterations that went."""
+    """Delete the checkpoints after an iteration, the newest first. Returns the deleted iterations."""
     return _remove(run, [later for later in reversed(checkpoint_iterations(run)) if later > iteration])
 
 
 def _remove(run: Path, iterations: list[int]) -> list[int]:
     for iteration in iterations:
-        (path_of(run, iteration) / CHECKPOINT_STATE).unlink()  # first of all: half a checkpoint must not look like one
+        (path_of(run, iteration) / CHECKPOINT_STATE).unlink()  # first, so that half a checkpoint does not look complete
         shutil.rmtree(path_of(run, iteration))
     return iterations
 
@@ -158,11 +157,11 @@ def load_policy(run: Path, iteration: int, config: PolicyConfig) -> Policy:
 
 
 def load_progress(run: Path, iteration: int) -> Progress:
-    """Where the run stood at a checkpoint."""
+    """The run's progress at a checkpoint."""
     return Progress(**json.loads((path_of(run, iteration) / CHECKPOINT_STATE).read_text()))
 
 
 def load_learner(run: Path, iteration: int, learner: Learner) -> list[str]:
-    """Give the learner the critic and optimiser state of a checkpoint. Returns what people should be told about it."""
+    """Load critic and optimiser state of a checkpoint into the learner. Returns warnings for the user."""
     state = torch.load(path_of(run, iteration) / _LEARNER, map_location=learner.device, weights_only=True)
     return learner.load_state(state)

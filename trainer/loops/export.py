@@ -1,4 +1,4 @@
-"""A run's policy as a folder for everybody else: weights with adapters merged, tokenizer, nothing to resume from."""
+"""Export of a run's policy: weights with adapters merged, and tokenizer, without the state to resume from."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def export(
 
     Args:
         run: folder of a run.
-        out: folder to write; it must not hold anything yet.
+        out: folder to write; it must be empty or missing.
         iteration: which checkpoint; None: the newest.
-        dtype: precision of the weights; None: as they were trained.
+        dtype: precision of the weights; None: as trained.
         adapter: write the adapter alone, as peft reads it, instead of merged weights.
     Returns:
         The checkpoint's folder.
     Raises:
-        ValueError: nothing to export, or something stands in the way. The message says what there is.
+        ValueError: there is no such checkpoint or adapter, or `out` is not empty.
     """
     saved = checkpoints.checkpoint_iterations(run)
     if not saved:

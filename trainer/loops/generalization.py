@@ -1,6 +1,6 @@
-"""The generalisation matrix: several policies, each played through the same suites, cell by cell; one event, one table.
+"""Generalisation matrix: several policies evaluated on the same suites.
 
-A row is an evaluation run in a folder and with a journal of its own: it can be imported, and is resumed suite by suite.
+A row is an evaluation run with its own folder and journal: it can be imported, and is resumed suite by suite.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[\w.+-]{1,60}")
 
 @dataclass(frozen=True)
 class PolicyRow:
-    """A policy of the matrix: its name, where it comes from, the environment it was trained in (None: not known)."""
+    """A policy of the matrix: its name, its source, the environment it was trained in (None: unknown)."""
 
     name: str
     source: str
@@ -47,37 +47,37 @@ def settings_beside(model: str) -> RunConfig | None:
 
 
 def rows(policies: Sequence[str]) -> list[PolicyRow]:
-    """The policies as they were named on the command line: a source, or name=source.
+    """Policies from the command line: each a source, or name=source.
 
     Raises:
-        ValueError: a name that is no name, or that stands there twice.
+        ValueError: an invalid or repeated name.
     """
-    found: list[PolicyRow] = []
+    policy_rows: list[PolicyRow] = []
     for text in policies:
         name, named, source = text.partition("=")
         if not named:
             name, source = Path(text).name, text
         if not _NAME.fullmatch(name) or name.startswith("."):
             raise ValueError(f"{name!r} cannot name a policy: letters, digits and . + - _ only; give name=source")
-        if any(name == row.name for row in found):
+        if any(name == row.name for row in policy_rows):
             raise ValueError(f"two policies are called {name!r}: give them names, as in first={source}")
         settings = settings_beside(source)
-        found.append(PolicyRow(name, source, " + ".join(settings.environment.names) if settings else None))
-    return found
+        policy_rows.append(PolicyRow(name, source, " + ".join(settings.environment.names) if settings else None))
+    return policy_rows
 
 
 class GeneralizationMatrix:
     """All policies through all suites, in one folder.
 
     Args:
-        base: settings of the exam and of how a dialogue is held; the same for every policy.
+        base: settings of the evaluation and of the dialogue, the same for every policy.
         policies: the rows.
         on: the columns, as `evaluation.suites` names them.
-        folder: where rows and results lie; what is there already is not played again.
+        folder: of rows and results; completed suites are not played again.
         cache: where warmed-up policies are kept.
-        stop: asked between turns; once it says True the matrix ends, to be taken up again.
+        stop: polled between turns; once it returns True the matrix ends and can be resumed.
     Raises:
-        ValueError: a suite that does not exist, or that stands there twice.
+        ValueError: an unknown or repeated suite.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class GeneralizationMatrix:
         self.configs = {row.name: evaluation_config(base, row.source, on) for row in policies}
 
     def play(self) -> tuple[RunFinished, Generalization | None]:
-        """Play what is missing. Returns the closing event and, unless it was asked to stop, the result."""
+        """Play what is missing. Returns the closing event and, unless it was stopped, the result."""
         attempt = 1 + count_attempts(self.folder)
         journal = Journal(self.folder)
         reporter = Reporter(journal, Progress(), 0)
@@ -122,7 +122,7 @@ class GeneralizationMatrix:
         return self.folder / ROWS / row.name
 
     def _play_row(self, row: PolicyRow) -> bool:
-        """Play the suites that are missing of a policy. Returns False when it was asked to stop before their end."""
+        """Play the missing suites of a policy. Returns whether all are completed."""
         config = self.configs[row.name]
         if not missing(self._place(row), config):
             return True
@@ -145,20 +145,20 @@ class GeneralizationMatrix:
         cells = []
         for row in self.policies:
             config = self.configs[row.name]
-            known = results(self._place(row), config)
+            evaluations = results(self._place(row), config)
             for suite in self._columns(config):
-                found = known[suite]
+                evaluation = evaluations[suite]
                 cells.append(
                     GeneralizationCell(
                         policy=row.name,
                         suite=suite,
-                        prompts=found.prompts,
-                        samples=found.samples,
-                        success=found.success,
-                        success_low=found.success_low,
-                        success_high=found.success_high,
-                        pass_at=found.pass_at,
-                        mean_reward=found.mean_reward,
+                        prompts=evaluation.prompts,
+                        samples=evaluation.samples,
+                        success=evaluation.success,
+                        success_low=evaluation.success_low,
+                        success_high=evaluation.success_high,
+                        pass_at=evaluation.pass_at,
+                        mean_reward=evaluation.mean_reward,
                     )
                 )
         return Generalization(
@@ -168,13 +168,13 @@ class GeneralizationMatrix:
         )
 
     def _columns(self, config: RunConfig) -> list[str]:
-        """Names of the suites, in the order in which they were asked for."""
+        """Names of the suites, in the requested order."""
         played = [suite.name for suite in suites_of(config)]
         return [*(text for text in self.on if text in played), *(name for name in played if name not in self.on)]
 
 
 def table(event: Generalization) -> str:
-    """The matrix in Markdown: success and its 95 % interval; a policy's own environment is printed bold."""
+    """The matrix in Markdown: success and its 95 % interval; the environment a policy was trained in is bold."""
     cells = {(cell.policy, cell.suite): cell for cell in event.cells}
     lines = [
         "| policy | trained on | " + " | ".join(event.suites) + " |",

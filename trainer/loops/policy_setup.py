@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from trainer.config.run import POCKET
+from trainer.config.run import POCKET, RunConfig
 from trainer.distributed.group import LearnerSpec
 from trainer.engines.sampler import Actor
 from trainer.engines.sampler_factory import in_chunks, make_sampler
@@ -45,7 +45,7 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
     if plan.warning:
         session.warn(plan.warning)
     policy = load(source, config.policy)
-    reference = base_source(session) if with_reference and _keeps_reference(session, policy) else None
+    reference = base_source(session) if with_reference and keeps_reference(config, policy) else None
     session.group.prepare(
         LearnerSpec(
             config=preflight.with_rows(config, plan),
@@ -93,10 +93,9 @@ def _source(session: RunSession) -> Path | str:
     return checkpoints.path_of(session.folder, session.checkpoint)
 
 
-def _keeps_reference(session: RunSession, policy: Policy) -> bool:
+def keeps_reference(config: RunConfig, policy: Policy) -> bool:
     """Whether a second model is kept as the initial policy: for the KL penalty, or to measure it where it is small.
 
     Adapters need none: switched off, they leave the initial policy.
     """
-    config = session.config
     return not config.lora.rank and (config.algorithm.kl_coef > 0 or policy.parameters < SMALL)

@@ -1,7 +1,7 @@
-"""Other places that a run's metrics can go to: TensorBoard, Weights & Biases, MLflow, trackio, each by its own library.
+"""Experiment trackers: TensorBoard, Weights & Biases, MLflow and trackio, each through its own library.
 
-They hear what the journal says, and only that; the journal stays the truth. What one of them does wrong is told once
-and never stops a run. The libraries are optional (`pip install '.[sinks]'`) and imported only when asked for.
+They receive the events of the journal, which remains authoritative. A tracker's failure is reported once and never
+stops a run. The libraries are optional (`pip install '.[sinks]'`) and imported only when enabled.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from trainer.journal.writer import Journal
 
 PROJECT = "echoscope"
 RECORD = "sinks.json"
-"""In the run's folder: under which id each sink knows the run, so that a resumed run goes on there."""
-_PATIENCE = 3  # failures in a row after which a sink is left alone
-_MOST_PARAMETERS = 100  # that MLflow takes at once
-_LONGEST_PARAMETER = 6000
+"""In the run's folder: the run's id in each tracker, under which a resumed run continues."""
+_MAX_FAILURES = 3  # consecutive ones, after which a tracker is no longer used
+_PARAMETER_BATCH = 100  # MLflow's maximum per request
+_MAX_PARAMETER_LENGTH = 6000
 
 
 class MissingTrackerError(ValueError):
-    """A library that was asked for is not installed. The message says what to install."""
+    """The library of an enabled tracker is not installed. The message says what to install."""
 
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """What a sink must know about the run that it opens. `id` is new for a new run and the same for a resumed one."""
+    """The run that a tracker opens. `id` is new for a new run and the same for a resumed one."""
 
     folder: Path
     title: str
@@ -48,17 +48,17 @@ class TrackedRun:
 
 
 class Tracker(ABC):
-    """Somewhere that metrics are sent. Any method may raise whatever its library raises."""
+    """A destination of metrics. Any method may raise its library's exceptions."""
 
     id: str
 
     @abstractmethod
     def metrics(self, iteration: int, values: Mapping[str, float]) -> None:
-        """Take an iteration's values; several calls for one iteration are normal."""
+        """Log an iteration's values; there may be several calls for one iteration."""
 
     @abstractmethod
     def finish(self, end: RunFinished | None) -> None:
-        """Take the final summary and close; without an end the run goes on later."""
+        """Log the final summary and close; `end` is None where the run continues later."""
 
 
 class TensorBoard(Tracker):
@@ -135,9 +135,9 @@ class MLflow(Tracker):
         known = self.client.get_experiment_by_name(name)
         experiment = known.experiment_id if known else self.client.create_experiment(name)
         self.id = self.client.create_run(experiment, run_name=place.title).info.run_id
-        parameters = [self.entities.Param(key, text[:_LONGEST_PARAMETER]) for key, text in flat(place.config)]
-        for start in range(0, len(parameters), _MOST_PARAMETERS):
-            self.client.log_batch(self.id, params=parameters[start : start + _MOST_PARAMETERS])
+        parameters = [self.entities.Param(key, text[:_MAX_PARAMETER_LENGTH]) for key, text in flat(place.config)]
+        for start in range(0, len(parameters), _PARAMETER_BATCH):
+            self.client.log_batch(self.id, params=parameters[start : start + _PARAMETER_BATCH])
 
     def metrics(self, iteration: int, values: Mapping[str, float]) -> None:
         now = int(time.time() * 1000)
@@ -163,7 +163,7 @@ class Trackio(Tracker):
         self.id = place.id
         self.run = self.library.init(
             project=os.environ.get("TRACKIO_PROJECT", PROJECT),
-            name=f"{place.title} [{place.id}]",  # its runs are told apart by name alone
+            name=f"{place.title} [{place.id}]",  # it distinguishes runs by name alone
             config=dict(place.config),
             resume="allow",
             embed=False,
@@ -186,14 +186,14 @@ TRACKERS: dict[TrackerName, tuple[Callable[[TrackedRun], Tracker], str, str]] = 
     "mlflow": (MLflow, "mlflow", "mlflow-skinny"),
     "trackio": (Trackio, "trackio", "trackio"),
 }
-"""For each name: the sink, the module it needs, the package that brings it."""
+"""For each name: the tracker, the module it needs, the package that provides it."""
 
 
 def attach(journal: Journal, names: Sequence[TrackerName], folder: Path) -> None:
-    """Let the named sinks hear everything that is written to the journal from now on.
+    """Send the events of a journal to the named trackers from now on.
 
     Raises:
-        MissingSinkError: a library is not installed.
+        MissingTrackerError: a library is not installed.
     """
     for name in names:
         _, module, package = TRACKERS[name]
@@ -207,13 +207,13 @@ def attach(journal: Journal, names: Sequence[TrackerName], folder: Path) -> None
 
 
 class Trackers:
-    """Hears a journal's events and passes on what sinks are for: settings at the start, metrics, the summary."""
+    """Journal listener that sends settings, metrics and the summary of a run to its trackers."""
 
     def __init__(self, names: Sequence[TrackerName], folder: Path, journal: Journal) -> None:
         self.names, self.folder, self.journal = list(dict.fromkeys(names)), folder, journal
         self.open: dict[TrackerName, Tracker] = {}
         self.failures: dict[TrackerName, int] = {}
-        self._told: set[TrackerName] = set()
+        self._reported: set[TrackerName] = set()
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -222,8 +222,8 @@ class Trackers:
                 for name in self.names:
                     self._try(name, partial(self._open, name, event))
             case Metrics() if event.values:
-                for name, sink in list(self.open.items()):
-                    self._try(name, partial(sink.metrics, event.iteration, event.values))
+                for name, tracker in list(self.open.items()):
+                    self._try(name, partial(tracker.metrics, event.iteration, event.values))
             case RunFinished():
                 self._close(event)
 
@@ -244,22 +244,22 @@ class Trackers:
 
     def _close(self, end: RunFinished | None) -> None:
         while self.open:
-            name, sink = self.open.popitem()
-            self._try(name, partial(sink.finish, end))
+            name, tracker = self.open.popitem()
+            self._try(name, partial(tracker.finish, end))
 
     def _try(self, name: TrackerName, step: Callable[[], None]) -> None:
         try:
             step()
-        except Exception as error:  # noqa: BLE001 a library of others, perhaps over a network; what it raises is told
+        except Exception as error:  # noqa: BLE001 a third-party library, perhaps over a network; its error is reported
             self.failures[name] = self.failures.get(name, 0) + 1
-            if self.failures[name] >= _PATIENCE:
+            if self.failures[name] >= _MAX_FAILURES:
                 self.open.pop(name, None)
-            if name not in self._told:
-                self._told.add(name)
-                told = str(error).strip().partition("\n")[0] or type(error).__name__
+            if name not in self._reported:
+                self._reported.add(name)
+                reason = str(error).strip().partition("\n")[0] or type(error).__name__
                 message = (
-                    f"{name} did not take what it was sent: {told}. The run goes on, and the journal has everything. "
-                    f"After {_PATIENCE} failures in a row nothing more is sent there."
+                    f"{name} did not take what it was sent: {reason}. The run goes on, and the journal has everything. "
+                    f"After {_MAX_FAILURES} failures in a row nothing more is sent there."
                 )
                 self.journal.write(Notice(level="warning", message=message))
         else:

@@ -1,4 +1,4 @@
-"""Which studies there are: their arms, worlds and scales, and what each wants to know. Nothing is run or drawn here.
+"""Catalogue of studies: their arms, environments, scales and findings.
 
 Everything that is not an arm's own change is the same in all cells of a study.
 """

@@ -1,4 +1,4 @@
-"""`python -m trainer study`: runs a study, has it read, judged and drawn, writes its page; tells sizes and times."""
+"""`python -m trainer study`: runs a study, evaluates its findings, writes its page; estimates sizes and times."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CRITIC = 2.2  # PPO also passes everything through a critic, forwards and back
 
 
 def default_folder(name: str, scale: Scale) -> Path:
-    """Where a study's runs lie unless told otherwise."""
+    """Default folder of a study's runs."""
     return Path("var") / "studies" / f"{name}-{scale}"
 
 
@@ -42,21 +42,23 @@ def default_jobs(config: RunConfig) -> int:
 
 
 def estimate(config: RunConfig, scale: Scale) -> float | None:
-    """Seconds one cell takes on one thread; None where nobody has measured anything like it."""
+    """Estimated seconds of one cell on one thread; None without a comparable measurement."""
     if scale == "smoke":
         return SMOKE_SECONDS
     if scale == "paper" or config.environment.name not in _SECONDS:
         return None
-    play, learn, examine = _SECONDS[config.environment.name]
-    algorithm, exam = config.algorithm, config.evaluation
+    play, learn, evaluate = _SECONDS[config.environment.name]
+    algorithm, evaluation = config.algorithm, config.evaluation
     kept = algorithm.group_filter_keep if algorithm.group_filter == "std" else 1.0
     learn *= kept * algorithm.updates_per_rollout * (_CRITIC if algorithm.needs_critic else 1.0)
     iterations = config.iterations * config.rollout.trajectories / 128 * (play + learn)
     if config.kind == "sft":
         iterations = config.iterations * config.sft.batch / 128 * learn
-    exams = 2 + (config.iterations - 1) // exam.every if exam.every else 2
-    exams *= 1 + len(exam.suites)
-    return _START_SECONDS + iterations + exams * exam.prompts * exam.samples_per_prompt / 256 * examine
+    evaluations = 2 + (config.iterations - 1) // evaluation.every if evaluation.every else 2
+    evaluations *= 1 + len(evaluation.suites)
+    return (
+        _START_SECONDS + iterations + evaluations * evaluation.prompts * evaluation.samples_per_prompt / 256 * evaluate
+    )
 
 
 def listing() -> str:
@@ -80,7 +82,7 @@ def _size(study: Study, scale: Scale) -> str:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """One study as it was asked for. `overrides` are changes to all cells; `docs` gets a copy of page and picture."""
+    """A requested study. `overrides` are changes to all cells; `docs` receives a copy of page and picture."""
 
     study: Study
     scale: Scale
@@ -104,7 +106,7 @@ class StudyPlan:
 
 
 def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], say: Callable[[str], None]) -> bool:
-    """Run what is left of the grid, then write page and picture. Returns False when asked to stop before the end.
+    """Run what is left of the grid, then write page and picture. Returns False if it was stopped before the end.
 
     Raises:
         CellFailedError: a cell failed.

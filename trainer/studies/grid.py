@@ -1,6 +1,6 @@
-"""Runs the cells of a study, each a run of its own in a folder and a process of its own. What they mean is elsewhere.
+"""Grid of a study: runs its cells, each in its own folder and process.
 
-A finished cell is skipped, one that was broken off goes on from its checkpoint, so a study can be stopped at any time.
+A finished cell is skipped and an interrupted one resumes from its checkpoint, so a study can be stopped at any time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CellFailedError(RuntimeError):
 
 
 def cells(study: Study, scale: Scale, seeds: int, out: Path, overrides: Sequence[str] = ()) -> list[Cell]:
-    """The whole grid; what is compared stands side by side and so is run at about the same time."""
+    """The whole grid; cells that are compared are adjacent, so that they run at about the same time."""
     return [
         Cell(
             world,
@@ -79,14 +79,14 @@ def ended(folder: Path) -> bool:
 
 
 Play = Callable[[Cell, Callable[[], bool]], None]
-"""Takes a cell to its end, or to where it was asked to stop."""
+"""Runs a cell to its end or to a stop request."""
 
 
 def run(grid: Sequence[Cell], jobs: int, stop: Callable[[], bool], say: Callable[[str], None], play: Play) -> bool:
-    """Run all cells that have not ended, `jobs` at a time. Returns whether all are done; False when asked to stop.
+    """Run all cells that have not ended, `jobs` at a time. Returns whether all are done; False after a stop request.
 
     Raises:
-        CellFailedError: a cell failed; those under way were asked to stop first and go on next time.
+        CellFailedError: a cell failed; running ones were stopped first and resume next time.
         ValueError: a folder holds a cell with other settings.
     """
     for cell in grid:
@@ -120,7 +120,7 @@ def run(grid: Sequence[Cell], jobs: int, stop: Callable[[], bool], say: Callable
 
 
 def _check_same(cell: Cell) -> None:
-    """A cell that goes on must go on with the settings it was begun with."""
+    """A cell must be resumed with the settings that it was started with."""
     path = cell.folder / SETTINGS
     if not path.exists():
         return
@@ -132,19 +132,19 @@ def _check_same(cell: Cell) -> None:
 
 
 def apart(cell: Cell, stop: Callable[[], bool]) -> None:
-    """Play a cell in a process of its own, as `python -m trainer train` would; its time and memory are booked."""
+    """Run a cell in a separate process, as `python -m trainer train` would; records its time and memory."""
     command = [sys.executable, "-m", "trainer", "train", "--resume"]
     command += ["--config", str(cell.folder / SETTINGS), "--out", str(cell.folder)]
     threads = str(cell.config.policy.threads or os.cpu_count() or 1)
-    began, asked = time.monotonic(), False
+    began, terminated = time.monotonic(), False
     with (cell.folder / LOG_FILE).open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": threads})
         while True:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 break
-            if stop() and not asked:
-                asked = True
+            if stop() and not terminated:
+                terminated = True
                 process.terminate()
             time.sleep(0.1)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -157,7 +157,7 @@ def apart(cell: Cell, stop: Callable[[], bool]) -> None:
 
 
 def here(cell: Cell, stop: Callable[[], bool]) -> None:
-    """Play a cell in this process: for cells so small that starting another one would take longer."""
+    """Run a cell in this process: for cells so small that starting another process would take longer."""
     from transformers.utils import logging
 
     from trainer.loops import run_factory

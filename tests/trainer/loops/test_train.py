@@ -15,7 +15,6 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-import envs
 from envs.sokoban.sokoban_env import Sokoban
 from tests.trainer import tiny
 from trainer.config.run import PolicyConfig
@@ -367,7 +366,7 @@ class Broken(Sokoban):
 
 
 def test_a_world_that_keeps_failing_does_not_end_the_run(pocket_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(envs, "make", lambda name, settings: Broken())
+    monkeypatch.setattr("envs.registry.make", lambda name, settings: Broken())
     monkeypatch.setattr("trainer.rollout.episode.parse_response", always_left)
     end = run(tiny.config(pocket_folder, iterations=1), tmp_path)
     assert end.reason == "completed"

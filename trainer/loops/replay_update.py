@@ -1,0 +1,213 @@
+"""Replay of one recorded update: rebuilds its batch from the journal and runs it on the checkpoint before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from trainer.config.run import POCKET, RunConfig
+from trainer.imitation import warmup
+from trainer.journal import token_arrays
+from trainer.journal.events import GroupStarted, Metrics, RunStarted, TrajectoryFinished, TrajectoryTokens, Turn
+from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.reader import read
+from trainer.journal.token_arrays import TokenArrays
+from trainer.learner.batch_selection import select_batch
+from trainer.learner.learner import Learner
+from trainer.loops import checkpoints
+from trainer.loops.policy_setup import keeps_reference
+from trainer.loops.train import make_batch
+from trainer.paths import default_cache
+from trainer.policy.chat_format import ChatFormat
+from trainer.policy.load import load
+from trainer.rollout.environment_mix import shares_of
+from trainer.rollout.trajectory import Trajectory
+
+_CONTEXT_FULL = "filled the policy's context"  # an end that is no failure of the environment
+
+
+class ReplayError(ValueError):
+    """An update that cannot be replayed. The message says why, and which iterations can be."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Metrics of a replayed update and the run's own of the same names, with warnings about the learner's state."""
+
+    iteration: int
+    replayed: dict[str, float]
+    recorded: dict[str, float]
+    warnings: list[str]
+
+    def table(self) -> str:
+        """The metrics as text, one line each: name, recorded, replayed, difference."""
+        lines = [f"{'metric':<32} {'recorded':>14} {'replayed':>14} {'difference':>12}"]
+        for name, value in sorted(self.replayed.items()):
+            recorded = self.recorded.get(name)
+            if recorded is None:
+                lines.append(f"{name:<32} {'–':>14} {value:>14.6g}")
+            else:
+                lines.append(f"{name:<32} {recorded:>14.6g} {value:>14.6g} {value - recorded:>12.2g}")
+        return "\n".join(lines)
+
+
+@dataclass
+class _Record:
+    """The journal's events of one iteration, in the attempt that counts."""
+
+    config: RunConfig | None = None
+    groups: list[GroupStarted] = field(default_factory=list)
+    turns: dict[str, list[Turn]] = field(default_factory=dict)
+    ends: dict[str, TrajectoryFinished] = field(default_factory=dict)
+    tokens: dict[str, TokenArrays] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+def replay_update(folder: Path, iteration: int, cache: Path | None = None) -> Replay:
+    """Run the update of an iteration again, without saving anything.
+
+    The journal holds log-probabilities in half precision, so metrics differ in about the third digit.
+
+    Args:
+        folder: folder of a training run.
+        iteration: counted from 1; there must be a checkpoint of the iteration before it, except for the first.
+        cache: where warmed-up policies are kept.
+    Raises:
+        ReplayError: the journal or the checkpoints do not hold enough.
+        ModelError: the policy cannot be loaded.
+        JournalError: the journal is broken.
+    """
+    record = _read_record(folder, iteration)
+    config = record.config
+    if config is None or config.kind != "train":
+        raise ReplayError(f"{folder} holds no training run: only updates of `trainer train` can be replayed")
+    start = _checkpoint_before(folder, iteration)
+    _check_tokens(record, iteration)
+    base = _base(folder, config, cache or default_cache())
+    source = base if start is None or config.lora.rank else checkpoints.path_of(folder, start)
+    policy = load(source, config.policy)
+    chat = ChatFormat(policy.tokenizer, think=config.rollout.think)
+    trajectories = _trajectories(record, config, chat)
+    selection = select_batch([t for t in trajectories if not t.failed], config.algorithm)
+    learned = {name for name, arrays in record.tokens.items() if arrays.advantages is not None}
+    if {trajectory.id for trajectory in selection.kept} != learned:
+        raise ReplayError(f"the journal's tokens of iteration {iteration} are not those of the groups that were kept")
+    reference = load(base, config.policy) if keeps_reference(config, policy) else None
+    learner = Learner(config, policy, reference)
+    warnings = [] if start is None else checkpoints.load_learner(folder, start, learner)
+    metrics = learner.update(make_batch(selection, policy.pad_id, config.algorithm), iteration)
+    return Replay(iteration, metrics, record.metrics, warnings)
+
+
+def _read_record(folder: Path, iteration: int) -> _Record:
+    """What the last attempt that played the iteration wrote about it."""
+    path = folder / JOURNAL_FILE
+    if not path.exists():
+        raise ReplayError(f"{folder} holds no journal of a run")
+    record = _Record()
+    members: set[str] = set()
+    for event in read(path):
+        match event:
+            case RunStarted() if event.from_iteration < iteration:
+                record, members = _Record(RunConfig.model_validate(event.config)), set()
+            case GroupStarted() if event.split == "train" and event.iteration == iteration:
+                record.groups.append(event)
+                members |= set(event.members)
+            case Turn() if event.trajectory in members:
+                record.turns.setdefault(event.trajectory, []).append(event)
+            case TrajectoryFinished() if event.trajectory in members:
+                record.ends[event.trajectory] = event
+            case TrajectoryTokens() if event.trajectory in members:
+                record.tokens[event.trajectory] = token_arrays.unpack(event.data)
+            case Metrics() if event.iteration == iteration and "reward/mean" in event.values:
+                record.metrics = event.values
+            case _:
+                pass
+    return record
+
+
+def _checkpoint_before(folder: Path, iteration: int) -> int | None:
+    """The checkpoint that the iteration began with; None for the initial policy."""
+    saved = checkpoints.checkpoint_iterations(folder)
+    if iteration - 1 in saved:
+        return iteration - 1
+    if iteration == 1:
+        return None
+    possible = ", ".join(str(number) for number in sorted({1, *(number + 1 for number in saved)}))
+    raise ReplayError(
+        f"iteration {iteration} began with the weights of iteration {iteration - 1}, of which no checkpoint is kept: "
+        f"only {possible} can be replayed, as far as the run played them. To keep more, raise checkpoint.keep and "
+        "set checkpoint.every=1"
+    )
+
+
+def _check_tokens(record: _Record, iteration: int) -> None:
+    if not record.metrics:
+        raise ReplayError(f"the journal holds no finished update of iteration {iteration}")
+    if "update/steps" not in record.metrics:
+        raise ReplayError(f"nothing was learned in iteration {iteration}: its update was skipped")
+    if not any(arrays.advantages is not None for arrays in record.tokens.values()):
+        raise ReplayError(
+            f"the journal holds no tokens of iteration {iteration}: runs record them with journal.tokens=kept or all"
+        )
+
+
+def _base(folder: Path, config: RunConfig, cache: Path) -> Path | str:
+    """Where the initial policy is loaded from."""
+    if config.policy.model == POCKET:
+        return warmup.find_or_build(config.warmup, cache, lambda done, total: None)
+    saved = checkpoints.checkpoint_iterations(folder)
+    recorded = checkpoints.load_progress(folder, saved[-1]).base if saved else ""
+    return recorded or checkpoints.resolve(config.policy.model)
+
+
+def _trajectories(record: _Record, config: RunConfig, chat: ChatFormat) -> list[Trajectory]:
+    """The iteration's trajectories in the order of their groups; with token ids where the journal holds them."""
+    numbers = {share.name: share.number for share in shares_of(config)}
+    played = []
+    for group in sorted(record.groups, key=lambda event: event.group):
+        environment = numbers[group.environment]
+        for member, name in enumerate(group.members):
+            trajectory = Trajectory(name, group.group, member, environment, turns=record.turns.get(name, []))
+            error = record.ends[name].error if name in record.ends else "no end was recorded"
+            trajectory.failed = error is not None and _CONTEXT_FULL not in error
+            if name in record.tokens:
+                shown = shares_of(config)[environment].config.rollout.context_turns
+                _restore_tokens(trajectory, record.tokens[name], group.prompt, chat, shown)
+            played.append(trajectory)
+    return played
+
+
+def _restore_tokens(trajectory: Trajectory, arrays: TokenArrays, task: str, chat: ChatFormat, shown: int) -> None:
+    """Rebuild the dialogue of a trajectory: prompts from the recorded messages, responses from the recorded ids.
+
+    Args:
+        trajectory: with its turns, and no token.
+        arrays: its sampled tokens.
+        task: the part of the first message before the first state.
+        chat: frames the messages.
+        shown: number of most recent turns in the prompt; 0 for all.
+    """
+    start = 0
+    for index, (turn, count) in enumerate(zip(trajectory.turns, arrays.turns, strict=True)):
+        if index == 0:
+            trajectory.append_prompt(chat.opening(task + turn.state))
+        else:
+            trajectory.append_prompt(chat.between(turn.state, ended=not trajectory.turns[index - 1].truncated))
+        first = index + 1 - shown if shown and index else 0
+        if first > 0:
+            trajectory.prompts[index] = _window(trajectory, trajectory.turns[first : index + 1], task, chat)
+        ids = arrays.ids[start : start + count].tolist()
+        logprobs = arrays.logprobs[start : start + count].astype(float).tolist()
+        trajectory.append_response(ids, logprobs, [0.0] * count, index)
+        start += count
+
+
+def _window(trajectory: Trajectory, turns: Sequence[Turn], task: str, chat: ChatFormat) -> list[int]:
+    """The prompt of the last of the turns, where only these are shown."""
+    ids = chat.opening(task + turns[0].state)
+    for turn, following in pairwise(turns):
+        ids += trajectory.response(turn.turn) + chat.between(following.state, ended=not turn.truncated)
+    return ids
