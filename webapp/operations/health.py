@@ -59,7 +59,7 @@ def wake_up_calls() -> Check:
 
 def disk() -> Check:
     """There is room where runs are written."""
-    free = shutil.disk_usage(settings.ECHOSCOPE_VAR).free
+    free = shutil.disk_usage(settings.ECHOSCOPE_DATA_DIR).free
     words = f"{free / 1e9:.1f} GB free where runs are written"
     return Check(free >= SPACE, words, needed=False)
 

@@ -227,7 +227,7 @@ class Run(models.Model):
     @property
     def folder(self) -> Path:
         """Where its configuration, journal, log and checkpoints lie."""
-        return Path(settings.ECHOSCOPE_VAR) / "runs" / self.slug
+        return Path(settings.ECHOSCOPE_DATA_DIR) / "runs" / self.slug
 
 
 class DeviceUse(models.Model):

@@ -88,7 +88,16 @@ def test_without_vllm_it_is_said_what_to_install(policy, chat, pocket_folder, mo
 
 def test_the_server_is_vllms_own_with_our_extension_and_what_else_was_given(monkeypatch):
     monkeypatch.setattr(serve.importlib.util, "find_spec", lambda name: object())
-    given = ["serve-vllm", "some/model", "--port", "8123", "--filtered", "--cpu", "--further", "--max-model-len 512"]
+    given = [
+        "serve-vllm",
+        "some/model",
+        "--port",
+        "8123",
+        "--raw-logprobs",
+        "--cpu",
+        "--vllm-args",
+        "--max-model-len 512",
+    ]
     words, environment = serve.command(parser().parse_args(given))
     text = " ".join(words)
     for part in ("--model some/model", "--host 127.0.0.1", "--port 8123", serve.EXTENSION, "--enforce-eager"):
@@ -192,5 +201,5 @@ def test_weights_that_were_lost_unnoticed_are_found_out(server, talking):
 
 
 def test_a_server_for_shorter_dialogues_is_refused(server):
-    with pytest.raises(ServerError, match="start it with --further '--max-model-len 4096'"):
+    with pytest.raises(ServerError, match="start it with --vllm-args '--max-model-len 4096'"):
         server.meet(4096, "processed_logprobs")

@@ -28,9 +28,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="who reaches it can load files by it (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="default: 8000")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="as policy.dtype")
-    parser.add_argument("--filtered", action="store_true", help="for rollouts with top_p, top_k or min_p")
+    parser.add_argument("--raw-logprobs", action="store_true", help="for rollouts with top_p, top_k or min_p")
     parser.add_argument("--cpu", action="store_true", help="without a GPU: nothing is compiled, which takes minutes")
-    parser.add_argument("--further", default="", help='options for vLLM itself, as in "--max-model-len 4096"')
+    parser.add_argument("--vllm-args", default="", help='options for vLLM itself, as in "--max-model-len 4096"')
 
 
 def command(given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
@@ -48,7 +48,7 @@ def command(given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
         model = str(POCKET_CHECKPOINT)
     words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
     words += ["--host", given.host, "--port", str(given.port), "--dtype", given.dtype, "--generation-config", "vllm"]
-    words += ["--logprobs-mode", "raw_logprobs" if given.filtered else "processed_logprobs"]
+    words += ["--logprobs-mode", "raw_logprobs" if given.raw_logprobs else "processed_logprobs"]
     words += ["--enable-prefix-caching", "--worker-extension-cls", EXTENSION]
     root = str(Path(__file__).resolve().parents[2])
     environment = {
@@ -60,7 +60,7 @@ def command(given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
         words += ["--enforce-eager", "--kv-cache-memory-bytes", str(2**30)]
         words += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "32768"]  # see vllm_engine.py
         environment |= {"TORCHDYNAMO_DISABLE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-    return [*words, *shlex.split(given.further)], environment
+    return [*words, *shlex.split(given.vllm_args)], environment
 
 
 def serve(words: Sequence[str], environment: dict[str, str]) -> int:

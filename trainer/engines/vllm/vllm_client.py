@@ -55,13 +55,13 @@ class VllmServer:
         if known["max_model_len"] < context:
             raise ServerError(
                 f"engine.urls: {self.url} holds dialogues of {known['max_model_len']} tokens, the policy {context}: "
-                f"start it with --further '--max-model-len {context}'"
+                f"start it with --vllm-args '--max-model-len {context}'"
             )
         if (mode := self._held()["logprobs_mode"]) != logprobs_mode:
             wanted = "with" if logprobs_mode == "raw_logprobs" else "without"
             raise ServerError(
                 f"engine.urls: {self.url} reports {mode}, but rollout's top_p, top_k and min_p want {logprobs_mode}: "
-                f"start it {wanted} --filtered"
+                f"start it {wanted} --raw-logprobs"
             )
 
     def give(self, folder: str, version: str) -> None:
