@@ -27,7 +27,7 @@ def engine(**values):
 @pytest.mark.parametrize(
     "values, problem",
     [
-        ({"name": "server"}, "engine.urls names none"),
+        ({"name": "server"}, "engine.urls is empty"),
         ({"urls": ["gpu1:8000"]}, "addresses such as http://gpu1:8000"),
         ({"urls": ["http://gpu1:notaport"]}, "addresses such as http://gpu1:8000"),
         ({"urls": ["http://a:1", "http://a:1/v1"]}, "the same server twice"),
@@ -47,14 +47,14 @@ def test_vllm_is_told_what_our_log_probabilities_are_or_the_settings_are_refused
     assert logprobs_mode(RunConfig.model_validate({"rollout": {"top_k": 5}}).rollout) == "raw_logprobs"
     both = {"rollout": {"top_k": 5, "temperature": 0.7}}
     RunConfig.model_validate(both)
-    with pytest.raises(ValidationError, match=r"rollout\.top_k rollout\.temperature must be 1"):
+    with pytest.raises(ValidationError, match=r"rollout\.top_k set, rollout\.temperature must be 1"):
         RunConfig.model_validate(both | {"engine": {"name": "vllm"}})
 
 
 def test_vllm_draws_at_no_temperature_above_two():
     for hot in ({"rollout": {"temperature": 2.5}}, {"evaluation": {"temperature": 3.0}}):
         RunConfig.model_validate(hot)
-        with pytest.raises(ValidationError, match="vLLM draws at temperatures up to 2"):
+        with pytest.raises(ValidationError, match="vLLM samples at temperatures up to 2"):
             RunConfig.model_validate(hot | {"engine": {"name": "vllm"}})
 
 

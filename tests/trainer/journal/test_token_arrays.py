@@ -96,7 +96,7 @@ def test_arrays_of_different_lengths_are_rejected() -> None:
         arrays([2], [1, 2], [1], [0, 0], [0, 0], None, "dropped")
     with pytest.raises(TokenArraysError, match="number of advantages differs"):
         arrays([1], [1], [1], [0], [0], [1, 2])
-    with pytest.raises(TokenArraysError, match="or there is a reason"):
+    with pytest.raises(TokenArraysError, match="either advantages or a reason"):
         arrays([1], [1], [1], [0], [0], None)
 
 
