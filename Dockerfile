@@ -32,7 +32,7 @@ RUN useradd --system --uid 10001 --create-home --home-dir /home/echoscope echosc
     && install -d -o echoscope -g echoscope /data
 ENV PATH=/opt/echoscope/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    ECHOSCOPE_VAR=/data \
+    ECHOSCOPE_DATA_DIR=/data \
     HF_HOME=/data/models
 WORKDIR /app
 COPY manage.py LICENSE README.md ./

@@ -36,7 +36,7 @@ REDIS = Redis(HOME / "redis", free_port(), secrets.token_urlsafe(8))
 # Before Django reads its settings. An address from outside would make the tests destroy somebody's data.
 os.environ.update(
     DJANGO_SETTINGS_MODULE="webapp.settings",
-    ECHOSCOPE_VAR=str(HOME),
+    ECHOSCOPE_DATA_DIR=str(HOME),
     DATABASE_URL=POSTGRES.url(),
     REDIS_URL=REDIS.url(),
 )

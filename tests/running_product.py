@@ -62,7 +62,7 @@ class LiveStack:
 def clean_environment(home: Path) -> dict[str, str]:
     """This process's environment without the addresses that the tests' own settings use."""
     kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
-    return kept | {"ECHOSCOPE_VAR": str(home), "OMP_NUM_THREADS": "1"}
+    return kept | {"ECHOSCOPE_DATA_DIR": str(home), "OMP_NUM_THREADS": "1"}
 
 
 def start(home: Path, *words: str, extra: Mapping[str, str] | None = None) -> LiveStack:

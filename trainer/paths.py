@@ -1,4 +1,4 @@
-"""Folders of the trainer: the shipped pocket checkpoint and the cache."""
+"""Paths of the shipped pocket checkpoint and of the cache."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ POCKET_CHECKPOINT = Path(__file__).parent / "policy" / "pocket_checkpoint"
 
 def default_cache() -> Path:
     """Cache folder of warmed-up policies: ECHOSCOPE_CACHE, or `echoscope` in the user's cache folder."""
-    given = os.environ.get("ECHOSCOPE_CACHE")
-    return Path(given) if given else Path.home() / ".cache" / "echoscope"
+    configured = os.environ.get("ECHOSCOPE_CACHE")
+    return Path(configured) if configured else Path.home() / ".cache" / "echoscope"

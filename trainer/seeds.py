@@ -1,4 +1,4 @@
-"""Seeds of everything random in a run, derived from the run's seed; no generator's state is kept or shared."""
+"""Seeds of all random generators of a run, derived from its seed; no generator state is shared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Purpose(IntEnum):
-    """What a seed is for. The numbers are part of what makes runs reproducible: never renumber."""
+    """Purpose of a seed. The numbers make runs reproducible: never renumber them."""
 
     INITIAL_STATE = 1
     DYNAMICS = 2
@@ -24,6 +24,6 @@ class Purpose(IntEnum):
 def derive(*path: int) -> int:
     """A 32-bit seed for a place in the run, e.g. derive(run_seed, Purpose.DYNAMICS, iteration, group, member).
 
-    The same on every machine, process and version (numpy's SeedSequence promises it).
+    Identical on every machine and in every process and version, as numpy's SeedSequence guarantees.
     """
     return int(np.random.SeedSequence(list(path)).generate_state(1)[0])

@@ -10,16 +10,16 @@ from webapp.operations import logs
 from webapp.services import addresses
 
 ROOT = Path(__file__).resolve().parent.parent
-ECHOSCOPE_VAR = Path(os.environ.get("ECHOSCOPE_VAR", ROOT / "var")).resolve()
+ECHOSCOPE_DATA_DIR = Path(env.variable("ECHOSCOPE_DATA_DIR") or ROOT / "var").resolve()
 """Everything written at run time: runs/<slug>/, the secret key, collected static files."""
 
-EMBEDDED = addresses.environment(ECHOSCOPE_VAR)  # of this folder's own servers, where it has some
+EMBEDDED = addresses.environment(ECHOSCOPE_DATA_DIR)  # of this folder's own servers, where it has some
 DATABASE_URL = os.environ.get("DATABASE_URL") or EMBEDDED.get("DATABASE_URL", "postgresql:///echoscope")
 REDIS_URL = os.environ.get("REDIS_URL") or EMBEDDED.get("REDIS_URL", "redis://127.0.0.1:6379/0")
 
 DEBUG = env.switch("ECHOSCOPE_DEBUG", default=False)
-SECRET_KEY = os.environ.get("ECHOSCOPE_SECRET_KEY") or env.secret_key(ECHOSCOPE_VAR / "secret_key")
-ALLOWED_HOSTS = env.words("ECHOSCOPE_HOSTS", "localhost,127.0.0.1,[::1]")
+SECRET_KEY = os.environ.get("ECHOSCOPE_SECRET_KEY") or env.secret_key(ECHOSCOPE_DATA_DIR / "secret_key")
+ALLOWED_HOSTS = env.words("ECHOSCOPE_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env.words("ECHOSCOPE_ORIGINS", "")
 ECHOSCOPE_URL = os.environ.get("ECHOSCOPE_URL") or next(iter(CSRF_TRUSTED_ORIGINS), "http://localhost:8000")
 """Public URL of the site: for links in e-mails and alerts, which have no request."""
@@ -147,7 +147,7 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [ROOT / "static"]
-STATIC_ROOT = ECHOSCOPE_VAR / "static"
+STATIC_ROOT = ECHOSCOPE_DATA_DIR / "static"
 WHITENOISE_USE_FINDERS = DEBUG or not STATIC_ROOT.exists()  # before collectstatic, files are served where they lie
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -174,11 +174,11 @@ CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "inte
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_BEAT_SCHEDULE_FILENAME = str(ECHOSCOPE_VAR / "beat-schedule")
+CELERY_BEAT_SCHEDULE_FILENAME = str(ECHOSCOPE_DATA_DIR / "beat-schedule")
 
 LOGGING = logs.configuration(
     os.environ.get("ECHOSCOPE_LOG_FORMAT", "line"), os.environ.get("ECHOSCOPE_LOG_LEVEL", "INFO")
 )
 ECHOSCOPE_METRICS_TOKEN = os.environ.get("ECHOSCOPE_METRICS_TOKEN", "")
-ECHOSCOPE_UPLOAD_BYTES = int(os.environ.get("ECHOSCOPE_UPLOAD_MB", "256")) * 1024 * 1024
+ECHOSCOPE_UPLOAD_MB = float(os.environ.get("ECHOSCOPE_UPLOAD_MB", "256"))
 """Maximum size of a journal in one API request, after decompression."""

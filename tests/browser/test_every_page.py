@@ -54,7 +54,7 @@ def _tables_beside_the_browser() -> Iterator[None]:
 
 @pytest.fixture
 def world(transactional_db: None, people: People, run: Run, tmp_path: Path, settings: Settings) -> World:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     settings.ALLOWED_HOSTS = ["*"]
     return furnished(people, run)
 

@@ -34,7 +34,7 @@ def _tables_beside_the_browser() -> Iterator[None]:
 
 @pytest.fixture
 def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     play(run)
     found = Trajectory.objects.filter(run=run, group__kept=True).order_by("-turn_count").first()
     assert found is not None

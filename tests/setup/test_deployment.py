@@ -116,7 +116,7 @@ def test_probes_and_the_ingress_lead_to_what_exists() -> None:
     for probe in asked:
         headers = {header["name"]: header["value"] for header in probe["httpHeaders"]}
         assert headers == {"Host": rule["host"], "X-Forwarded-Proto": "https"}, "else it is refused or sent to HTTPS"
-    assert settings["ECHOSCOPE_HOSTS"] == rule["host"]
+    assert settings["ECHOSCOPE_ALLOWED_HOSTS"] == rule["host"]
     assert settings["ECHOSCOPE_ORIGINS"] == f"https://{rule['host']}"
     services = {one["metadata"]["name"] for one in everything() if one["kind"] == "Service"}
     assert rule["http"]["paths"][0]["backend"]["service"]["name"] in services

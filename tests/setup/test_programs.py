@@ -46,7 +46,7 @@ def test_a_second_copy_says_where_the_first_one_is_and_changes_nothing(live_stac
     )
     assert done.returncode == 1
     assert f"already running at {live_stack.url} (process {live_stack.process.pid})" in done.stderr
-    assert "ECHOSCOPE_VAR=" in done.stderr
+    assert "ECHOSCOPE_DATA_DIR=" in done.stderr
     assert "Traceback" not in done.stderr
     assert status(live_stack, "/login") == 200
 

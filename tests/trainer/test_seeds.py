@@ -1,4 +1,4 @@
-"""Seeds are derived from a place in the run: pinned, apart from each other, and nobody's global state."""
+"""Seeds derived from a place in the run: fixed, distinct, without global state."""
 
 import random
 
@@ -27,12 +27,12 @@ def test_different_places_have_different_seeds(found):
     assert len({derive(*place) for place in found}) == len(found)
 
 
-def test_a_run_of_the_papers_size_draws_no_trajectory_twice():
+def test_no_two_trajectories_of_a_run_share_a_seed():
     seeds = {derive(0, Purpose.SAMPLING, i, g, n) for i in range(1, 21) for g in range(8) for n in range(16)}
     assert len(seeds) == 20 * 8 * 16
 
 
-def test_deriving_touches_no_global_generator():
+def test_deriving_a_seed_leaves_global_generators_unchanged():
     before = (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())
     derive(1, 2, 3)
     assert before == (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())

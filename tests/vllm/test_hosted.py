@@ -25,7 +25,7 @@ KEY, VARIABLE, MODEL = "sk-only-for-this-test", "ECHOSCOPE_TEST_KEY", "pocket"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The root of a vLLM server that has the shipped pocket policy and wants a key."""
-    further = f"--further=--api-key {KEY} --served-model-name {MODEL}"
+    further = f"--vllm-args=--api-key {KEY} --served-model-name {MODEL}"
     started = Serving(tmp_path_factory.mktemp("server"), further)
     try:
         started.wait()

@@ -114,5 +114,5 @@ def test_an_unavailable_server_is_named_with_what_to_do(policy, chat, tmp_path):
 def test_a_server_with_another_logprobs_mode_is_refused(servers, policy, chat, tmp_path):
     config = settings(servers)
     filtered = config.model_copy(update={"rollout": config.rollout.model_copy(update={"top_k": 5})})
-    with pytest.raises(ServerError, match="start it with --filtered"):
+    with pytest.raises(ServerError, match="start it with --raw-logprobs"):
         ServerSampler(filtered, policy, chat.eos_id, tmp_path)

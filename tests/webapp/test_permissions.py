@@ -27,7 +27,7 @@ OF_A_TEAM = ("team", "alert", "delivery", "token", "comment")
 
 @pytest.fixture
 def world(people: People, run: Run, tmp_path: Path, settings: Settings) -> World:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     return furnished(people, run)
 
 

@@ -34,7 +34,7 @@ OPEN = {
 
 @pytest.fixture
 def world(people: People, run: Run, tmp_path: Path, settings: Settings) -> World:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     return furnished(people, run)
 
 

@@ -1,1 +1,1 @@
-"""The command line: one module for each command."""
+"""Command line of the trainer."""

@@ -1,4 +1,4 @@
-"""Builds the pocket policy that ships with the project, and measures it: minutes, when it has to be rebuilt."""
+"""`build-pocket`: builds the shipped pocket policy and measures it (minutes)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from trainer.policy.load import Policy, load
 from trainer.rollout.runner import RolloutRequest, RolloutRunner
 
 
-def success(policy: Policy, config: RunConfig) -> float:
-    """Success rate on the fixed prompts of the configuration's evaluation."""
+def success_rate(policy: Policy, config: RunConfig) -> float:
+    """Success rate on the fixed prompts of the evaluation."""
     chat = ChatFormat(policy.tokenizer, think=config.rollout.think)
-    player = RolloutRunner(
+    runner = RolloutRunner(
         config=config,
         chat=chat,
         sampler=TransformersSampler(policy.model, chat.eos_id, policy.pad_id),
@@ -28,26 +28,28 @@ def success(policy: Policy, config: RunConfig) -> float:
         emit=lambda *events: None,
     )
     plans = suite_runner.group_plans(config, 0)
-    played = player.play(RolloutRequest(plans, iteration=0, split="eval", temperature=config.evaluation.temperature))
-    return sum(trajectory.success for trajectory in played) / len(played)
+    trajectories = runner.play(
+        RolloutRequest(plans, iteration=0, split="eval", temperature=config.evaluation.temperature)
+    )
+    return sum(trajectory.success for trajectory in trajectories) / len(trajectories)
 
 
-def build(settings: WarmupConfig, folder: Path | None, say: Callable[[str], None]) -> None:
-    """Train, save and measure; the record beside the weights says how they were made and what they can do."""
+def build(settings: WarmupConfig, folder: Path | None, report: Callable[[str], None]) -> None:
+    """Train, save and measure; the record beside the weights contains settings and success rates."""
     target = folder or POCKET_CHECKPOINT
-    began = time.monotonic()
+    start = time.monotonic()
 
-    def tell(done: int, total: int) -> None:
+    def progress(done: int, total: int) -> None:
         if done % 20 == 0 or done == total:
-            seconds = time.monotonic() - began
-            say(f"warm-up: step {done} of {total}, {seconds:.0f} s")
+            seconds = time.monotonic() - start
+            report(f"warm-up: step {done} of {total}, {seconds:.0f} s")
 
-    warmup.write(target, settings, tell)
+    warmup.write(target, settings, progress)
     policy = load(target, PolicyConfig())
-    measured = {config.environment.name: round(success(policy, config), 4) for config, _ in warmup.tasks()}
+    rates = {config.environment.name: round(success_rate(policy, config), 4) for config, _ in warmup.tasks()}
     record = target / warmup.RECORD
     facts = json.loads(record.read_text())
-    facts["command"] = "python -m trainer warmup"
-    facts["success_on_256_fixed_prompts_at_temperature_0.5"] = measured
+    facts["command"] = "python -m trainer build-pocket"
+    facts["success_on_256_fixed_prompts_at_temperature_0.5"] = rates
     record.write_text(json.dumps(facts, indent=2) + "\n")
-    say(f"{target}: {policy.parameters:,} parameters, success {measured}")
+    report(f"{target}: {policy.parameters:,} parameters, success {rates}")

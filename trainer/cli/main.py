@@ -1,4 +1,4 @@
-"""python -m trainer train | sft | evaluate | matrix | export | …: reads the command line; others do the work."""
+"""Entry point of `python -m trainer`: parses the command line and runs the command."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from pydantic import ValidationError
 
 import envs
 from trainer.cli import estimate_memory
-from trainer.cli.parser import parser
+from trainer.cli.parser import current_arguments, parser
+from trainer.cli.profiling import profiled
 from trainer.config.files import load_preset, load_yaml, preset_names, validation_errors, with_overrides
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig, WarmupConfig
 from trainer.engines.vllm import serve
+from trainer.journal import run_log
 from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, CONFIG_FILE, FAILED, INTERRUPTED, JOURNAL_FILE
 from trainer.journal.reader import count_attempts
 from trainer.paths import default_cache
@@ -30,36 +32,37 @@ if TYPE_CHECKING:
     from trainer.studies.grid import Cell
 
 _BASELINE = ("kind=sft", "lora.rank=64", "lora.alpha=32")
-"""What makes any settings those of the paper's SFT baseline (appendix C); the rest stands in the section `sft`."""
+"""Settings of the paper's SFT baseline (appendix C), in addition to the section `sft`."""
 
 
 class Stop:
-    """Becomes true when the process is asked to stop (SIGTERM, or Ctrl-C)."""
+    """True once the process received SIGTERM or SIGINT (Ctrl-C)."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._ask)
+            signal.signal(number, self._on_signal)
 
-    def _ask(self, number: int, frame: object) -> None:
-        self.asked = True
+    def _on_signal(self, number: int, frame: object) -> None:
+        self.requested = True
 
     def __call__(self) -> bool:
-        return self.asked
+        return self.requested
 
 
 def default_config_of(environment: str) -> RunConfig:
-    """The environment with its own budgets of turns and actions. Raises ValueError for an unknown name."""
-    world = envs.spec(environment)
+    """The environment with its recommended budgets. Raises ValueError for an unknown name."""
+    spec = envs.spec(environment)
     rollout = RolloutConfig(
-        max_turns=world.max_turns, max_actions_per_turn=world.max_actions_per_turn, max_actions=world.max_actions
+        max_turns=spec.max_turns, max_actions_per_turn=spec.max_actions_per_turn, max_actions=spec.max_actions
     )
     return RunConfig(environment=EnvironmentConfig(name=environment), rollout=rollout)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. Returns 0 done, 1 failed, 2 bad configuration, 75 stopped on request with a checkpoint."""
-    arguments = parser().parse_args(argv)
+    """Run a command. Returns 0 completed, 1 failed, 2 bad configuration, 75 stopped on request with a checkpoint."""
+    arguments = parser().parse_args(current_arguments(sys.argv[1:] if argv is None else argv))
+    run_log.configure(arguments.log_level)
     try:
         work = prepare(arguments)
     except ValidationError as error:
@@ -69,37 +72,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return BAD_CONFIGURATION
-    return work()
+    with profiled(getattr(arguments, "profile", None)):
+        return work()
 
 
 def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
-    """Everything that can be wrong with the arguments is found here, before the work that is returned begins."""
+    """Validate the arguments of a command; returns its work, which no longer fails because of them."""
     match arguments.command:
         case "train":
-            config = _given(arguments)
+            config = _base_config(arguments)
             assert config is not None
-            return _begin(with_overrides(config, arguments.set), arguments)
+            return _prepare_run(with_overrides(config, arguments.set), arguments)
         case "sft":
-            config = _given(arguments)
+            config = _base_config(arguments)
             assert config is not None
-            return _begin(with_overrides(config, [*_BASELINE, *arguments.set]), arguments)
+            return _prepare_run(with_overrides(config, [*_BASELINE, *arguments.set]), arguments)
         case "evaluate":
             return _prepare_evaluation(arguments)
         case "matrix":
             return _prepare_matrix(arguments)
         case "export":
             return partial(_export, arguments)
-        case "warmup":
+        case "build-pocket":
             settings = with_overrides(RunConfig(), [f"warmup.{pair}" for pair in arguments.set]).warmup
-            return partial(_warmup, settings, arguments.out)
+            return partial(_build_pocket, settings, arguments.out)
         case "demonstrate":
             return _prepare_demonstrations(arguments)
         case "study":
             return _prepare_study(arguments)
-        case "memory":
-            config = with_overrides(_given(arguments) or RunConfig(), arguments.set)
-            return partial(_print_notice, estimate_memory.report(config, arguments))
-        case "watch":
+        case "estimate-memory":
+            config = with_overrides(_base_config(arguments) or RunConfig(), arguments.set)
+            return partial(_print, estimate_memory.report(config, arguments))
+        case "echo-trap":
             return partial(_backtest, arguments.journals)
         case "replay-update":
             return partial(_replay_update, arguments.folder, arguments.iteration)
@@ -109,17 +113,17 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
             return _list_presets
 
 
-def _given(arguments: argparse.Namespace) -> RunConfig | None:
+def _base_config(arguments: argparse.Namespace) -> RunConfig | None:
     """The settings of --preset or --config; None without either."""
     if arguments.preset:
         return load_preset(arguments.preset)
     return load_yaml(arguments.config) if arguments.config else None
 
 
-def _begin(config: RunConfig, arguments: argparse.Namespace, stop: Stop | None = None) -> Callable[[], int]:
-    """A run of any kind in the folder of --out."""
+def _prepare_run(config: RunConfig, arguments: argparse.Namespace, stop: Stop | None = None) -> Callable[[], int]:
+    """The work of a run of any kind in the folder of --out."""
     folder: Path = arguments.out
-    if os.environ.get("RANK", "0") != "0":  # another process of the run that this command begins has claimed it
+    if os.environ.get("RANK", "0") != "0":  # rank 0 has claimed the folder
         return partial(_train, config, folder, stop)
     _claim(arguments)
     (folder / CONFIG_FILE).write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
@@ -138,31 +142,33 @@ def _prepare_evaluation(arguments: argparse.Namespace) -> Callable[[], int]:
     from trainer.loops.evaluate import evaluation_config
     from trainer.loops.generalization import settings_beside
 
-    base = _given(arguments) or (None if arguments.hosted else settings_beside(arguments.policy))
+    base = _base_config(arguments) or (None if arguments.hosted else settings_beside(arguments.policy))
     if base is None:
-        raise ValueError(f"{arguments.policy} is no run's folder with settings of its own: give --preset or --config")
-    config = evaluation_config(base, arguments.policy, arguments.on, arguments.hosted)
-    return _begin(with_overrides(config, arguments.set), arguments, stop)
+        raise ValueError(f"{arguments.policy} is no run's folder with settings: add --preset or --config")
+    config = evaluation_config(base, arguments.policy, arguments.suites, arguments.hosted)
+    return _prepare_run(with_overrides(config, arguments.set), arguments, stop)
 
 
 def _prepare_matrix(arguments: argparse.Namespace) -> Callable[[], int]:
     stop = Stop()
     from trainer.loops.generalization import GeneralizationMatrix, rows
 
-    base = with_overrides(_given(arguments) or RunConfig(), arguments.set)
-    matrix = GeneralizationMatrix(base, rows(arguments.policies), arguments.on, arguments.out, default_cache(), stop)
+    base = with_overrides(_base_config(arguments) or RunConfig(), arguments.set)
+    matrix = GeneralizationMatrix(
+        base, rows(arguments.policies), arguments.suites, arguments.out, default_cache(), stop
+    )
     _claim(arguments)
     return partial(_matrix, matrix)
 
 
 def _prepare_demonstrations(arguments: argparse.Namespace) -> Callable[[], int]:
-    for name in ("noise", "slips"):
-        if not 0 <= getattr(arguments, name) <= 1:
-            raise ValueError(f"--{name} is a share from 0 to 1, not {getattr(arguments, name):g}")
+    for option, share in (("--noise", arguments.noise), ("--mistake-rate", arguments.mistake_rate)):
+        if not 0 <= share <= 1:
+            raise ValueError(f"{option} is a share from 0 to 1, not {share:g}")
     if arguments.count < 1:
         raise ValueError(f"--count must be at least 1, not {arguments.count}")
     if arguments.seed < 0:
-        raise ValueError(f"--seed must not be negative: {arguments.seed}")
+        raise ValueError(f"--seed must be at least 0, not {arguments.seed}")
     config = with_overrides(default_config_of(arguments.environment), arguments.set)
     return partial(_demonstrate, config, arguments)
 
@@ -174,7 +180,7 @@ def _prepare_study(arguments: argparse.Namespace) -> Callable[[], int]:
         print(command.listing())
         return lambda: COMPLETED
     if arguments.name is None:
-        raise ValueError(f"name a study: {', '.join(catalogue.STUDIES)}; --list tells more")
+        raise ValueError(f"name a study: {', '.join(catalogue.STUDIES)}; see --list")
     for name in ("seeds", "jobs"):
         if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
             raise ValueError(f"--{name} must be at least 1, not {getattr(arguments, name)}")
@@ -199,7 +205,7 @@ def _train(config: RunConfig, folder: Path, stop: Stop | None = None) -> int:
     from trainer.loops import run_factory
     from trainer.loops.evaluate import results, table
 
-    logging.disable_progress_bar()  # a log is kept of what is printed here
+    logging.disable_progress_bar()  # standard error goes to the log
     if torchrun.is_worker_rank():
         return _follow(config)
     try:
@@ -215,7 +221,7 @@ def _train(config: RunConfig, folder: Path, stop: Stop | None = None) -> int:
 
 
 def _follow(config: RunConfig) -> int:
-    """One of several processes that work on a run, not the main one: that one tells what there is to tell."""
+    """Run a rank above 0; rank 0 reports the result."""
     from trainer.distributed import torchrun
     from trainer.loops import worker_rank
 
@@ -286,9 +292,9 @@ def _export(arguments: argparse.Namespace) -> int:
     from trainer.policy.load import ModelError
 
     logging.disable_progress_bar()
-    chosen = {name: getattr(arguments, name) for name in ("iteration", "dtype", "adapter")}
+    options = {name: getattr(arguments, name) for name in ("iteration", "dtype", "adapter")}
     try:
-        source = export(arguments.run, arguments.out, **chosen)
+        source = export(arguments.run, arguments.out, **options)
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         return FAILED
@@ -299,10 +305,10 @@ def _export(arguments: argparse.Namespace) -> int:
     return COMPLETED
 
 
-def _warmup(settings: WarmupConfig, folder: Path | None) -> int:
+def _build_pocket(settings: WarmupConfig, folder: Path | None) -> int:
     from trainer.cli import build_pocket
 
-    build_pocket.build(settings, folder, say=lambda line: print(line, file=sys.stderr, flush=True))
+    build_pocket.build(settings, folder, report=lambda line: print(line, file=sys.stderr, flush=True))
     return COMPLETED
 
 
@@ -312,7 +318,7 @@ def _demonstrate(config: RunConfig, arguments: argparse.Namespace) -> int:
     out: Path = arguments.out
     try:
         successes = demonstration_files.write_demonstrations(
-            out, config, arguments.seed, number=arguments.count, noise=arguments.noise, slips=arguments.slips
+            out, config, arguments.seed, number=arguments.count, noise=arguments.noise, slips=arguments.mistake_rate
         )
     except (demonstration_files.NoSolverError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -333,22 +339,22 @@ def _study(plan: StudyPlan, cells: Sequence[Cell]) -> int:
     return COMPLETED if done else INTERRUPTED
 
 
-def _backtest(given: Sequence[Path]) -> int:
+def _backtest(paths: Sequence[Path]) -> int:
     from trainer.diagnostics import backtest
 
-    verdicts = {}
-    for place in given:
-        journal = place / JOURNAL_FILE if place.is_dir() else place
+    results = {}
+    for path in paths:
+        journal = path / JOURNAL_FILE if path.is_dir() else path
         try:
-            verdicts[str(journal.parent)] = backtest.backtest(*backtest.read_metrics(journal))
+            results[str(journal.parent)] = backtest.backtest(*backtest.read_metrics(journal))
         except (OSError, ValueError) as error:
             print(f"error: {journal}: {error}", file=sys.stderr)
             return FAILED
-    print(backtest.table(verdicts))
+    print(backtest.table(results))
     return COMPLETED
 
 
-def _print_notice(text: str) -> int:
+def _print(text: str) -> int:
     print(text)
     return COMPLETED
 

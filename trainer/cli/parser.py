@@ -1,86 +1,139 @@
-"""The grammar of `python -m trainer`: its commands, their options and what is said of them."""
+"""Argument parser of `python -m trainer`."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from trainer.cli import estimate_memory
 from trainer.config.files import preset_names
 from trainer.engines.vllm import serve
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+_FORMER_COMMANDS = {"watch": ("echo-trap", "backtest"), "warmup": ("build-pocket",), "memory": ("estimate-memory",)}
+_FORMER_OPTIONS = {
+    "evaluate": {"--on": "--suites"},
+    "matrix": {"--on": "--suites"},
+    "demonstrate": {"--slips": "--mistake-rate"},
+    "serve-vllm": {"--further": "--vllm-args", "--filtered": "--raw-logprobs"},
+}
+"""Former names of commands, and of options by command: still accepted, not shown in the help."""
+
+
+def current_arguments(argv: Sequence[str]) -> list[str]:
+    """The arguments with former names of the command and its options replaced."""
+    start = next((place for place, word in enumerate(argv) if not _global_option(argv, place)), len(argv))
+    if start == len(argv):
+        return list(argv)
+    command = _FORMER_COMMANDS.get(argv[start], (argv[start],))
+    options = _FORMER_OPTIONS.get(command[0], {})
+    rest = []
+    for word in argv[start + 1 :]:
+        name, equals, value = word.partition("=")
+        rest.append(options.get(name, name) + equals + value)
+    return [*argv[:start], *command, *rest]
+
+
+def _global_option(argv: Sequence[str], place: int) -> bool:
+    return argv[place].startswith("-") or (place > 0 and argv[place - 1] == "--log-level")
+
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's grammar."""
+    """The parser of all commands."""
     root = argparse.ArgumentParser(prog="python -m trainer", description="Train language-model agents with StarPO.")
+    root.add_argument("--log-level", choices=LOG_LEVELS, default="warning", help="default: warning")
     commands = root.add_subparsers(dest="command", required=True)
-    train = commands.add_parser("train", help="train a policy; a folder with a checkpoint is continued with --resume")
+    train = commands.add_parser("train", help="train a policy; --resume continues a folder with a checkpoint")
     sft = commands.add_parser("sft", help="the baseline: imitate a solver, with LoRA of rank 64 and α 32 unless --set")
     for command in (train, sft):
-        _settings(command, required=True)
-        _folder(command)
+        _add_settings(command, required=True)
+        _add_folder(command)
+        command.add_argument("--log-level", choices=LOG_LEVELS, default=argparse.SUPPRESS, help="default: warning")
+        command.add_argument(
+            "--profile",
+            type=Path,
+            metavar="PATH",
+            help="write cProfile statistics there, or a trace of the torch profiler if the name ends in .json",
+        )
     _add_policy_commands(commands)
-    warm = commands.add_parser("warmup", help="rebuild the shipped pocket policy (minutes)")
-    warm.add_argument("--out", type=Path, help="where to write it (default: the shipped place)")
-    warm.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a warm-up setting")
-    show = commands.add_parser("demonstrate", help="write a solver's play as JSON lines: thoughts, actions, messages")
-    show.add_argument("--environment", required=True, help="name of an environment whose solver gives hints")
-    show.add_argument("--count", type=int, default=100, help="number of episodes (default: 100)")
-    show.add_argument("--noise", type=float, default=0.0, help="share of actions replaced by random ones, 0 to 1")
-    show.add_argument("--slips", type=float, default=0.0, help="share of turns that are played badly and not taught")
-    show.add_argument("--seed", type=int, default=0, help="decides everything random (default: 0)")
-    show.add_argument("--out", type=Path, required=True, help="the file to write")
-    show.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting")
-    judged = commands.add_parser("watch", help="what the Echo Trap watch says of runs, and whether it was right")
-    judged.add_argument("journals", nargs="+", type=Path, help="journal.jsonl of runs, or their folders")
+    build = commands.add_parser("build-pocket", help="rebuild the shipped pocket policy (minutes)")
+    build.add_argument("--out", type=Path, help="where to write it (default: the shipped checkpoint)")
+    build.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a warm-up setting")
+    _add_demonstrate(commands)
+    trap = commands.add_parser("echo-trap", help="test Echo Trap detection on recorded runs")
+    trap.add_argument(
+        "action", choices=("backtest",), help="report its alarms in each run, and whether they were right"
+    )
+    trap.add_argument("journals", nargs="+", type=Path, help="journal.jsonl of runs, or their folders")
     serve.arguments(commands.add_parser("serve-vllm", help="a vLLM server for runs with engine.name=server"))
     commands.add_parser("presets", help="list the presets")
-    estimate_memory.arguments(commands.add_parser("memory", help="what settings take of a device's memory, by parts"))
-    study = commands.add_parser(
-        "study", help="run the grid behind a figure or table of the paper; goes on where it was"
-    )
-    study.add_argument("name", nargs="?", help="which one; --list tells")
-    study.add_argument("--list", action="store_true", help="show all studies with their sizes and estimated times")
-    study.add_argument("--scale", choices=("smoke", "pocket", "paper"), default="pocket", help="default: pocket")
-    study.add_argument("--out", type=Path, help="folder for its runs (default: var/studies/NAME-SCALE)")
-    study.add_argument("--docs", type=Path, help="write page and picture into this folder as well")
-    study.add_argument("--seeds", type=int, help="runs of each cell (default: the study's own)")
-    study.add_argument("--jobs", type=int, help="runs at a time (default: as many as the cores allow)")
-    study.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting of all runs")
+    memory = commands.add_parser("estimate-memory", help="memory estimate of some settings, item by item")
+    estimate_memory.arguments(memory)
+    _add_study(commands)
     replay = commands.add_parser("replay-update", help="run a recorded update again and compare its metrics")
     replay.add_argument("folder", type=Path, help="folder of a training run")
     replay.add_argument("iteration", type=int, help="counted from 1; the checkpoint before it must be kept")
     return root
 
 
-def _settings(command: argparse.ArgumentParser, *, required: bool) -> None:
+def _add_settings(command: argparse.ArgumentParser, *, required: bool) -> None:
     source = command.add_mutually_exclusive_group(required=required)
     source.add_argument("--preset", help=f"one of {', '.join(preset_names())}")
     source.add_argument("--config", type=Path, help="a YAML file with a run's settings")
     command.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting")
 
 
-def _folder(command: argparse.ArgumentParser) -> None:
+def _add_folder(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, required=True, help="folder for journal and results")
-    command.add_argument("--resume", action="store_true", help="continue what is in the folder, if anything")
+    command.add_argument("--resume", action="store_true", help="continue the run in the folder, if there is one")
 
 
 def _add_policy_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """What is done with policies that exist."""
-    exam = commands.add_parser("evaluate", help="play a policy through fixed prompts; nothing is learned")
-    exam.add_argument("--policy", required=True, help="folder of a checkpoint or a run, hub id, or pocket")
-    exam.add_argument("--hosted", default="", metavar="URL", help="endpoint where --policy is the name of a model")
-    exam.add_argument("--on", nargs="+", default=[], metavar="SUITE", help="as in Sokoban FrozenLake:size=5")
-    _settings(exam, required=False)
-    _folder(exam)
+    """Commands for existing policies."""
+    evaluate = commands.add_parser("evaluate", help="play a policy through fixed prompts, without learning")
+    evaluate.add_argument("--policy", required=True, help="folder of a checkpoint or a run, hub id, or pocket")
+    evaluate.add_argument("--hosted", default="", metavar="URL", help="endpoint at which --policy is a model's name")
+    evaluate.add_argument("--suites", nargs="+", default=[], metavar="SUITE", help="as in Sokoban FrozenLake:size=5")
+    _add_settings(evaluate, required=False)
+    _add_folder(evaluate)
     matrix = commands.add_parser("matrix", help="several policies through the same suites: trained on × evaluated on")
     matrix.add_argument("--policies", nargs="+", required=True, metavar="POLICY", help="also as name=policy")
-    matrix.add_argument("--on", nargs="+", required=True, metavar="SUITE", help="as in Sokoban FrozenLake:size=5")
-    _settings(matrix, required=False)
-    _folder(matrix)
+    matrix.add_argument("--suites", nargs="+", required=True, metavar="SUITE", help="as in Sokoban FrozenLake:size=5")
+    _add_settings(matrix, required=False)
+    _add_folder(matrix)
     export = commands.add_parser("export", help="write a run's policy for transformers, vLLM and others")
     export.add_argument("--run", type=Path, required=True, help="folder of the run")
     export.add_argument("--out", type=Path, required=True, help="folder to write")
-    export.add_argument("--iteration", type=int, help="which checkpoint (default: the newest)")
+    export.add_argument("--iteration", type=int, help="iteration of the checkpoint (default: the newest)")
     export.add_argument("--dtype", choices=("float32", "bfloat16"), help="precision (default: as it was trained)")
-    export.add_argument("--adapter", action="store_true", help="the LoRA adapter alone, as peft reads it")
+    export.add_argument("--adapter", action="store_true", help="only the LoRA adapter, in the format of peft")
+
+
+def _add_demonstrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    demonstrate = commands.add_parser(
+        "demonstrate", help="write a solver's play as JSON lines: thoughts, actions, messages"
+    )
+    demonstrate.add_argument("--environment", required=True, help="name of an environment whose solver gives hints")
+    demonstrate.add_argument("--count", type=int, default=100, help="number of episodes (default: 100)")
+    demonstrate.add_argument("--noise", type=float, default=0.0, help="share of random actions, 0 to 1")
+    demonstrate.add_argument(
+        "--mistake-rate", type=float, default=0.0, help="share of turns with a mistake, which are not taught, 0 to 1"
+    )
+    demonstrate.add_argument("--seed", type=int, default=0, help="seed of everything random (default: 0)")
+    demonstrate.add_argument("--out", type=Path, required=True, help="the file to write")
+    demonstrate.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting")
+
+
+def _add_study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    study = commands.add_parser(
+        "study", help="run the grid behind a figure or table of the paper; an interrupted one is continued"
+    )
+    study.add_argument("name", nargs="?", help="name of the study, see --list")
+    study.add_argument("--list", action="store_true", help="list all studies with their sizes and estimated times")
+    study.add_argument("--scale", choices=("smoke", "pocket", "paper"), default="pocket", help="default: pocket")
+    study.add_argument("--out", type=Path, help="folder for its runs (default: var/studies/NAME-SCALE)")
+    study.add_argument("--docs", type=Path, help="write page and picture into this folder as well")
+    study.add_argument("--seeds", type=int, help="runs of each cell (default: the study's own)")
+    study.add_argument("--jobs", type=int, help="concurrent runs (default: as many as the cores allow)")
+    study.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting of all runs")

@@ -1,1 +1,1 @@
-"""The journal of a run: the file format, and the whole contract with the site."""
+"""Journal of a run: events, reader, writer, and the contract with the site."""

@@ -22,27 +22,27 @@ class Event(BaseModel):
 
 
 class RunStarted(Event):
-    """A process took up the run. From the second attempt on, everything after `from_iteration` is superseded."""
+    """A process starts or continues the run. A later attempt supersedes everything after `from_iteration`."""
 
     type: Literal["run_started"] = "run_started"
     attempt: int = Field(ge=1)
-    from_iteration: int = Field(ge=0, description="Iterations already finished in the checkpoint it goes on from.")
+    from_iteration: int = Field(ge=0, description="Iterations finished in the checkpoint it continues from.")
     evaluated_iteration: int = Field(
         default=-1, description="Iteration of the last complete evaluation; later or unfinished ones are superseded."
     )
     evaluated_suites: list[str] = Field(
-        default_factory=list, description="Suites played to their end after that; what was told of them stands."
+        default_factory=list, description="Suites completed after that; their results remain valid."
     )
     iterations: int
     title: str
     config: dict[str, Any]
-    device: str = Field(description='For people: "CPU, 2 threads".')
-    parameters: int = Field(description="Parameters of the policy; 0 = not known.")
+    device: str = Field(description='Display text: "CPU, 2 threads".')
+    parameters: int = Field(description="Parameters of the policy; 0 = unknown.")
     versions: dict[str, str]
 
 
 class Phase(Event):
-    """What is being done now, and how far. Told at least at every change and about once a second in between."""
+    """Current phase and its progress; emitted at every change and about once a second."""
 
     type: Literal["phase"] = "phase"
     phase: Literal["load", "warmup", "evaluate", "rollout", "update", "checkpoint"]
@@ -51,11 +51,11 @@ class Phase(Event):
     total: int = 0
     unit: str = ""
     tokens_per_second: float | None = None
-    eta_seconds: float | None = Field(default=None, description="To the end of the run, once it can be told.")
+    eta_seconds: float | None = Field(default=None, description="To the end of the run, once it can be estimated.")
 
 
 class GroupStarted(Event):
-    """An initial state that `len(members)` trajectories will start from."""
+    """Initial state of the `len(members)` trajectories of a group."""
 
     type: Literal["group_started"] = "group_started"
     iteration: int
@@ -64,14 +64,14 @@ class GroupStarted(Event):
     group: int = Field(description="0-based within the iteration and split.")
     environment: str
     seed: int
-    prompt: str = Field(description="System message and instruction the policy reads before the first state.")
+    prompt: str = Field(description="System message and instruction before the first state.")
     board: Board
     hint: Hint | None = None
     members: list[str] = Field(description="Ids of the trajectories, unique within the run.")
 
 
 class ActionRecord(BaseModel):
-    """One action of an answer and what became of it."""
+    """One action of an answer and its effect."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -88,13 +88,13 @@ class ActionRecord(BaseModel):
 
 
 class Turn(Event):
-    """One dialogue turn: the state that was read, the thought, the answer, what it did."""
+    """One dialogue turn: state, thought, answer and its effect."""
 
     type: Literal["turn"] = "turn"
     trajectory: str
     turn: int = Field(ge=0, description="0-based.")
     state: str = Field(description="The message the policy read this turn.")
-    response: str = Field(description="Exactly what was sampled, decoded.")
+    response: str = Field(description="The sampled tokens, decoded.")
     thought: str
     answer: str
     format_valid: bool
@@ -103,15 +103,15 @@ class Turn(Event):
     reward: float = Field(description="Sum of `terms`.")
     terms: dict[str, float] = Field(description='Named reward terms: "environment", "format", …')
     tokens: int = Field(description="Sampled tokens.")
-    truncated: bool = Field(description="Cut at the longest response.")
+    truncated: bool = Field(description="Cut at rollout.max_response_tokens.")
     entropy: float | None = Field(default=None, description="Mean entropy of the sampled tokens, nats, where known.")
-    logprob: float | None = Field(default=None, description="Their mean log-probability, nats, where it is known.")
+    logprob: float | None = Field(default=None, description="Their mean log-probability, nats, where known.")
     board: Board | None = Field(default=None, description="Before the first action of the turn.")
     hint: Hint | None = Field(default=None, description="Before the first action of the turn, where there is a solver.")
 
 
 class LostAt(BaseModel):
-    """The first action after which the solver knows that success is out of reach."""
+    """The first action after which, according to the solver, success is impossible."""
 
     turn: int
     action: int
@@ -119,7 +119,7 @@ class LostAt(BaseModel):
 
 
 class TrajectoryFinished(Event):
-    """The trajectory's end."""
+    """A trajectory ended."""
 
     type: Literal["trajectory_finished"] = "trajectory_finished"
     trajectory: str
@@ -136,14 +136,14 @@ class TrajectoryFinished(Event):
 
 
 class TrajectoryTokens(Event):
-    """Sampled tokens of a finished trajectory with their numbers from sampler and update, packed by token_arrays.py."""
+    """Sampled tokens of a finished trajectory with values from sampler and update, packed by token_arrays.py."""
 
     type: Literal["trajectory_tokens"] = "trajectory_tokens"
     trajectory: str
     tokens: int = Field(ge=1, description="Sampled tokens of all its turns.")
     unlearned: Unlearned | None = Field(
         default=None,
-        description="Why there are no advantages: evaluation; dropped by the filter; broken off by the environment; "
+        description="Why there are no advantages: evaluation; dropped by the filter; broken: the environment failed; "
         "no_update: no group had a signal.",
     )
     data: str = Field(description="Ids, lengths of the pieces, log-probabilities, entropies, advantages; packed.")
@@ -161,11 +161,11 @@ class GroupScore(BaseModel):
     group: int
     mean: float
     std: float
-    kept: bool = Field(description="Whether the filter let the update learn from it.")
+    kept: bool = Field(description="Whether the filter kept it for the update.")
 
 
 class GroupsScored(Event):
-    """What the uncertainty filter kept of an iteration's rollout."""
+    """Scores of the groups of an iteration, and which of them the filter kept."""
 
     type: Literal["groups_scored"] = "groups_scored"
     iteration: int
@@ -173,12 +173,12 @@ class GroupsScored(Event):
 
 
 class Metrics(Event):
-    """Values of one iteration by metric name (trainer/metrics/table.py has them all). Never NaN or infinite."""
+    """Values of one iteration by metric name (see trainer/metrics/table.py), all finite."""
 
     type: Literal["metrics"] = "metrics"
     iteration: int
-    tokens: int = Field(description="Tokens sampled for training in the run so far.")
-    seconds: float = Field(description="Seconds of work on the run so far, all attempts.")
+    tokens: int = Field(description="Tokens sampled for training so far.")
+    seconds: float = Field(description="Seconds of work so far, in all attempts.")
     values: dict[str, float]
 
     @field_validator("values")
@@ -189,7 +189,7 @@ class Metrics(Event):
 
 
 class Evaluation(Event):
-    """An evaluation suite finished. Iteration 0 = before training."""
+    """Result of an evaluation suite. Iteration 0 = before training."""
 
     type: Literal["evaluation"] = "evaluation"
     iteration: int
@@ -214,11 +214,11 @@ class EvaluatedPolicy(BaseModel):
 
     name: str
     source: str = Field(description="Folder, hub id or pocket.")
-    trained_on: str | None = Field(default=None, description="Environment it was trained in, if that is known.")
+    trained_on: str | None = Field(default=None, description="Environment it was trained in, if known.")
 
 
 class GeneralizationCell(BaseModel):
-    """What one policy reached in one suite."""
+    """Result of one policy in one suite."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -234,7 +234,7 @@ class GeneralizationCell(BaseModel):
 
 
 class Generalization(Event):
-    """The generalisation matrix is complete: every policy was played through every suite."""
+    """The complete generalisation matrix: every policy in every suite."""
 
     type: Literal["generalization"] = "generalization"
     policies: list[EvaluatedPolicy]
@@ -252,14 +252,14 @@ class CheckpointSaved(Event):
 
 
 class CheckpointRemoved(Event):
-    """An older checkpoint was deleted to keep the disk small."""
+    """An older checkpoint was deleted to save disk space."""
 
     type: Literal["checkpoint_removed"] = "checkpoint_removed"
     iteration: int
 
 
 class Alarm(Event):
-    """The Echo Trap watch changed its mind."""
+    """The Echo Trap detector changed its state."""
 
     type: Literal["alarm"] = "alarm"
     iteration: int
@@ -269,19 +269,19 @@ class Alarm(Event):
 
 
 class Rewound(Event):
-    """The run collapsed and returned to an earlier checkpoint. The next run_started supersedes what came after."""
+    """The run collapsed and returned to an earlier checkpoint; the next run_started supersedes what came after."""
 
     type: Literal["rewound"] = "rewound"
-    number: int = Field(ge=1, description="Which rewind of the run.")
-    from_iteration: int = Field(ge=0, description="Iterations finished when it turned back.")
+    number: int = Field(ge=1, description="Number of the rewind, from 1.")
+    from_iteration: int = Field(ge=0, description="Iterations finished before the rewind.")
     to_iteration: int = Field(ge=0, description="Iterations finished in the checkpoint it goes on from.")
     changes: dict[str, str] = Field(
-        default_factory=dict, description="Settings that differ from those asked for, with their values from now on."
+        default_factory=dict, description="Settings that differ from the original ones, with their new values."
     )
 
 
 class Notice(Event):
-    """Something a person should know."""
+    """A message for the user."""
 
     type: Literal["notice"] = "notice"
     level: Literal["info", "warning", "error"]
@@ -289,7 +289,7 @@ class Notice(Event):
 
 
 class RunFinished(Event):
-    """The process ends in an orderly way. `interrupted` = asked to stop; it can be resumed from its checkpoint."""
+    """Orderly end of the process. `interrupted` = stopped on request; it can be resumed from its checkpoint."""
 
     type: Literal["run_finished"] = "run_finished"
     reason: Literal["completed", "interrupted", "echo_trap", "budget", "error"]

@@ -1,7 +1,4 @@
-"""A trajectory's tokens as numbers, packed for the journal and unpacked for readers: pure functions, no torch.
-
-Which trajectories are kept, and where the numbers come from, is token_record.py's business.
-"""
+"""Packed token arrays of a trajectory: ids, log-probabilities, entropies and advantages. Imports no torch."""
 
 from __future__ import annotations
 
@@ -18,36 +15,36 @@ from numpy.typing import NDArray
 
 VERSION = 1
 _HEAD = struct.Struct("<BBHI")  # version, flags, turns, tokens
-_WIDE_IDS, _WHY = 1, 1  # flags: one bit, then from this bit on why there are no advantages, 0 where there are
+_WIDE_IDS, _WHY = 1, 1  # flags: one bit, then from this bit on the reason for no advantages, 0 = none
 _NO_ENTROPIES = 16  # a flag
-_LONGEST = 256 * 1024 * 1024  # bytes that a packed trajectory may become
+_MAX_BYTES = 256 * 1024 * 1024  # of an unpacked trajectory
 _LEVEL = 6
 _FINITE = float(np.finfo(np.float16).max)
 
 Floats = NDArray[np.float16]
 Unlearned = Literal["evaluation", "dropped", "broken", "no_update"]
-"""Why a trajectory has no advantages: it was played in an evaluation; the filter dropped it; the environment broke it
-off; no group of its iteration had a signal, so that there was no update."""
+"""Why a trajectory has no advantages: it belongs to an evaluation; the filter dropped it; its environment failed; no
+group of its iteration had a signal, so that there was no update."""
 _REASONS: tuple[Unlearned, ...] = get_args(Unlearned)
 
 
 class TokenArraysError(ValueError):
-    """Bytes that are no packed token arrays. The message says why."""
+    """The bytes are not packed token arrays. The message says why."""
 
 
 @dataclass(frozen=True)
 class TokenArrays:
-    """The n sampled tokens of a trajectory, turn after turn; all arrays run parallel.
+    """The n sampled tokens of a trajectory, turn by turn, as parallel arrays.
 
     Attributes:
-        turns: how many tokens each turn has, from turn 0 on; their sum is n.
-        ids: (n,) ids in the policy's vocabulary, the end tokens that were drawn included.
+        turns: number of tokens of each turn, from turn 0 on; their sum is n.
+        ids: (n,) ids in the policy's vocabulary, sampled end tokens included.
         lengths: (n,) characters (code points) of the turn's `response` that each token completes. A token that ends
             inside a character, or is not part of the text (the end token), has 0.
         logprobs: (n,) log-probabilities under the distribution that was sampled from, nats.
-        entropies: (n,) entropies of that distribution, nats; None where the engine did not tell.
-        advantages: (n,) what the update multiplied each token's probability ratio with, or None.
-        unlearned: why there are none; None where there are.
+        entropies: (n,) entropies of that distribution, nats; None if the engine does not report them.
+        advantages: (n,) factor of each token's probability ratio in the update, or None.
+        unlearned: why there are no advantages; None if there are.
     """
 
     turns: tuple[int, ...]
@@ -68,14 +65,14 @@ def arrays(
     advantages: Any | None,
     unlearned: Unlearned | None = None,
 ) -> TokenArrays:
-    """Token arrays of plain numbers, in the precision they are kept in. What is not finite becomes finite: NaN is 0."""
-    told = [lengths, logprobs] if entropies is None else [lengths, logprobs, entropies]
-    if sum(turns) != len(ids) or any(len(array) != len(ids) for array in told):
-        raise TokenArraysError("the arrays of a trajectory's tokens differ in length")
+    """Token arrays from plain numbers, in storage precision. NaN becomes 0, infinities the largest finite values."""
+    per_token = [lengths, logprobs] if entropies is None else [lengths, logprobs, entropies]
+    if sum(turns) != len(ids) or any(len(array) != len(ids) for array in per_token):
+        raise TokenArraysError("the token arrays differ in length")
     if advantages is not None and len(advantages) != len(ids):
-        raise TokenArraysError("there must be as many advantages as tokens")
+        raise TokenArraysError("the number of advantages differs from the number of tokens")
     if (advantages is None) != (unlearned is not None):
-        raise TokenArraysError("either there are advantages, or there is a reason why not")
+        raise TokenArraysError("either advantages or a reason for their absence is needed")
     return TokenArrays(
         turns=tuple(turns),
         ids=np.asarray(ids, np.uint32),
@@ -88,10 +85,10 @@ def arrays(
 
 
 def pack(tokens: TokenArrays) -> str:
-    """As text for the journal: see docs/journal.md, "Token arrays"."""
+    """The arrays as text for the journal; format: docs/journal.md, "Token arrays"."""
     wide = bool(tokens.ids.size) and int(tokens.ids.max()) > 65_535
-    why = 0 if tokens.unlearned is None else 1 + _REASONS.index(tokens.unlearned)
-    flags = (_WIDE_IDS if wide else 0) | why << _WHY | (_NO_ENTROPIES if tokens.entropies is None else 0)
+    reason = 0 if tokens.unlearned is None else 1 + _REASONS.index(tokens.unlearned)
+    flags = (_WIDE_IDS if wide else 0) | reason << _WHY | (_NO_ENTROPIES if tokens.entropies is None else 0)
     parts = [
         _HEAD.pack(VERSION, flags, len(tokens.turns), len(tokens.ids)),
         _planes(np.asarray(tokens.turns, "<u4")),
@@ -104,7 +101,7 @@ def pack(tokens: TokenArrays) -> str:
 
 
 def compressed(text: str) -> bytes:
-    """The bytes behind the journal's text, still compressed: what a database keeps.
+    """The decoded, still compressed bytes of the journal's text, as stored in the database.
 
     Raises:
         TokenArraysError: the text is not base64.
@@ -116,7 +113,7 @@ def compressed(text: str) -> bytes:
 
 
 def unpack(data: bytes | str) -> TokenArrays:
-    """The arrays in a journal's text, or in the bytes behind it.
+    """The arrays of a journal's text, or of its decoded bytes.
 
     Raises:
         TokenArraysError: they are damaged, or of a newer version.
@@ -126,33 +123,33 @@ def unpack(data: bytes | str) -> TokenArrays:
         raise TokenArraysError("the token arrays end in their head")
     version, flags, turns, count = _HEAD.unpack_from(raw)
     if version != VERSION:
-        raise TokenArraysError(f"these token arrays are of version {version}, and only {VERSION} is known")
-    if (why := (flags & ~_NO_ENTROPIES) >> _WHY) > len(_REASONS):
-        raise TokenArraysError(f"nothing is known of reason {why} to have no advantages")
+        raise TokenArraysError(f"the token arrays have version {version}; only {VERSION} is supported")
+    if (reason := (flags & ~_NO_ENTROPIES) >> _WHY) > len(_REASONS):
+        raise TokenArraysError(f"unknown reason {reason} for no advantages")
     kinds = [("<u4", turns), ("<u4" if flags & _WIDE_IDS else "<u2", count), ("<u2", count), ("<f2", count)]
-    kinds += [("<f2", count)] * ((0 if flags & _NO_ENTROPIES else 1) + (0 if why else 1))
+    kinds += [("<f2", count)] * ((0 if flags & _NO_ENTROPIES else 1) + (0 if reason else 1))
     sizes = [np.dtype(kind).itemsize * number for kind, number in kinds]
     if len(raw) != _HEAD.size + sum(sizes):
-        raise TokenArraysError("the token arrays are not as long as they say")
-    found, start = [], _HEAD.size
+        raise TokenArraysError("the length of the token arrays does not match their head")
+    columns, start = [], _HEAD.size
     for (kind, number), size in zip(kinds, sizes, strict=True):
-        found.append(_whole(raw[start : start + size], kind, number))
+        columns.append(_whole(raw[start : start + size], kind, number))
         start += size
-    if int(found[0].sum(dtype=np.uint64)) != count:
+    if int(columns[0].sum(dtype=np.uint64)) != count:
         raise TokenArraysError("the turns of the token arrays do not add up to their tokens")
     return TokenArrays(
-        turns=tuple(map(int, found[0])),
-        ids=found[1].astype(np.uint32),
-        lengths=found[2].astype(np.uint16),
-        logprobs=found[3].astype(np.float16),
-        entropies=None if flags & _NO_ENTROPIES else found[4].astype(np.float16),
-        advantages=None if why else found[-1].astype(np.float16),
-        unlearned=_REASONS[why - 1] if why else None,
+        turns=tuple(map(int, columns[0])),
+        ids=columns[1].astype(np.uint32),
+        lengths=columns[2].astype(np.uint16),
+        logprobs=columns[3].astype(np.float16),
+        entropies=None if flags & _NO_ENTROPIES else columns[4].astype(np.float16),
+        advantages=None if reason else columns[-1].astype(np.float16),
+        unlearned=_REASONS[reason - 1] if reason else None,
     )
 
 
 def cut(text: str, lengths: Sequence[int]) -> list[str]:
-    """A turn's response in its tokens' pieces; what is left over belongs to the last that has any text."""
+    """A turn's response split into its tokens' pieces; the last non-empty piece takes the rest."""
     pieces, start = [], 0
     for length in lengths:
         pieces.append(text[start : start + length])
@@ -169,7 +166,7 @@ def _floats(values: Any) -> Floats:
 
 
 def _planes(values: NDArray[Any]) -> bytes:
-    """All first bytes, then all second ones, …: alike beside alike, which zlib likes."""
+    """All first bytes, then all second ones, …: similar bytes side by side compress better."""
     return values.view(np.uint8).reshape(-1, values.dtype.itemsize).T.tobytes()
 
 
@@ -179,12 +176,12 @@ def _whole(data: bytes, kind: str, number: int) -> NDArray[Any]:
 
 
 def _decompress(data: bytes) -> bytes:
-    """Never more than `_LONGEST` bytes: a journal may come from anywhere."""
-    machine = zlib.decompressobj()
+    """At most `_MAX_BYTES` bytes: journals are untrusted input."""
+    decompressor = zlib.decompressobj()
     try:
-        raw = machine.decompress(data, _LONGEST)
+        raw = decompressor.decompress(data, _MAX_BYTES)
     except zlib.error:
-        raise TokenArraysError("the token arrays are not compressed as they should be") from None
-    if not machine.eof:
-        raise TokenArraysError("the token arrays are cut off, or too large")
+        raise TokenArraysError("the token arrays are not zlib data") from None
+    if not decompressor.eof:
+        raise TokenArraysError("the token arrays are truncated or too large")
     return raw

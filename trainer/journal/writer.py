@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from trainer.journal import run_log
 from trainer.journal.events import Event
 from trainer.journal.protocol import JOURNAL_FILE
 
@@ -51,6 +52,8 @@ class Journal:
         remaining = memoryview(("\n".join(lines) + "\n").encode())
         while remaining:  # a nearly full disk accepts a part and raises only at the next write
             remaining = remaining[self._file.write(remaining) :]
+        for event in events:
+            run_log.log_event(event)
         for listener in self.listeners:
             for event in events:
                 listener(event)

@@ -64,8 +64,8 @@ class OomRetry:
 
 ADVICE = (
     "switch on optimizer.gradient_checkpointing, lower optimizer.micro_batch_tokens, set policy.dtype to bfloat16, "
-    "train adapters (lora.rank) or allow shorter responses (rollout.max_response_tokens); `python -m trainer memory` "
-    "shows what each would save"
+    "train adapters (lora.rank) or allow shorter responses (rollout.max_response_tokens); `python -m trainer "
+    "estimate-memory` shows what each would save"
 )
 
 

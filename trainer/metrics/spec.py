@@ -1,4 +1,4 @@
-"""What a reader must know about a metric: the shape of a row of the table, and how most rows follow from their unit."""
+"""Specification of a metric, and constructors for the rows of the table."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Unit = Literal[
     "requests",
 ]
 SECTIONS: tuple[Section, ...] = get_args(Section)
-"""In the order in which pages show them."""
+"""In display order."""
 
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """What a reader must know about a metric. `low` and `high` bound its values; None = unbounded."""
+    """Title, meaning, unit and range of a metric. `low` and `high` bound its values; None = unbounded."""
 
     name: str
     title: str
@@ -42,7 +42,7 @@ class MetricSpec:
     decimals: int = 3
 
     def text(self, value: float) -> str:
-        """The value for people: shares as per cent, other units behind the number."""
+        """The value as display text: shares as percentages, other units after the number."""
         if self.unit == "share":
             return f"{100 * value:.{max(self.decimals - 2, 0)}f} %"
         number = f"{value:,.{self.decimals}f}"

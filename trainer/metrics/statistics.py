@@ -1,4 +1,4 @@
-"""Statistics over plain numbers that several metrics share."""
+"""Statistics over plain numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from statistics import fmean
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """Arithmetic mean; None of nothing."""
-    known = list(values)
-    return fmean(known) if known else None
+    """Arithmetic mean; None for no values."""
+    numbers = list(values)
+    return fmean(numbers) if numbers else None

@@ -1,7 +1,4 @@
-"""The table of metrics: every name with its title, unit, range and meaning. Nothing but rows; metrics.py reads them.
-
-How a metric is computed stands in `diagnostics` and beside the losses.
-"""
+"""Table of metrics: name, title, unit, range and meaning of each."""
 
 from __future__ import annotations
 
@@ -27,17 +24,17 @@ ITERATION: tuple[MetricSpec, ...] = (
         "reward/zero_std_share",
         "Groups without a signal",
         "reward",
-        "Share of groups whose rewards are all equal: nothing can be learned from comparing them.",
+        "Share of groups whose rewards are all equal: comparing them gives no signal.",
         "share",
         "down",
     ),
     spec("success/rate", "Success while training", "reward", "Share of trajectories that succeeded.", "share", "up"),
     spec(
         "rollout/failed_environments",
-        "Broken off by the environment",
+        "Failed environments",
         "reward",
-        "Trajectories whose environment hung, crashed or raised: nothing else here counts them, and nothing is learned "
-        "from them.",
+        "Trajectories whose environment hung, crashed or raised; they are excluded from all other metrics and from the "
+        "update.",
         "trajectories",
         "down",
         decimals=0,
@@ -55,19 +52,19 @@ ITERATION: tuple[MetricSpec, ...] = (
         "policy/clip_fraction_low",
         "Clipped below",
         "policy",
-        "Share of policy tokens whose ratio fell below 1 − ε_low and was cut off.",
+        "Share of policy tokens whose ratio fell below 1 − ε_low and was clipped.",
         "share",
     ),
     spec(
         "policy/clip_fraction_high",
         "Clipped above",
         "policy",
-        "Share of policy tokens whose ratio rose above 1 + ε_high and was cut off.",
+        "Share of policy tokens whose ratio rose above 1 + ε_high and was clipped.",
         "share",
     ),
     spec(
         "policy/clip_fraction_dual",
-        "Cut by the dual clip",
+        "Dual-clipped",
         "policy",
         "Share of policy tokens with a negative advantage whose ratio rose above the dual clip.",
         "share",
@@ -77,7 +74,7 @@ ITERATION: tuple[MetricSpec, ...] = (
             "policy/kl_to_rollout",
             "KL to the rollout's policy",
             "policy",
-            "How far the updates moved the policy from the one that played (k3, mean per token).",
+            "KL divergence of the updated policy from the one of the rollout (k3, mean per token).",
             "nats",
             decimals=5,
         )
@@ -86,7 +83,7 @@ ITERATION: tuple[MetricSpec, ...] = (
         "policy/kl_to_initial",
         "KL to the initial policy",
         "policy",
-        "How far training has moved the policy from where it began (mean per token).",
+        "KL divergence of the policy from the initial one (mean per token).",
         "nats",
         decimals=4,
     ),
@@ -109,7 +106,7 @@ ITERATION: tuple[MetricSpec, ...] = (
                 f"gradient/cosine_{one}_{other}",
                 f"Direction of {one} and {other}",
                 "policy",
-                "Cosine between the two gradients: 1 = they pull the same way, −1 = against each other.",
+                "Cosine between the two gradients: 1 = same direction, −1 = opposite.",
             ),
             low=-1.0,
             high=1.0,
@@ -131,23 +128,29 @@ ITERATION: tuple[MetricSpec, ...] = (
             "sft/heldout_loss",
             "Imitation loss, held out",
             "policy",
-            "The same on demonstrations that nothing is learned from.",
+            "The same on the validation demonstrations.",
             "nats",
             "down",
         )
     ),
     spec(
         "sft/heldout_accuracy",
-        "Demonstrated tokens guessed",
+        "Demonstrated tokens predicted",
         "policy",
-        "Share of the tokens of held-out demonstrations that the policy finds likeliest.",
+        "Share of the tokens of validation demonstrations that are the policy's likeliest.",
         "share",
         "up",
     ),
     positive(spec("sft/grad_norm", "Imitation gradient norm", "policy", "Before clipping.")),
     positive(spec("sft/learning_rate", "Imitation learning rate", "policy", "Of the optimiser.", decimals=8)),
     positive(
-        spec("sft/epoch", "Passes over the demonstrations", "policy", "How often each was learned from.", decimals=2)
+        spec(
+            "sft/epoch",
+            "Passes over the demonstrations",
+            "policy",
+            "Number of times each was learned from.",
+            decimals=2,
+        )
     ),
     spec("update/steps", "Optimiser steps", "policy", "Steps taken in this iteration.", "steps", decimals=0),
     spec(
@@ -170,7 +173,7 @@ ITERATION: tuple[MetricSpec, ...] = (
         ),
         high=1.0,
     ),
-    spec("value/clip_fraction", "Critic clipped", "critic", "Share of predictions held back by the clip.", "share"),
+    spec("value/clip_fraction", "Critic clipped", "critic", "Share of predictions that were clipped.", "share"),
     positive(
         spec("value/grad_norm", "Critic gradient norm", "critic", "Before clipping, mean over the optimiser's steps.")
     ),
@@ -188,7 +191,7 @@ ITERATION: tuple[MetricSpec, ...] = (
         "diversity/think_distinct_2",
         "Distinct pairs in thoughts",
         "exploration",
-        "Distinct among all pairs of neighbouring tokens in the iteration's thoughts; low = one template.",
+        "Share of distinct pairs of neighbouring tokens in the iteration's thoughts; low = one template.",
         "share",
         "up",
     ),
@@ -204,7 +207,7 @@ ITERATION: tuple[MetricSpec, ...] = (
         "diversity/actions_in_group",
         "Different first answers",
         "exploration",
-        "How differently a group answers the same first state: 0 = all alike, 1 = all different.",
+        "Diversity of a group's answers to the same first state: 0 = all equal, 1 = all different.",
         "share",
     ),
     spec(
@@ -236,7 +239,12 @@ ITERATION: tuple[MetricSpec, ...] = (
     spec("length/response", "Response length", "length", "Mean sampled tokens per turn.", "tokens", decimals=1),
     spec("length/think", "Thought length", "length", "Mean tokens of a thought.", "tokens", decimals=1),
     spec(
-        "length/truncated_share", "Responses cut off", "length", "Share that hit the longest response.", "share", "down"
+        "length/truncated_share",
+        "Responses cut off",
+        "length",
+        "Share of responses that reached rollout.max_response_tokens.",
+        "share",
+        "down",
     ),
     spec("turns/mean", "Turns", "length", "Mean turns per trajectory.", "turns", decimals=2),
     spec("actions/mean", "Actions", "length", "Mean executed actions per trajectory.", "actions", decimals=2),
@@ -264,7 +272,7 @@ ITERATION: tuple[MetricSpec, ...] = (
             "mismatch/chi2",
             "χ² trainer against sampler",
             "mismatch",
-            "Mean squared ratio minus 1: sensitive to single tokens the two disagree about.",
+            "Mean squared ratio minus 1: sensitive to single tokens with a large mismatch.",
             better="down",
             decimals=6,
         ),
@@ -282,7 +290,7 @@ ITERATION: tuple[MetricSpec, ...] = (
         "mismatch/ess",
         "Effective sample size",
         "mismatch",
-        "Share of the sampled tokens that would carry the same weight of evidence without a mismatch.",
+        "Share of the sampled tokens that, without a mismatch, would give the same statistical precision.",
         "share",
         "up",
         decimals=4,
@@ -296,8 +304,8 @@ ITERATION: tuple[MetricSpec, ...] = (
         "up",
         decimals=0,
     ),
-    spec("time/rollout", "Rollout", "throughput", "Seconds of playing in this iteration.", "seconds", "down", 1),
-    spec("time/update", "Update", "throughput", "Seconds of learning in this iteration.", "seconds", "down", 1),
+    spec("time/rollout", "Rollout", "throughput", "Seconds of rollout in this iteration.", "seconds", "down", 1),
+    spec("time/update", "Update", "throughput", "Seconds of the update in this iteration.", "seconds", "down", 1),
     spec("time/evaluate", "Evaluation", "throughput", "Seconds of the last evaluation.", "seconds", "down", 1),
     spec(
         "time/checkpoint",
@@ -327,9 +335,9 @@ ITERATION: tuple[MetricSpec, ...] = (
     ),
     spec(
         "hosted/retries",
-        "Requests made again",
+        "Retries",
         "hosted",
-        "Tries that failed before an answer came: the endpoint was busy, slow or away.",
+        "Failed attempts of answered requests: the endpoint was busy, slow or unreachable.",
         "requests",
         "down",
         decimals=0,
@@ -338,15 +346,15 @@ ITERATION: tuple[MetricSpec, ...] = (
         "hosted/prompt_tokens",
         "Prompt tokens",
         "hosted",
-        "Tokens the hosted model read, as the endpoint counts them.",
+        "Prompt tokens as counted by the endpoint.",
         "tokens",
         decimals=0,
     ),
     spec(
         "hosted/cached_tokens",
-        "Prompt tokens from a cache",
+        "Cached prompt tokens",
         "hosted",
-        "Those of them that the endpoint had read before, as it says; 0 where it does not.",
+        "Prompt tokens that the endpoint reports as cached; 0 if it reports none.",
         "tokens",
         decimals=0,
     ),
@@ -354,7 +362,7 @@ ITERATION: tuple[MetricSpec, ...] = (
         "hosted/completion_tokens",
         "Completion tokens",
         "hosted",
-        "Tokens the hosted model wrote, as the endpoint counts them, unseen reasoning included.",
+        "Completion tokens as counted by the endpoint, hidden reasoning included.",
         "tokens",
         decimals=0,
     ),
@@ -371,9 +379,9 @@ ITERATION: tuple[MetricSpec, ...] = (
     ),
     spec(
         "hosted/latency",
-        "Time of an answer",
+        "Latency",
         "hosted",
-        "Mean seconds from a request to its answer, failed tries and waits not counted.",
+        "Mean seconds from a request to its answer, without failed attempts and waits.",
         "seconds",
         "down",
         2,
@@ -382,10 +390,10 @@ ITERATION: tuple[MetricSpec, ...] = (
 
 WATCH: tuple[MetricSpec, ...] = tuple(
     spec(name, title, "echo trap", meaning, decimals=2)
-    for sign in SIGNALS
+    for signal in SIGNALS
     for name, title, meaning in (
-        (sign.name, sign.title, sign.meaning),
-        (sign.limit, f"{sign.title}: limit", sign.rule),
+        (signal.name, signal.title, signal.meaning),
+        (signal.limit, f"{signal.title}: limit", signal.rule),
     )
 )
 
@@ -398,4 +406,4 @@ EVALUATION: tuple[MetricSpec, ...] = (
     spec("actions", "actions", "evaluation", "Mean executed actions per trajectory.", "actions", decimals=2),
     spec("response", "response length", "evaluation", "Mean sampled tokens per turn.", "tokens", decimals=1),
 )
-"""Of each suite, by the last part of eval/<suite>/<what>."""
+"""Metrics of each suite, by the last part of eval/<suite>/<what>."""

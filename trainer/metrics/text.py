@@ -1,4 +1,4 @@
-"""Words of a text and runs of neighbouring items: what metrics and reward terms about thoughts count. No torch here."""
+"""Words and n-grams of a text."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def words(text: str) -> list[str]:
 
 
 def ngrams(items: Sequence[T], n: int) -> list[tuple[T, ...]]:
-    """All runs of n neighbouring items, in order, repeated ones included."""
+    """All n-grams, in order, with repetitions."""
     return [tuple(items[i : i + n]) for i in range(len(items) - n + 1)]

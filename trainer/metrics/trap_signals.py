@@ -1,7 +1,4 @@
-"""What the Echo Trap watch looks for: its numbers, their meaning, and on which side of its limit each is bad.
-
-How the numbers are made stands in echo_trap.py; the table of metrics and the pages of the site read this one.
-"""
+"""Signals of the Echo Trap detector: name, meaning, threshold direction."""
 
 from __future__ import annotations
 
@@ -13,14 +10,14 @@ PREFIX, LIMIT = "echo_trap/", "_limit"
 
 @dataclass(frozen=True)
 class Signal:
-    """A number that is made of each iteration's metrics. It is a metric under `name`, its limit one under `limit`."""
+    """A value derived from each iteration's metrics; `name` and `limit` are the metrics of the value and its limit."""
 
     key: str
     title: str
     meaning: str
     rule: str
     bad: Literal["below", "from", "above", "beyond"]
-    """On which side of the limit; from: on it already; beyond: in either direction."""
+    """The bad side of the limit; from: including the limit; beyond: in either direction."""
     unit: Literal["share", "deviations", "times"]
 
     @property
@@ -32,7 +29,7 @@ class Signal:
         return f"{PREFIX}{self.key}{LIMIT}"
 
     def crossed(self, value: float, limit: float) -> bool:
-        """Whether the value is on the bad side. A sign may ask for more, as its rule says."""
+        """Whether the value is on the bad side; some signals have further conditions, see `rule`."""
         match self.bad:
             case "below":
                 return value < limit
@@ -47,7 +44,7 @@ SIGNALS = (
     Signal(
         "spread",
         "Reward spread left in groups",
-        "Share of the earlier spread within groups that is left, once what success explains is allowed for.",
+        "Share of the earlier in-group spread that is left, adjusted for what success explains.",
         "Below it, for a third of a window, the trajectories of a group have become alike.",
         "below",
         "share",
@@ -64,7 +61,7 @@ SIGNALS = (
         "format",
         "Valid format left",
         "Share of the earlier rate of valid turns that is left.",
-        "Below it, and not already on their way back, the answers are losing their format.",
+        "Below it, unless already recovering, the answers are losing their format.",
         "below",
         "share",
     ),
@@ -79,8 +76,8 @@ SIGNALS = (
     Signal(
         "gradient",
         "Gradient spikes lately",
-        "How often the policy's gradient spiked within the last window.",
-        "From this number on it counts, unless nearly everything succeeds.",
+        "Number of spikes of the policy's gradient within the last window.",
+        "From this number on it is a warning, unless nearly everything succeeds.",
         "from",
         "times",
     ),
@@ -88,9 +85,9 @@ SIGNALS = (
         "reward",
         "Fall of the reward",
         "How far the reward's fast average is below the earlier one, in robust deviations of one iteration.",
-        "Above it the reward has fallen; less is asked once the spread was lost.",
+        "Above it the reward has fallen; the limit is lower once the spread was lost.",
         "above",
         "deviations",
     ),
 )
-"""In the order in which a collapse shows them."""
+"""In the order in which they appear in a collapse."""

@@ -9,6 +9,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+FORMER_NAMES = {
+    "ECHOSCOPE_DATA_DIR": "ECHOSCOPE_VAR",
+    "ECHOSCOPE_MAX_RUNS": "ECHOSCOPE_RUNS_AT_ONCE",
+    "ECHOSCOPE_ALLOWED_HOSTS": "ECHOSCOPE_HOSTS",
+}
+"""Name → former name of renamed variables, which are still read where the new one is not set."""
+
+
+def variable(name: str, default: str = "") -> str:
+    """The value of a variable, under its former name where the current one is not set."""
+    value = os.environ.get(name)
+    if value is None and name in FORMER_NAMES:
+        value = os.environ.get(FORMER_NAMES[name])
+    return default if value is None else value
+
 
 def switch(name: str, default: bool) -> bool:
     """An on/off variable: 1, true, yes, on (any case) are on."""
@@ -18,7 +33,7 @@ def switch(name: str, default: bool) -> bool:
 
 def words(name: str, default: str) -> list[str]:
     """A comma-separated variable."""
-    return [word.strip() for word in os.environ.get(name, default).split(",") if word.strip()]
+    return [word.strip() for word in variable(name, default).split(",") if word.strip()]
 
 
 def database(url: str) -> dict[str, Any]:

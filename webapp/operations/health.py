@@ -61,7 +61,7 @@ def wake_up_calls() -> Check:
 
 def disk() -> Check:
     """Free space where runs are written."""
-    free = shutil.disk_usage(settings.ECHOSCOPE_VAR).free
+    free = shutil.disk_usage(settings.ECHOSCOPE_DATA_DIR).free
     words = f"{free / 1e9:.1f} GB free where runs are written"
     return Check(free >= MIN_FREE_BYTES, words, needed=False)
 

@@ -232,7 +232,7 @@ class Run(models.Model):
     @property
     def folder(self) -> Path:
         """Folder of the configuration, journal, log and checkpoints."""
-        return Path(settings.ECHOSCOPE_VAR) / "runs" / self.slug
+        return Path(settings.ECHOSCOPE_DATA_DIR) / "runs" / self.slug
 
 
 class DeviceUse(models.Model):

@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from webapp.core import env
 from webapp.services.postgres import Postgres
 from webapp.services.redis import Redis
 
@@ -38,8 +39,8 @@ class Addresses:
 
 
 def home_folder() -> Path:
-    """The folder for all data: ECHOSCOPE_VAR, or var/ in the checkout."""
-    return Path(os.environ.get("ECHOSCOPE_VAR") or ROOT / "var").resolve()
+    """The folder for all data: ECHOSCOPE_DATA_DIR, or var/ in the checkout."""
+    return Path(env.variable("ECHOSCOPE_DATA_DIR") or ROOT / "var").resolve()
 
 
 def remembered(home: Path) -> Addresses | None:

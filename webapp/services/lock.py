@@ -47,5 +47,5 @@ class Lock:
         return (
             f"Echoscope is already running{where} (process {pid}) with the data in {self._home}. "
             f"Use that one, or stop it with Ctrl-C in its terminal or `kill {pid}` and start again. "
-            "For a second one beside it, give it a folder of its own: ECHOSCOPE_VAR=/another/folder make up."
+            "For a second one beside it, give it a folder of its own: ECHOSCOPE_DATA_DIR=/another/folder make up."
         )

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from webapp.core.env import variable
 from webapp.services.addresses import ROOT
 from webapp.services.child_process import Program
 from webapp.worker.hardware import describe_gpus
@@ -35,8 +36,8 @@ def web(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: boo
 
 
 def worker(env: Mapping[str, str], logs: Path) -> Program:
-    """Takes runs from the queue: ECHOSCOPE_RUNS_AT_ONCE at a time, default one per GPU, and one without a GPU."""
-    concurrency = os.environ.get("ECHOSCOPE_RUNS_AT_ONCE") or str(max(1, len(describe_gpus())))
+    """Takes runs from the queue: ECHOSCOPE_MAX_RUNS at a time, default one per GPU, and one without a GPU."""
+    concurrency = variable("ECHOSCOPE_MAX_RUNS") or str(max(1, len(describe_gpus())))
     argv = [sys.executable, "-m", "celery", "-A", "webapp.celery", "worker", "--loglevel", "INFO", "--without-mingle"]
     return Program(
         name="Worker",

@@ -78,7 +78,7 @@ def start_servers(supervisor: ProcessSupervisor, home: Path) -> dict[str, str]:
     """PostgreSQL and Redis, unless they are given from outside; where to find them, for the programs' environment."""
     chosen = addresses.choose(home)
     postgres, redis, logs = chosen.postgres(home), chosen.redis(home), home / "log"
-    env = {"ECHOSCOPE_VAR": str(home), "DATABASE_URL": postgres.url(), "REDIS_URL": redis.url()}
+    env = {"ECHOSCOPE_DATA_DIR": str(home), "DATABASE_URL": postgres.url(), "REDIS_URL": redis.url()}
     given = {name: os.environ[name] for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)}
     members = []
     if "DATABASE_URL" not in given:
@@ -162,7 +162,7 @@ def check_space(home: Path) -> None:
         raise StartupError(
             f"The disk that holds {home} has only {free / 1e6:.0f} MB free; {SPACE_TO_START / 1e6:.0f} MB are needed "
             "to start. Nothing was started or changed. Free some space, or put the data elsewhere: "
-            "ECHOSCOPE_VAR=/larger/disk."
+            "ECHOSCOPE_DATA_DIR=/larger/disk."
         )
 
 

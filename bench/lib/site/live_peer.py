@@ -73,7 +73,7 @@ def measure(rate: int, sockets: int, seconds: float, source: Path | None) -> tup
     from webapp.services.addresses import free_port
 
     events, port = int(rate * seconds), free_port()
-    shared = Path(os.environ["ECHOSCOPE_VAR"]) / f"peer-{rate}-{sockets}"
+    shared = Path(os.environ["ECHOSCOPE_DATA_DIR"]) / f"peer-{rate}-{sockets}"
     words = ["--url", f"ws://localhost:{port}/", "--sockets", str(sockets), "--shared", str(shared)]
     with (
         web(port, "bench.lib.site.live_peer:application"),

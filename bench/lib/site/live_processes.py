@@ -229,7 +229,7 @@ def web(port: int, application: str = "webapp.asgi:application") -> Iterator[int
     from webapp.services import programs
     from webapp.services.child_process import spawn, stop, wait_ready
 
-    logs = Path(os.environ["ECHOSCOPE_VAR"]) / "log"
+    logs = Path(os.environ["ECHOSCOPE_DATA_DIR"]) / "log"
     logs.mkdir(exist_ok=True)
     program: Program = programs.web("127.0.0.1", port, {}, logs)
     program = replace(program, argv=[application if "asgi" in word else word for word in program.argv])

@@ -25,7 +25,7 @@ def servers() -> Iterator[None]:
     redis = Redis(home / "redis", free_port(), secrets.token_urlsafe(8))
     os.environ.update(
         DJANGO_SETTINGS_MODULE="webapp.settings",
-        ECHOSCOPE_VAR=str(home),
+        ECHOSCOPE_DATA_DIR=str(home),
         DATABASE_URL=postgres.url(),
         REDIS_URL=redis.url(),
     )

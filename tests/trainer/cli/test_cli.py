@@ -1,4 +1,4 @@
-"""The command line: what goes wrong is said in one line with exit code 2; what goes right ends with 0."""
+"""Command line: results, error messages and exit codes."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(autouse=True)
 def _signals(monkeypatch):
-    """Handlers stay those of the test process."""
+    """Keep the signal handlers of the test process."""
     monkeypatch.setattr("signal.signal", lambda number, handler: None)
 
 
@@ -29,7 +29,7 @@ def train(out, *more, preset="sokoban-pocket"):
 
 
 def changes(folder, **sections):
-    """--set arguments that make a preset a run of a second with the model in this folder."""
+    """--set arguments that shorten a preset to a run of a second with the model in this folder."""
     data = tiny.config(folder, iterations=1, **sections).model_dump(mode="json")
     arguments = ["--set", "iterations=1"]
     for section in ("policy", "rollout", "optimizer", "evaluation", "checkpoint"):
@@ -55,15 +55,15 @@ def changes(folder, **sections):
         (["--set", "policy.model=ModelThatIsNoPath"], "policy.model: there is no folder 'ModelThatIsNoPath'"),
     ],
 )
-def test_a_bad_setting_is_named_in_a_sentence(tmp_path, capsys, arguments, complaint):
+def test_an_invalid_setting_is_reported_in_a_sentence(tmp_path, capsys, arguments, complaint):
     assert train(tmp_path / "run", *arguments) == 2
-    told = capsys.readouterr().err
-    assert complaint in told
-    assert told.startswith("error: ")
-    assert "Traceback" not in told
+    output = capsys.readouterr().err
+    assert complaint in output
+    assert output.startswith("error: ")
+    assert "Traceback" not in output
 
 
-def test_an_unknown_preset_is_answered_with_the_choices(tmp_path, capsys):
+def test_an_unknown_preset_is_reported_with_the_choices(tmp_path, capsys):
     assert train(tmp_path, preset="atari") == 2
     assert f"unknown preset 'atari'; choose one of {', '.join(preset_names())}" in capsys.readouterr().err
 
@@ -77,7 +77,7 @@ def test_an_unknown_preset_is_answered_with_the_choices(tmp_path, capsys):
         ("iterations: 1\nfoo: 2", "foo: there is no setting of this name"),
     ],
 )
-def test_a_bad_file_of_settings_is_told(tmp_path, capsys, text, complaint):
+def test_an_invalid_file_of_settings_is_reported(tmp_path, capsys, text, complaint):
     file = tmp_path / "run.yaml"
     if text is not None:
         file.write_text(text)
@@ -86,25 +86,25 @@ def test_a_bad_file_of_settings_is_told(tmp_path, capsys, text, complaint):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_without_weights_is_told(tmp_path, capsys):
+def test_a_folder_without_weights_is_reported(tmp_path, capsys):
     (tmp_path / "model").mkdir()
     assert train(tmp_path / "run", "--set", f"policy.model={tmp_path / 'model'}") == 2
     assert "holds no *.safetensors file" in capsys.readouterr().err
 
 
-def test_a_context_too_small_for_the_first_prompt_is_told(tmp_path, capsys, pocket_folder):
+def test_a_context_too_small_for_the_first_prompt_is_reported(tmp_path, capsys, pocket_folder):
     more = [*changes(pocket_folder), "--set", "rollout.max_response_tokens=2000"]
     assert train(tmp_path / "run", *more) == 2
     assert "the policy's context holds only 2048" in capsys.readouterr().err
 
 
-def test_an_output_that_is_a_file_is_told(tmp_path, capsys):
+def test_an_output_that_is_a_file_is_reported(tmp_path, capsys):
     (tmp_path / "run").write_text("")
     assert train(tmp_path / "run") == 2
     assert "error: " in capsys.readouterr().err
 
 
-def test_missing_arguments_are_told_with_the_usage(capsys):
+def test_missing_arguments_are_reported_with_the_usage(capsys):
     for arguments in ([], ["train"], ["train", "--preset", "a", "--config", "b", "--out", "c"], ["fly"]):
         with pytest.raises(SystemExit) as end:
             main.main(arguments)
@@ -112,24 +112,24 @@ def test_missing_arguments_are_told_with_the_usage(capsys):
         assert "usage: python -m trainer" in capsys.readouterr().err
 
 
-def test_a_run_is_played_to_its_end_and_its_folder_is_not_overwritten(tmp_path, capsys, pocket_folder):
+def test_a_run_completes_and_its_folder_is_not_overwritten(tmp_path, capsys, pocket_folder):
     folder = tmp_path / "run"
     assert train(folder, *changes(pocket_folder)) == 0
     out = capsys.readouterr().out
     assert out.startswith("All 1 iterations are done.\n")
     assert "success_after" in out
-    told = list(reader.read(folder / JOURNAL_FILE))
-    assert load_yaml(folder / "config.yaml") == RunConfig.model_validate(told[1].config)
+    events = list(reader.read(folder / JOURNAL_FILE))
+    assert load_yaml(folder / "config.yaml") == RunConfig.model_validate(events[1].config)
 
     assert train(folder, *changes(pocket_folder)) == 2
     assert "already holds a run: add --resume to continue it, or choose another --out" in capsys.readouterr().err
-    assert len(list(reader.read(folder / JOURNAL_FILE))) == len(told)
+    assert len(list(reader.read(folder / JOURNAL_FILE))) == len(events)
 
     assert train(folder, *changes(pocket_folder), "--resume") == 0
-    assert [event.seq for event in reader.read(folder / JOURNAL_FILE)][-1] > len(told)
+    assert [event.seq for event in reader.read(folder / JOURNAL_FILE)][-1] > len(events)
 
 
-def test_a_run_that_could_not_start_leaves_its_folder_free(tmp_path, capsys, pocket_folder):
+def test_a_run_that_could_not_start_does_not_occupy_its_folder(tmp_path, capsys, pocket_folder):
     folder = tmp_path / "run"
     assert train(folder, "--set", "policy.model=/no/such/folder") == 2
     assert train(folder, *changes(pocket_folder)) == 0
@@ -143,7 +143,7 @@ def test_presets_are_listed_and_all_are_valid(capsys):
         assert load_preset(name).iterations > 0
 
 
-def test_changed_settings_win_over_the_preset():
+def test_overrides_take_precedence_over_the_preset():
     config = main.with_overrides(
         load_preset("sokoban-pocket"), ["seed=7", "optimizer.policy_lr=1e-5", "tags=[a, b]", "algorithm.dual_clip=3"]
     )
@@ -152,8 +152,8 @@ def test_changed_settings_win_over_the_preset():
     assert config.algorithm.estimator == load_preset("sokoban-pocket").algorithm.estimator
 
 
-def test_the_module_runs_alone(tmp_path, pocket_folder):
-    """From a shell, with its real signals and nothing else of the product."""
+def test_the_module_runs_on_its_own(tmp_path, pocket_folder):
+    """From a shell, with real signals and without the site."""
     command = [sys.executable, "-m", "trainer", "train", "--preset", "sokoban-pocket", "--out", str(tmp_path / "run")]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("DJANGO", "ECHOSCOPE"))}
     done = subprocess.run(
@@ -179,7 +179,7 @@ def test_the_shipped_policy_plays(tmp_path):
 
 @pytest.fixture(scope="module")
 def trained(pocket_folder, tmp_path_factory):
-    """A folder as the command `train` leaves it, with adapters."""
+    """The folder of a finished run with adapters."""
     folder = tmp_path_factory.mktemp("trained") / "run"
     more = ["--set", "lora.rank=2", "--set", "rollout.max_turns=1"]
     with pytest.MonkeyPatch.context() as patch:
@@ -188,7 +188,7 @@ def trained(pocket_folder, tmp_path_factory):
     return folder
 
 
-def test_a_runs_policy_is_evaluated_with_the_runs_settings_and_shown_as_a_table(tmp_path, capsys, trained):
+def test_a_policy_is_evaluated_with_the_settings_of_its_run(tmp_path, capsys, trained):
     arguments = [
         "evaluate",
         "--policy",
@@ -198,23 +198,23 @@ def test_a_runs_policy_is_evaluated_with_the_runs_settings_and_shown_as_a_table(
         "--set",
         "evaluation.samples_per_prompt=2",
     ]
-    assert main.main([*arguments, "--on", "Sokoban", "Bandit"]) == 0
+    assert main.main([*arguments, "--suites", "Sokoban", "Bandit"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("All 2 suites are played.\n| suite | prompts | success |")
     assert "\n| Bandit | 2 × 2 |" in out
     config = load_yaml(tmp_path / "exam" / "config.yaml")
     assert (config.kind, config.policy.model, config.rollout.max_turns) == ("evaluate", str(trained), 1)
 
-    assert main.main([*arguments, "--on", "Sokoban", "Bandit"]) == 2
+    assert main.main([*arguments, "--suites", "Sokoban", "Bandit"]) == 2
     assert "already holds a run: add --resume" in capsys.readouterr().err
-    assert main.main([*arguments, "--on", "Sokoban", "Bandit", "--resume"]) == 0
+    assert main.main([*arguments, "--suites", "Sokoban", "Bandit", "--resume"]) == 0
     assert sum(event.type == "evaluation" for event in reader.read(tmp_path / "exam" / JOURNAL_FILE)) == 2
 
 
 def test_a_policy_without_a_run_needs_settings(tmp_path, capsys, pocket_folder):
     arguments = ["evaluate", "--policy", str(pocket_folder), "--out", str(tmp_path / "exam")]
     assert main.main(arguments) == 2
-    assert "is no run's folder with settings of its own: give --preset or --config" in capsys.readouterr().err
+    assert "is no run's folder with settings: add --preset or --config" in capsys.readouterr().err
     small = changes(pocket_folder, evaluation={"prompts": 2})
     assert main.main([*arguments, "--preset", "sokoban-pocket", *small]) == 0
 
@@ -222,23 +222,34 @@ def test_a_policy_without_a_run_needs_settings(tmp_path, capsys, pocket_folder):
 @pytest.mark.parametrize(
     "arguments, complaint",
     [
-        (["--policies", "pocket", "--on", "Chess"], "unknown environment 'Chess'"),
-        (["--policies", "pocket", "pocket", "--on", "Bandit"], "two policies are called 'pocket'"),
+        (["--policies", "pocket", "--suites", "Chess"], "unknown environment 'Chess'"),
+        (["--policies", "pocket", "pocket", "--suites", "Bandit"], "two policies are called 'pocket'"),
         (
-            ["--policies", "pocket", "--on", "Bandit", "--set", "evaluation.prompts=0"],
+            ["--policies", "pocket", "--suites", "Bandit", "--set", "evaluation.prompts=0"],
             "evaluation.prompts of at least 1",
         ),
-        (["--policies", "a=/no/such/folder", "--on", "Bandit"], "policy.model: there is no folder '/no/such/folder'"),
+        (
+            ["--policies", "a=/no/such/folder", "--suites", "Bandit"],
+            "policy.model: there is no folder '/no/such/folder'",
+        ),
     ],
 )
-def test_what_is_wrong_with_a_matrix_is_said(tmp_path, capsys, arguments, complaint):
+def test_an_invalid_matrix_is_reported(tmp_path, capsys, arguments, complaint):
     assert main.main(["matrix", *arguments, "--out", str(tmp_path / "matrix")]) == 2
     assert complaint in capsys.readouterr().err
 
 
-def test_a_matrix_is_played_printed_and_resumed(tmp_path, capsys, trained, pocket_folder):
+def test_a_matrix_is_completed_printed_and_resumed(tmp_path, capsys, trained, pocket_folder):
     small = ["--set", "evaluation.prompts=2", "--set", "policy.threads=1", "--set", "rollout.max_response_tokens=8"]
-    arguments = ["matrix", "--policies", f"trained={trained}", f"fresh={pocket_folder}", "--on", "Bandit", "BanditRev"]
+    arguments = [
+        "matrix",
+        "--policies",
+        f"trained={trained}",
+        f"fresh={pocket_folder}",
+        "--suites",
+        "Bandit",
+        "BanditRev",
+    ]
     folder = tmp_path / "matrix"
     assert main.main([*arguments, *small, "--out", str(folder)]) == 0
     out = capsys.readouterr().out
@@ -249,25 +260,25 @@ def test_a_matrix_is_played_printed_and_resumed(tmp_path, capsys, trained, pocke
     assert (folder / "generalization.md").read_text(encoding="utf-8") in out
 
 
-def test_the_baseline_brings_the_papers_adapters_unless_asked_otherwise(tmp_path, capsys, pocket_folder):
+def test_the_baseline_uses_the_papers_adapters_by_default(tmp_path, capsys, pocket_folder):
     few = ["sft.demonstrations=2", "sft.validation_demonstrations=1", "sft.batch=2", "lora.alpha=16"]
     more = [*changes(pocket_folder, evaluation={"prompts": 0}), *[part for change in few for part in ("--set", change)]]
     assert main.main(["sft", "--preset", "sokoban-pocket", "--out", str(tmp_path / "run"), *more]) == 0
     assert "All 1 iterations are done." in capsys.readouterr().out
     config = load_yaml(tmp_path / "run" / "config.yaml")
     assert (config.kind, config.lora.rank, config.lora.alpha) == ("sft", 64, 16)
-    told = list(reader.read(tmp_path / "run" / JOURNAL_FILE))
-    assert any("sft/loss" in event.values for event in told if event.type == "metrics")
+    events = list(reader.read(tmp_path / "run" / JOURNAL_FILE))
+    assert any("sft/loss" in event.values for event in events if event.type == "metrics")
 
 
-def test_nothing_to_imitate_is_told(tmp_path, capsys, pocket_folder):
+def test_a_lack_of_demonstrations_is_reported(tmp_path, capsys, pocket_folder):
     impossible = ["--set", "sft.max_solution_length=1", "--set", "environment.settings={min_length: 5}"]
     more = [*changes(pocket_folder), *impossible]
     assert main.main(["sft", "--preset", "sokoban-pocket", "--out", str(tmp_path / "run"), *more]) == 2
     assert "Sokoban gives too few demonstrations" in capsys.readouterr().err
 
 
-def test_a_policy_is_exported_and_what_cannot_be_is_told(tmp_path, capsys, trained):
+def test_a_policy_is_exported_and_failures_are_reported(tmp_path, capsys, trained):
     out = tmp_path / "policy"
     assert main.main(["export", "--run", str(trained), "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"{out}: the policy of {trained / 'checkpoints' / '000001'}\n"

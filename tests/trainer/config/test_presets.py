@@ -1,4 +1,4 @@
-"""The shipped presets: the settings of the paper, the tuned pocket ones, and the short names that people know."""
+"""Shipped presets: settings of the paper, tuned pocket settings, short names."""
 
 import re
 
@@ -28,7 +28,7 @@ def leaves(data, path=""):
             yield path + name, value
 
 
-def test_every_world_comes_as_starpo_and_starpo_s_on_paper_and_in_the_pocket():
+def test_every_environment_has_four_presets():
     assert preset_names() == sorted(f"{world}-{way}-{size}" for world, way in FAMILY for size in ("paper", "pocket"))
     for name in preset_names():
         world, variant, size = name.split("-")
@@ -39,7 +39,7 @@ def test_every_world_comes_as_starpo_and_starpo_s_on_paper_and_in_the_pocket():
 
 
 @pytest.mark.parametrize("name", preset_names())
-def test_every_value_says_where_it_comes_from(name):
+def test_every_value_has_a_source(name):
     for line in (PRESETS / f"{name}.yaml").read_text(encoding="utf-8").splitlines():
         setting, _, comment = line.partition("  # ")
         key, _, value = setting.partition(":")
@@ -48,7 +48,7 @@ def test_every_value_says_where_it_comes_from(name):
 
 
 @pytest.mark.parametrize("world, variant", FAMILY)
-def test_paper_presets_hold_the_settings_table_of_the_paper(world, variant):
+def test_paper_presets_match_the_settings_table_of_the_paper(world, variant):
     config = load_preset(f"{world}-{variant}-paper")
     rollout, algorithm, optimizer = config.rollout, config.algorithm, config.optimizer
     assert config.policy.model == "Qwen/Qwen2.5-0.5B-Instruct"
@@ -79,7 +79,7 @@ def test_paper_presets_hold_the_settings_table_of_the_paper(world, variant):
 
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("size", ["paper", "pocket"])
-def test_starpo_and_starpo_s_differ_in_nothing_but_what_makes_them_two(world, size):
+def test_starpo_and_starpo_s_differ_only_in_their_defining_settings(world, size):
     plain, stable = (
         dict(leaves(load_preset(f"{world}-{variant}-{size}").model_dump())) for variant in ("starpo", "starpo_s")
     )
@@ -89,7 +89,7 @@ def test_starpo_and_starpo_s_differ_in_nothing_but_what_makes_them_two(world, si
 
 
 @pytest.mark.parametrize("world, variant", FAMILY)
-def test_pocket_presets_follow_the_one_that_was_tuned(world, variant):
+def test_pocket_presets_follow_the_tuned_one(world, variant):
     tuned = dict(leaves(load_preset("sokoban-starpo_s-pocket").model_dump()))
     config = dict(leaves(load_preset(f"{world}-{variant}-pocket").model_dump()))
     for name in ("algorithm.estimator", "algorithm.normalize_by_std", "rewards.format_penalty", "optimizer.policy_lr"):
@@ -97,7 +97,7 @@ def test_pocket_presets_follow_the_one_that_was_tuned(world, variant):
     assert config["rollout.group_size"] == 8
 
 
-def test_the_demo_is_what_it_was_when_its_curves_were_measured():
+def test_the_demo_preset_is_unchanged_since_its_curves_were_measured():
     """docs/performance.md reports this run: what these settings were then, they are now."""
     changed = {
         "iterations": 48,
@@ -118,7 +118,7 @@ def test_the_demo_is_what_it_was_when_its_curves_were_measured():
     assert dict(leaves(load_preset("sokoban-pocket").model_dump())) == defaults | changed
 
 
-def test_short_names_mean_full_ones_everywhere():
+def test_short_names_are_accepted_everywhere():
     for short, full in SHORT_NAMES.items():
         assert find_preset(short) == find_preset(full) == full
         assert load_preset(short) == load_preset(full)

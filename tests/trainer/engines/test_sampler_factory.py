@@ -30,7 +30,7 @@ def engine(**values):
 @pytest.mark.parametrize(
     "values, problem",
     [
-        ({"name": "server"}, "engine.urls names none"),
+        ({"name": "server"}, "engine.urls is empty"),
         ({"urls": ["gpu1:8000"]}, "addresses such as http://gpu1:8000"),
         ({"urls": ["http://gpu1:notaport"]}, "addresses such as http://gpu1:8000"),
         ({"urls": ["http://a:1", "http://a:1/v1"]}, "the same server twice"),
@@ -50,7 +50,7 @@ def test_vllm_reports_our_log_probabilities_or_the_settings_are_refused():
     assert logprobs_mode(RunConfig.model_validate({"rollout": {"top_k": 5}}).rollout) == "raw_logprobs"
     both = {"rollout": {"top_k": 5, "temperature": 0.7}}
     RunConfig.model_validate(both)
-    with pytest.raises(ValidationError, match=r"rollout\.top_k rollout\.temperature must be 1"):
+    with pytest.raises(ValidationError, match=r"rollout\.top_k set, rollout\.temperature must be 1"):
         RunConfig.model_validate(both | {"engine": {"name": "vllm"}})
 
 
@@ -113,9 +113,9 @@ def test_the_server_command_has_our_extension_and_further_options(monkeypatch):
         "some/model",
         "--port",
         "8123",
-        "--filtered",
+        "--raw-logprobs",
         "--cpu",
-        "--further",
+        "--vllm-args",
         "--max-model-len 512",
     ]
     words, environment = serve.command(parser().parse_args(arguments))
@@ -221,5 +221,5 @@ def test_weights_lost_unnoticed_are_detected(server, fake_server):
 
 
 def test_a_server_with_a_shorter_context_is_refused(server):
-    with pytest.raises(ServerError, match="start it with --further '--max-model-len 4096'"):
+    with pytest.raises(ServerError, match="start it with --vllm-args '--max-model-len 4096'"):
         server.connect(4096, "processed_logprobs")

@@ -21,7 +21,7 @@ def test_a_suite_is_an_environment_and_perhaps_its_settings():
     "text, complaint",
     [
         ("Chess", "unknown environment 'Chess'"),
-        ("FrozenLake:size", "written as FrozenLake:setting=value, not 'size'"),
+        ("FrozenLake:size", "as FrozenLake:setting=value, not 'size'"),
         ("FrozenLake:size=huge", "size: "),
         ("FrozenLake:colour=red", "colour: "),
         ("Sokoban:a/b=1", "no '/'"),
@@ -37,7 +37,7 @@ def test_what_is_wrong_with_a_suite_is_said_where_it_is_set(text, complaint):
 def test_a_suite_cannot_stand_twice_nor_be_the_runs_own():
     with pytest.raises(ValidationError, match="lists the same suite twice"):
         config("Bandit", "Bandit")
-    with pytest.raises(ValidationError, match="names Sokoban, in which the run is examined anyway"):
+    with pytest.raises(ValidationError, match="names Sokoban, in which the run is evaluated anyway"):
         config("Sokoban")
 
 

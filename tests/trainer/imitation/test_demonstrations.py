@@ -53,7 +53,7 @@ def test_a_narrator_speaks_in_the_format_and_does_what_it_advises(world):
 
 @pytest.mark.parametrize("world", PINNED)
 def test_what_the_shipped_policy_was_taught_stays_as_it_is(chat, world):
-    """A change here asks for the policy to be built anew: `python -m trainer warmup`."""
+    """A change here asks for the policy to be built anew: `python -m trainer build-pocket`."""
     rollout = RolloutConfig(max_actions_per_turn=2 if world == "FrozenLake" else 5)
     task = RunConfig(environment=EnvironmentConfig(name=world), rollout=rollout)
     taught = [demonstrate(task, chat, seed, noise=0.3, slip_share=0.3, context=8192) for seed in range(30)]
@@ -181,7 +181,7 @@ def test_what_is_marked_as_sampled_is_the_answer_and_its_end(chat, world):
 
 @pytest.mark.parametrize("world", ["Sokoban", "Bandit", "Countdown"])
 def test_a_file_of_demonstrations_tells_the_dialogue_and_the_seeds_that_bring_it_back(tmp_path, capsys, world):
-    arguments = ["demonstrate", "--environment", world, "--count", "5", "--noise", "0.2", "--slips", "0.2"]
+    arguments = ["demonstrate", "--environment", world, "--count", "5", "--noise", "0.2", "--mistake-rate", "0.2"]
     for name in ("one", "other"):
         assert main.main([*arguments, "--seed", "3", "--out", str(tmp_path / name)]) == 0
     assert "5 episodes of " + world in capsys.readouterr().out

@@ -14,7 +14,7 @@ def test_the_shipped_policy_was_made_by_the_default_settings() -> None:
     record = json.loads((POCKET_CHECKPOINT / warmup.RECORD).read_text())
     assert record["settings"] == WarmupConfig().model_dump()
     assert record["digest"] == warmup.digest(WarmupConfig())
-    assert record["command"] == "python -m trainer warmup"
+    assert record["command"] == "python -m trainer build-pocket"
 
 
 def test_the_recipe_still_makes_the_tokenizer_that_ships() -> None:

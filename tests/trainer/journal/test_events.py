@@ -1,4 +1,4 @@
-"""The journal: numbered whole lines, taken up after a crash, read while it grows; bad lines are named."""
+"""Journal writer and reader: numbered lines, recovery after a crash, invalid lines."""
 
 import errno
 import json
@@ -22,19 +22,19 @@ def notice(text):
 
 
 @given(st.lists(messages, max_size=4))
-def test_what_was_written_is_read_back_in_order(tmp_path_factory, batches):
+def test_events_are_read_back_in_order(tmp_path_factory, batches):
     folder = tmp_path_factory.mktemp("run")
     journal = Journal(folder)
     for batch in batches:
         journal.write(*map(notice, batch))
     journal.close()
-    told = list(read(folder / JOURNAL_FILE))
-    assert [event.message for event in told] == [text for batch in batches for text in batch]
-    assert [event.seq for event in told] == list(range(1, len(told) + 1))
+    events = list(read(folder / JOURNAL_FILE))
+    assert [event.message for event in events] == [text for batch in batches for text in batch]
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 
 @given(messages, messages, st.integers(0, 200))
-def test_after_a_crash_the_numbers_go_on_behind_the_last_whole_line(tmp_path_factory, before, after, cut):
+def test_after_a_crash_the_numbers_continue_after_the_last_complete_line(tmp_path_factory, before, after, cut):
     folder = tmp_path_factory.mktemp("run")
     journal = Journal(folder)
     journal.write(*map(notice, before))
@@ -43,7 +43,7 @@ def test_after_a_crash_the_numbers_go_on_behind_the_last_whole_line(tmp_path_fac
     whole = path.read_bytes()
     path.write_bytes(whole[: max(0, len(whole) - cut)])
     kept = path.read_bytes().count(b"\n")
-    assert len(list(read(path))) == kept, "a reader leaves the half-written line alone"
+    assert len(list(read(path))) == kept, "a reader skips the incomplete line"
     journal = Journal(folder)
     assert journal.seq == kept
     journal.write(*map(notice, after))
@@ -70,7 +70,7 @@ def test_a_batch_that_cannot_be_written_leaves_no_line(tmp_path):
 
 
 class HalfFull:
-    """A disk that takes a few bytes at a time, then none."""
+    """A disk that accepts a few bytes at a time, then none."""
 
     def __init__(self, room):
         self.room, self.data = room, b""
@@ -83,7 +83,7 @@ class HalfFull:
         return len(taken)
 
 
-def test_a_disk_that_takes_a_part_is_asked_again_and_a_full_one_is_an_error(tmp_path):
+def test_partial_writes_are_continued_and_a_full_disk_is_an_error(tmp_path):
     journal = Journal(tmp_path)
     journal.close()
     journal._file = slow = HalfFull(10_000)
@@ -105,13 +105,13 @@ def test_a_disk_that_takes_a_part_is_asked_again_and_a_full_one_is_an_error(tmp_
         ('{"type":"notice","seq":2,"level":"info","message":"a"}', "line 3 has seq 2: lines are missing"),
     ],
 )
-def test_a_bad_line_is_named_with_what_is_wrong(line, complaint):
+def test_an_invalid_line_is_reported_with_its_number_and_problem(line, complaint):
     with pytest.raises(JournalError) as refusal:
         parse_line(line, 3)
     assert complaint in str(refusal.value)
 
 
-def test_unknown_values_are_left_out_of_the_lines(tmp_path):
+def test_unknown_values_are_omitted(tmp_path):
     journal = Journal(tmp_path)
     journal.write(Phase(phase="load", iteration=0))
     journal.close()

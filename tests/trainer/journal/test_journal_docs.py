@@ -1,4 +1,4 @@
-"""docs/journal.md against the models: whoever adds an event or a field describes it there."""
+"""docs/journal.md describes every event and field."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PARTS: dict[str, type[BaseModel]] = {
     "Actions": ActionRecord,
     "Hints": Hint,
     "Group scores": GroupScore,
-    "Examined policies": EvaluatedPolicy,
+    "Evaluated policies": EvaluatedPolicy,
     "Cells of the matrix": GeneralizationCell,
     "The place where it was lost": LostAt,
 }

@@ -1,4 +1,4 @@
-"""Token arrays: what is packed is unpacked, whatever it is; damage is named; a response is cut where its tokens end."""
+"""Token arrays: round trip, damaged data, pieces of a response."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def same(a: TokenArrays, b: TokenArrays) -> bool:
 
 
 @given(token_arrays())
-def test_what_is_packed_is_unpacked_from_the_text_and_from_the_bytes_behind_it(tokens: TokenArrays) -> None:
+def test_arrays_survive_the_round_trip_as_text_and_as_bytes(tokens: TokenArrays) -> None:
     text = pack(tokens)
     assert same(unpack(text), tokens)
     assert same(unpack(compressed(text)), tokens)
@@ -76,32 +76,32 @@ def squeezed(raw: bytes) -> bytes:
     ("data", "complaint"),
     [
         ("no base64!", "not base64"),
-        (b"nothing", "not compressed"),
+        (b"nothing", "not zlib data"),
         (squeezed(b""), "end in their head"),
         (squeezed(b"\x02" + bytes(7)), "version 2"),
         (squeezed(b"\x01\x0a" + bytes(6)), "reason 5"),
-        (squeezed(b"\x01\x00\x01\x00\x09\x00\x00\x00"), "not as long as they say"),
+        (squeezed(b"\x01\x00\x01\x00\x09\x00\x00\x00"), "does not match their head"),
         (squeezed(b"\x01\x00\x01\x00\x00\x00\x00\x00\x05\x00\x00\x00"), "do not add up"),
-        (squeezed(bytes(100))[:-3], "cut off"),
+        (squeezed(bytes(100))[:-3], "truncated"),
     ],
 )
-def test_what_is_wrong_is_named(data: bytes | str, complaint: str) -> None:
+def test_invalid_data_is_reported_with_the_problem(data: bytes | str, complaint: str) -> None:
     with pytest.raises(TokenArraysError, match=complaint):
         unpack(data)
 
 
-def test_numbers_that_are_not_finite_become_finite() -> None:
+def test_non_finite_numbers_become_finite() -> None:
     values = [math.nan, math.inf, -math.inf, 1e9]
     found = arrays([4], [1, 2, 3, 4], [1, 1, 1, 1], values, values, values)
     assert found.logprobs.tolist() == found.advantages.tolist() == [0, 65504, -65504, 65504]  # type: ignore[union-attr]
 
 
-def test_arrays_of_different_lengths_are_refused() -> None:
+def test_arrays_of_different_lengths_are_rejected() -> None:
     with pytest.raises(TokenArraysError, match="differ in length"):
         arrays([2], [1, 2], [1], [0, 0], [0, 0], None, "dropped")
-    with pytest.raises(TokenArraysError, match="as many advantages"):
+    with pytest.raises(TokenArraysError, match="number of advantages differs"):
         arrays([1], [1], [1], [0], [0], [1, 2])
-    with pytest.raises(TokenArraysError, match="or there is a reason"):
+    with pytest.raises(TokenArraysError, match="either advantages or a reason"):
         arrays([1], [1], [1], [0], [0], None)
 
 
@@ -115,7 +115,7 @@ def test_arrays_of_different_lengths_are_refused() -> None:
         ("no tokens", [], []),
     ],
 )
-def test_a_response_is_cut_where_its_tokens_end(text: str, lengths: list[int], pieces: list[str]) -> None:
+def test_a_response_is_split_at_the_ends_of_its_tokens(text: str, lengths: list[int], pieces: list[str]) -> None:
     assert cut(text, lengths) == pieces
 
 

@@ -291,7 +291,7 @@ def test_the_command_line_evaluates_a_hosted_model(tmp_path: Path, capsys: pytes
                 "some/model",
                 "--preset",
                 "sokoban-pocket",
-                "--on",
+                "--suites",
                 "Bandit",
                 "--out",
                 str(tmp_path),

@@ -167,7 +167,7 @@ def test_a_library_that_is_not_installed_is_named_with_what_to_do(pocket_folder,
     monkeypatch.setattr(trackers, "find_spec", lambda module: None)
     arguments = ["train", "--preset", "sokoban-pocket", "--out", str(tmp_path), "--set", "trackers=[mlflow]"]
     assert main.main(arguments) == 2
-    assert "mlflow was asked for, but its library is not installed" in capsys.readouterr().err
+    assert "mlflow was requested, but its library is not installed" in capsys.readouterr().err
     end = list(reader.read(tmp_path / JOURNAL_FILE))[-1]
     assert (end.type, end.reason) == ("run_finished", "error")
     assert "pip install mlflow-skinny" in end.message
@@ -215,7 +215,7 @@ def test_a_sink_that_cannot_even_be_opened_does_not_stop_a_run(tmp_path, monkeyp
 
 
 def test_settings_name_only_sinks_there_are(tmp_path):
-    with pytest.raises(ValueError, match="sinks"):
+    with pytest.raises(ValueError, match="trackers"):
         tiny.config(Path("x"), trackers=["printer"])
 
 

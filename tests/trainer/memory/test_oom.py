@@ -156,7 +156,7 @@ def test_other_errors_pass():
 
 def test_memory_that_runs_out_anywhere_else_is_explained():
     with (
-        pytest.raises(OutOfMemoryError, match=r"Tried to allocate|out of memory.*python -m trainer memory"),
+        pytest.raises(OutOfMemoryError, match=r"Tried to allocate|out of memory.*python -m trainer estimate-memory"),
         oom_errors(),
     ):
         raise torch.OutOfMemoryError(FULL)

@@ -113,7 +113,7 @@ def test_rows_can_be_set_by_hand():
 def test_other_processes_of_a_run_play_as_many_rows_at_once():
     config = RunConfig()
     assert preflight.with_rows(config, preflight.PreflightResult()) is config
-    assert preflight.with_rows(config, preflight.PreflightResult(9)).memory.rows == 9
+    assert preflight.with_rows(config, preflight.PreflightResult(9)).memory.max_concurrent_trajectories == 9
     assert config.memory.max_concurrent_trajectories == 0
 
 
@@ -184,7 +184,7 @@ def test_the_command_prints_parts_sums_and_savings(capsys):
     [
         (["--device-gb", "0"], "--device-gb must be above 0"),
         (["--processes", "0"], "--processes must be at least 1"),
-        (["--set", "policy.model=someone/Else-13B"], "the sizes of someone/Else-13B are not known"),
+        (["--set", "policy.model=someone/Else-13B"], "the dimensions of someone/Else-13B are unknown"),
     ],
 )
 def test_the_command_says_what_is_wrong(capsys, more, says):

@@ -24,7 +24,7 @@ def _this_machine_may_be_told(settings: Settings, tmp_path: Path) -> None:
     settings.ECHOSCOPE_ALERT_PRIVATE_HOSTS = ["127.0.0.1"]
     settings.ECHOSCOPE_MAIL = True
     settings.ECHOSCOPE_URL = "https://echoscope.example.org"
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def member(people: People) -> Member:
 
 @pytest.fixture
 def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     play(run)
     found = Trajectory.objects.filter(run=run).order_by("-turn_count", "pk").first()
     assert found is not None

@@ -232,7 +232,7 @@ def test_tags_belong_to_one_team(trajectory: Trajectory, people: People) -> None
 def test_what_somebody_marked_stays_when_a_resumed_run_plays_its_iteration_again(
     run: Run, people: People, tmp_path: Path, settings: Settings
 ) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     journal_builder.write(
         run.folder, journal_builder.started(), *journal_builder.iteration(1), *journal_builder.iteration(2)
     )

@@ -171,7 +171,7 @@ def test_a_line_that_cannot_be_read_stops_the_import_in_words_and_can_be_left_ou
 def test_more_than_the_limit_is_refused_and_what_came_before_is_kept(
     callers: Callers, whole: bytes, settings: Settings
 ) -> None:
-    settings.ECHOSCOPE_UPLOAD_BYTES = 1000
+    settings.ECHOSCOPE_UPLOAD_MB = 1000 / 2**20
     bomb = gzip.compress(whole + b" " * 50_000_000)
     answer = callers.owner.post("/api/runs/import", bomb)
     assert (answer.status_code, problem(answer)["code"]) == (413, "too_large")

@@ -130,7 +130,7 @@ def counted(early: list[dict[str, Any]], events: list[dict[str, Any]], cuts: lis
 def test_the_counts_at_one_event_plus_the_events_since_are_the_counts_of_the_page_reloaded(
     data: st.DataObject, people: People, tmp_path: Path, settings: Settings
 ) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     events = recorded(data.draw(st.sampled_from(JOURNALS), label="journal"))
     n = data.draw(st.integers(1, len(events)), label="n")
     m = data.draw(st.integers(n, len(events)), label="m")
@@ -156,7 +156,7 @@ def test_the_counts_at_one_event_plus_the_events_since_are_the_counts_of_the_pag
 
 @pytest.fixture
 def live(people: People, tmp_path: Path, settings: Settings) -> Run:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     return tell(new_run(people), recorded(JOURNALS[0])[:200])
 
 
@@ -187,7 +187,7 @@ def test_what_only_the_database_can_find_is_asked_of_it(live: Run) -> None:
 def test_a_rollout_too_large_for_a_page_is_counted_by_the_server(
     people: People, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     run = tell(new_run(people), [started(), *wave(1, groups=3, size=4, rounds=1)])
     monkeypatch.setattr("webapp.explorer.counts.MAX_OPEN", 12)
     assert counts(run, "")["by_itself"]

@@ -16,7 +16,7 @@ from webapp.trajectories.models import Trajectory, Turn
 
 @pytest.fixture
 def played_run(run: Run, tmp_path: Path, settings: Settings) -> Run:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     return tell(run)
 
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def played(suite: str, *, ended: bool = True, **facts: Any) -> Iterator[events.Event]:

@@ -48,7 +48,7 @@ def reduced_from(
     start: Callable[[Run], dict[str, Any]], share: float, run: Run, folder: Path, settings: Settings
 ) -> dict[str, Any]:
     """What a page has that started after that share of everything and took the rest as events."""
-    settings.ECHOSCOPE_VAR = folder
+    settings.ECHOSCOPE_DATA_DIR = folder
     config = RunConfig.model_validate(run.config)
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title())
     events = everything(config)
@@ -97,7 +97,7 @@ def test_the_header_of_other_tabs_goes_on_by_events_as_well(
 
 
 def test_events_told_twice_change_nothing(run: Run, tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     config = RunConfig.model_validate(run.config)
     log = Journal(run.folder)
     log.write(*everything(config))
@@ -111,7 +111,7 @@ def test_events_told_twice_change_nothing(run: Run, tmp_path: Path, settings: Se
 
 
 def test_the_reducer_never_changes_what_it_is_given(run: Run, tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     config = RunConfig.model_validate(run.config)
     log = Journal(run.folder)
     log.write(*everything(config))
@@ -166,7 +166,7 @@ def recorded(config: RunConfig) -> list[journal.Event]:
 def test_from_any_moment_to_any_later_one_the_page_goes_on_as_if_it_were_reloaded(
     run: Run, tmp_path: Path, settings: Settings
 ) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     config = RunConfig.model_validate(run.config)
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title())
     log, events = Journal(run.folder), recorded(config)

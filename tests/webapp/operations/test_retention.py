@@ -22,7 +22,7 @@ __all__ = ["who"]
 @pytest.fixture
 def old(run: Run, tmp_path: Path, settings: Settings) -> Run:
     """A run of two iterations, ended forty days ago."""
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     play(run, finished=3)
     Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED, ended_at=timezone.now() - timedelta(days=40))
     run.refresh_from_db()

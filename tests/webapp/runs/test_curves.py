@@ -27,7 +27,7 @@ WAVE = "reward/mean"
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def fill(run: Run, values: list[float], name: str = WAVE) -> None:

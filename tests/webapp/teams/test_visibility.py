@@ -24,7 +24,7 @@ OPEN_TABS = ["", "snapshot.json", "trajectories", "curves", "curves.json", "eval
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def see(run: Run, visibility: str) -> Run:

@@ -20,7 +20,7 @@ PERSON = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0
 
 @pytest.fixture
 def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     play(run)
     found = Trajectory.objects.filter(run=run).order_by("-turn_count").first()
     assert found is not None

@@ -243,7 +243,7 @@ def outside_supervisor(run: Run, scene: str) -> subprocess.Popen[bytes]:
         "DJANGO_SETTINGS_MODULE": "webapp.settings",
         "DATABASE_URL": url,
         "REDIS_URL": settings.REDIS_URL,
-        "ECHOSCOPE_VAR": str(settings.ECHOSCOPE_VAR),
+        "ECHOSCOPE_DATA_DIR": str(settings.ECHOSCOPE_DATA_DIR),
     }
     return subprocess.Popen([sys.executable, "-c", program], env=env, start_new_session=True)
 

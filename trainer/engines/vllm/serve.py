@@ -27,9 +27,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--port", type=int, default=8000, help="default: 8000")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="as policy.dtype")
-    parser.add_argument("--filtered", action="store_true", help="for rollouts with top_p, top_k or min_p")
+    parser.add_argument("--raw-logprobs", action="store_true", help="for rollouts with top_p, top_k or min_p")
     parser.add_argument("--cpu", action="store_true", help="run without a GPU and without compilation")
-    parser.add_argument("--further", default="", help='further options of vLLM, as in "--max-model-len 4096"')
+    parser.add_argument("--vllm-args", default="", help='further options of vLLM, as in "--max-model-len 4096"')
 
 
 def command(options: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
@@ -56,7 +56,7 @@ def command(options: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
         "--generation-config",
         "vllm",
     ]
-    words += ["--logprobs-mode", "raw_logprobs" if options.filtered else "processed_logprobs"]
+    words += ["--logprobs-mode", "raw_logprobs" if options.raw_logprobs else "processed_logprobs"]
     words += ["--enable-prefix-caching", "--worker-extension-cls", EXTENSION]
     root = str(Path(__file__).resolve().parents[2])
     environment = {
@@ -68,7 +68,7 @@ def command(options: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
         words += ["--enforce-eager", "--kv-cache-memory-bytes", str(2**30)]
         words += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "32768"]  # see vllm_engine.py
         environment |= {"TORCHDYNAMO_DISABLE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-    return [*words, *shlex.split(options.further)], environment
+    return [*words, *shlex.split(options.vllm_args)], environment
 
 
 def serve(words: Sequence[str], environment: dict[str, str]) -> int:

@@ -56,13 +56,13 @@ class VllmServer:
         if model["max_model_len"] < context:
             raise ServerError(
                 f"engine.urls: {self.url} holds dialogues of {model['max_model_len']} tokens, the policy {context}: "
-                f"start it with --further '--max-model-len {context}'"
+                f"start it with --vllm-args '--max-model-len {context}'"
             )
         if (mode := self._weights_info()["logprobs_mode"]) != logprobs_mode:
             option = "with" if logprobs_mode == "raw_logprobs" else "without"
             raise ServerError(
                 f"engine.urls: {self.url} reports {mode}, but rollout's top_p, top_k and min_p require "
-                f"{logprobs_mode}: start it {option} --filtered"
+                f"{logprobs_mode}: start it {option} --raw-logprobs"
             )
 
     def load_weights(self, folder: str, version: str) -> None:

@@ -59,7 +59,7 @@ def import_run(request: HttpRequest, asked: Query[Import], key: Key = None) -> S
     """
     who = caller(request)
     team = who.team_to_write_in(asked.team)
-    stream = uploads.pieces(request, settings.ECHOSCOPE_UPLOAD_BYTES)
+    stream = uploads.pieces(request, _max_upload_bytes())
     started, data = uploads.first_event(stream)
 
     def make() -> Run:
@@ -126,8 +126,12 @@ def append_journal(request: HttpRequest, slug: schemas.RunSlug, piece: Query[Jou
         raise Problem(409, "This run is trained here and writes its journal itself.", code="not_imported")
     if piece.offset != run.journal_offset:
         raise uploads.wrong_offset(run.journal_offset)
-    stream = uploads.pieces(request, settings.ECHOSCOPE_UPLOAD_BYTES)
+    stream = uploads.pieces(request, _max_upload_bytes())
     run = uploads.take_in(run, piece.offset, stream, growing=piece.growing, skip_bad_lines=piece.skip_bad_lines)
     if run.journal_error:
         raise Problem(422, run.journal_error, code="unreadable_line", details={"offset": run.journal_offset})
     return journal_out(run)
+
+
+def _max_upload_bytes() -> int:
+    return int(settings.ECHOSCOPE_UPLOAD_MB * 2**20)

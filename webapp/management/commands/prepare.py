@@ -48,7 +48,7 @@ def collect_static(target: Path) -> None:
 
 def facts(demo: bool) -> dict[str, str]:
     """The first account, the way in, and the run to watch."""
-    account = first_account(settings.ECHOSCOPE_VAR / "first-account.json", "demo" if demo else "admin")
+    account = first_account(settings.ECHOSCOPE_DATA_DIR / "first-account.json", "demo" if demo else "admin")
     if account is None:
         return {}
     user, password = account

@@ -30,7 +30,7 @@ HTMX = {"HX-Request": "true"}
 @pytest.fixture(autouse=True)
 def _tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> Iterator[None]:
     """No live environment of one test reaches the next, and nobody is told to come again on a busy machine."""
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     fresh = sessions.SessionPool()
     monkeypatch.setattr("webapp.play.games.TABLES", fresh)
     monkeypatch.setattr(sessions, "PATIENCE", 120.0)

@@ -20,7 +20,7 @@ __all__ = ["who"]
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def large(number: int, success: float) -> events.Evaluation:

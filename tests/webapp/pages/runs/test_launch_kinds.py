@@ -22,7 +22,7 @@ __all__ = ["who"]
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path / "var"
+    settings.ECHOSCOPE_DATA_DIR = tmp_path / "var"
 
 
 def launched(who: Visitors, **changes: str) -> Run:

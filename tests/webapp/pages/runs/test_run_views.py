@@ -22,7 +22,7 @@ TABS = ["", "trajectories", "curves", "evaluation", "configuration", "log"]
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 @pytest.mark.parametrize("tab", TABS)

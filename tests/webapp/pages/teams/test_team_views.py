@@ -25,7 +25,7 @@ ADMIN, MEMBER, VIEWER = Membership.Role.ADMIN, Membership.Role.MEMBER, Membershi
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def test_the_page_opens_for_members_and_for_nobody_else(people: People, who: Visitors) -> None:

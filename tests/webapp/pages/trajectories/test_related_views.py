@@ -22,7 +22,7 @@ __all__ = ["who"]
 
 @pytest.fixture
 def told(run: Run, tmp_path: Path, settings: Settings) -> Run:
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     return tell(run)
 
 

@@ -19,7 +19,7 @@ __all__ = ["who"]
 @pytest.fixture
 def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
     """One that the update learned from."""
-    settings.ECHOSCOPE_VAR = tmp_path
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     play(run)
     found = Trajectory.objects.filter(run=run, group__kept=True).order_by("-turn_count").first()
     assert found is not None
@@ -96,7 +96,7 @@ def test_damaged_arrays_are_told_instead_of_failing(trajectory: Trajectory, who:
     TokenArrays.objects.update(data=b"not packed")
     found = who.owner.get(f"/t/{trajectory.slug}/tokens.json").json()
     assert found["turns"] == []
-    assert "cannot be read: the token arrays are not compressed as they should be." in found["note"]
+    assert "cannot be read: the token arrays are not zlib data." in found["note"]
 
 
 def test_they_take_few_queries(

@@ -1,0 +1,108 @@
+"""Options of the command line: former names, log level and profiler."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import pstats
+from pathlib import Path
+
+import pytest
+
+from tests.trainer import tiny
+from trainer.cli import main
+from trainer.cli.parser import current_arguments, parser
+from trainer.cli.profiling import profiled
+from trainer.journal import run_log
+from trainer.journal.events import Metrics, Notice, Phase
+from trainer.journal.writer import Journal
+
+
+@pytest.mark.parametrize(
+    ("former", "current"),
+    [
+        ("watch a b", "echo-trap backtest a b"),
+        ("warmup --set steps=1", "build-pocket --set steps=1"),
+        ("memory --preset sokoban-paper", "estimate-memory --preset sokoban-paper"),
+        ("--log-level info memory --preset sokoban-paper", "--log-level info estimate-memory --preset sokoban-paper"),
+        ("evaluate --policy p --out o --on A B", "evaluate --policy p --out o --suites A B"),
+        ("matrix --policies p --out o --on A", "matrix --policies p --out o --suites A"),
+        ("serve-vllm m --filtered --further=--x", "serve-vllm m --raw-logprobs --vllm-args=--x"),
+        (
+            "demonstrate --environment E --out o --slips 0.1",
+            "demonstrate --environment E --out o --mistake-rate 0.1",
+        ),
+    ],
+)
+def test_former_names_of_commands_and_options_are_accepted(former: str, current: str) -> None:
+    assert current_arguments(former.split()) == current.split()
+    assert current_arguments(current.split()) == current.split()
+    assert parser().parse_args(current_arguments(former.split())) == parser().parse_args(current.split())
+
+
+def test_options_of_other_commands_are_left_alone() -> None:
+    assert current_arguments(["train", "--on", "x"]) == ["train", "--on", "x"]
+    assert current_arguments([]) == []
+    assert current_arguments(["--help"]) == ["--help"]
+
+
+def test_former_names_are_not_in_the_help() -> None:
+    commands = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    assert {"echo-trap", "build-pocket", "estimate-memory"} <= set(commands.choices)
+    assert not {"watch", "warmup", "memory"} & set(commands.choices)
+    for command in commands.choices.values():
+        assert not {"--on", "--further", "--filtered", "--slips"} & set(command.format_help().replace("[", " ").split())
+
+
+def test_a_former_command_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["memory", "--preset", "sokoban-pocket", "--set", "algorithm.lam=0.9"]) == 0
+    former = capsys.readouterr().out
+    assert main.main(["estimate-memory", "--preset", "sokoban-pocket", "--set", "algorithm.gae_lambda=0.9"]) == 0
+    assert capsys.readouterr().out == former
+    assert "Peak: " in former
+
+
+def test_records_carry_rank_phase_and_iteration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_log.configure("info")
+    journal = Journal(tmp_path)
+    journal.write(Phase(phase="rollout", iteration=3), Notice(level="warning", message="Slow."))
+    journal.write(Metrics(iteration=3, tokens=1, seconds=1.0, values={"reward/mean": 0.25}))
+    logging.getLogger("trainer.engines").info("ready")
+    logging.getLogger("trainer.engines").debug("hidden")
+    journal.close()
+    run_log.configure("warning")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(": ", 1)[1].rpartition(" [")[0] for line in lines] == ["Slow.", "reward/mean 0.25", "ready"]
+    assert all("rank 0, rollout, iteration 3: " in line for line in lines)
+    assert " WARNING " in lines[0]
+
+
+def test_the_log_level_stands_before_or_behind_the_command() -> None:
+    base = ["train", "--preset", "sokoban-pocket", "--out", "o"]
+    assert parser().parse_args(base).log_level == "warning"
+    assert parser().parse_args(["--log-level", "debug", *base]).log_level == "debug"
+    assert parser().parse_args([*base, "--log-level", "info"]).log_level == "info"
+
+
+def test_a_run_is_profiled(tmp_path: Path, pocket_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("signal.signal", lambda number, handler: None)
+    file = tmp_path / "run.yaml"
+    file.write_text(json.dumps(tiny.config(pocket_folder, iterations=1).model_dump(mode="json")))
+    profile = tmp_path / "profiles" / "train.prof"
+    command = ["train", "--config", str(file), "--out", str(tmp_path / "run"), "--profile", str(profile)]
+    assert main.main(command) == 0
+    functions = {name for _, _, name in pstats.Stats(str(profile)).stats}  # type: ignore[attr-defined]
+    assert {"_train", "play"} <= functions
+
+
+def test_a_name_in_json_gives_a_trace_and_other_ranks_write_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "2")
+    with profiled(tmp_path / "trace.json"):
+        sum(range(10))
+    assert "traceEvents" in json.loads((tmp_path / "trace.rank-2.json").read_text())
+    with profiled(None):
+        pass
+    assert len(list(tmp_path.iterdir())) == 1
