@@ -23,7 +23,7 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.http import Http404
 
-from webapp.annotations.models import Change
+from webapp.annotations.models import AnnotationVersion
 from webapp.core.broadcast import BroadcastHub, of_this_loop
 from webapp.core.publisher import annotations_group
 from webapp.live.frame_reader import DATABASE_GONE
@@ -52,7 +52,7 @@ def member_trajectory(user: Any, slug: str) -> int | None:
 @database_sync_to_async
 def version_of(trajectory_id: int) -> int:
     """How often the annotations changed so far."""
-    return Change.objects.filter(trajectory_id=trajectory_id).values_list("version", flat=True).first() or 0
+    return AnnotationVersion.objects.filter(trajectory_id=trajectory_id).values_list("version", flat=True).first() or 0
 
 
 class AnnotationHub(BroadcastHub):
