@@ -132,7 +132,7 @@ def test_a_member_keeps_their_role_and_the_link_stays_for_whom_it_was_meant(
     invitation: Invitation, people: People, who: Visitors
 ) -> None:
     address = f"/invitations/{invitation.token}"
-    assert "You are in this team already, as viewer" in who.viewer.get(address).content.decode()
+    assert "You are already in this team, as viewer" in who.viewer.get(address).content.decode()
     who.viewer.post(address)
     assert role_of(people, "grace") == "viewer"
     assert who.outsider.get(address).status_code == 200

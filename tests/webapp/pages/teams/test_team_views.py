@@ -144,7 +144,7 @@ def test_the_audit_lists_every_link_with_its_state(run: Run, people: People, who
     page = who.viewer.get(f"/team/{people.team.slug}").content.decode()
     assert page.count(f'href="/t/{link.trajectory.slug}"') == 1
     assert ">42<" in page
-    assert ">open<" in page
+    assert ">active<" in page
     assert ">expired<" in page
     assert "Revoke the link" not in page, "viewers only look"
     address = f"/team/{people.team.slug}/shares/{link.token}/revoke"
