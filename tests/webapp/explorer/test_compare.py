@@ -61,7 +61,7 @@ def test_they_are_as_private_as_the_runs(people: People, run: Run, who: Visitors
     stranger = who.outsider.get(address)
     assert stranger.status_code == 200
     assert "Trial" not in stranger.content.decode()
-    assert stranger.content.decode().count("or it belongs to a team you are not in") == 2
+    assert stranger.content.decode().count("or belongs to a team you are not in") == 2
     nobody = who.nobody.get(address)
     assert nobody.status_code == 302
     assert nobody["Location"].startswith("/login")

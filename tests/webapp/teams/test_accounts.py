@@ -137,7 +137,7 @@ def test_an_address_becomes_ones_own_when_its_link_was_followed(people: People, 
     assert people.owner.email == "ada@example.org"
     link = re.search(r"http://testserver(/account/email/confirm/\S+)", mail.outbox[-1].body)
     assert link is not None
-    assert "new@example.org waits for its confirmation" in who.owner.get("/account").content.decode()
+    assert "new@example.org not confirmed yet" in who.owner.get("/account").content.decode()
     assert "becomes the address of ada" in who.owner.get(link[1]).content.decode()
     who.owner.post(link[1])
     people.owner.refresh_from_db()
