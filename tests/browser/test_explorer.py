@@ -84,7 +84,7 @@ def test_a_reader_filters_sorts_walks_and_is_offered_what_is_new(
     expect(page.locator("[data-new]")).to_be_hidden()
 
     rows.nth(0).click()
-    page.get_by_role("link", name="group and prompt in full").click()
-    page.get_by_role("link", name="thoughts side by side").first.click()
+    page.get_by_role("link", name="full group and prompt").click()
+    page.get_by_role("link", name="compare thoughts").first.click()
     expect(page.get_by_role("heading", name="Thoughts side by side")).to_be_visible()
     live_stack.manage("shell", input=END.format(slug=slug))

@@ -63,7 +63,7 @@ def test_from_the_form_to_a_shared_link(
 
     # share it, and open the link in a browser that is logged out
     page.get_by_role("link", name="Share", exact=True).click()
-    page.get_by_role("button", name="Make a link").click()
+    page.get_by_role("button", name="Create link").click()
     shared = page.locator("[data-share-link]").input_value()
     stranger = new_context().new_page()
     stranger.goto(shared)

@@ -130,7 +130,7 @@ def test_pages_are_drawn_with_what_was_done_and_what_would_be_best(page: Page) -
 
     go(page, 7)
     expect(board.locator(".page-item.chosen.last")).to_have_count(1)
-    page.get_by_label("Solver's view").uncheck()
+    page.get_by_label("Solver advice").uncheck()
     expect(board.locator(".advised")).to_have_count(0)
 
     go(page, 10_000)

@@ -37,7 +37,7 @@ def test_sokoban_is_solved_with_the_keyboard(signed_in: Callable[..., Page]) -> 
     for action in actions:  # as fast as fingers are: no key is lost while an action is on its way
         page.keyboard.press(f"Arrow{action}")
     expect(page.locator(".game .outcome")).to_contain_text(f"Solved in {len(actions)} actions")
-    expect(page.locator(".game .outcome")).to_contain_text("You asked for 1 hint.")
+    expect(page.locator(".game .outcome")).to_contain_text("Hints used: 1.")
     expect(board.locator(".piece.box.on")).to_have_count(1)
     expect(page.locator("[data-play-status]")).to_contain_text("Solved")
     assert page.evaluate("document.querySelector('.piece.box') === window.box"), "the box slid, it was not drawn anew"

@@ -21,7 +21,7 @@ def test_a_run_is_cloned_with_one_change_compared_and_its_trajectories_cited(
     page.get_by_role("link", name="Clone", exact=True).click()
     expect(page.get_by_role("heading", name="Clone of A newcomer's run")).to_be_visible()
     facts = page.locator("#launch-facts")
-    expect(facts).to_contain_text("As A newcomer's run has it")
+    expect(facts).to_contain_text("Same as A newcomer's run")
     page.locator('[name="algorithm.clip_high"]').fill("0.2")
     expect(facts).to_contain_text("1 setting differs from A newcomer's run")
     expect(facts.get_by_role("link", name="algorithm.clip_high")).to_be_visible()

@@ -63,9 +63,9 @@ def test_a_position_is_shared_watched_on_a_phone_embedded_and_taken_back(
 
     # the form takes the position along, and Copy copies the stranger's address, not the team's
     page.get_by_role("link", name="Share", exact=True).click()
-    page.get_by_label("The link ends").select_option("7")
-    page.get_by_role("button", name="Make a link").click()
-    expect(page.get_by_text("Shared. Everybody who has the link")).to_be_visible()
+    page.get_by_label("Expires").select_option("7")
+    page.get_by_role("button", name="Create link").click()
+    expect(page.get_by_text("Link created. Anyone with the link")).to_be_visible()
     expect(page.locator("[data-position]")).to_have_text(shown)
     page.get_by_role("button", name="Copy", exact=True).click()
     expect(page.get_by_text("Share link copied")).to_be_visible()
@@ -78,7 +78,7 @@ def test_a_position_is_shared_watched_on_a_phone_embedded_and_taken_back(
     expect(phone.locator("[data-position]")).to_have_text(shown)
     assert phone.evaluate("document.documentElement.scrollWidth") == 390
     phone.get_by_role("button", name="Embed").click()
-    phone.get_by_label("Starts where the player stands now").check()
+    phone.get_by_label("Start at the current position").check()
     code = phone.get_by_label("HTML to paste").input_value()
     assert re.search(r'src="[^"]+/embed/\w+\?turn=\d+', code)
     phone.get_by_role("button", name="Close").click()
@@ -102,6 +102,6 @@ def test_a_position_is_shared_watched_on_a_phone_embedded_and_taken_back(
     page.get_by_role("button", name="Revoke").click()
     expect(page.get_by_text("Revoked.")).to_be_visible()
     reader.reload()
-    expect(frame.get_by_text("This player shows nothing")).to_be_visible()
+    expect(frame.get_by_text("This player is no longer available")).to_be_visible()
     reader.context.close()
     assert phone.request.get(address).status == 404

@@ -1,4 +1,4 @@
-"""Finding alert rules on behalf of a user. Everybody in the team reads them; writers change them."""
+"""Access to alert rules: members of the team read them, writers change them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def get_rule(user: User | AnonymousUser, slug: str) -> Rule:
     """The rule of that slug if it belongs to a team of the user. Raises Http404."""
     found = Rule.objects.visible_to(user).select_related("team", "author").filter(slug=slug).first()
     if found is None:
-        raise Http404("There is no such alert rule, or it belongs to a team you are not in.")
+        raise Http404("This alert rule does not exist, or it belongs to a team you are not in.")
     return found
 
 
 def get_own_rule(user: User | AnonymousUser, slug: str) -> Rule:
-    """The same for those who want to change it. Raises Http404, or PermissionDenied for readers."""
+    """The rule, to change it. Raises Http404, or PermissionDenied for viewers."""
     found = get_rule(user, slug)
     require_writer(user, found.team_id)
     return found
@@ -33,5 +33,5 @@ def get_delivery(rule: Rule, slug: str) -> Delivery:
     """A delivery of the rule. Raises Http404."""
     found = rule.deliveries.select_related("run").filter(slug=slug).first()
     if found is None:
-        raise Http404("There is no such delivery.")
+        raise Http404("This delivery does not exist.")
     return found

@@ -1,4 +1,4 @@
-"""Every change of alert rules and deliveries. Conditional, so that two processes never do a thing twice."""
+"""Actions on alert rules and deliveries. Updates are conditional: of two processes, one takes effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from webapp.alerts import messages
 from webapp.alerts.detection import AlertEvent, alert_events, matches
-from webapp.alerts.models import Delivery, Rule, Standstill, Try, new_secret
+from webapp.alerts.models import Delivery, DeliveryAttempt, Rule, StalledRun, new_secret
 from webapp.alerts.webhooks import WebhookResponse
 from webapp.core import ids
 from webapp.runs.models import Run
@@ -21,26 +21,26 @@ from webapp.teams.models import Membership, Team, User
 logger = logging.getLogger(__name__)
 
 DELAYS = tuple(timedelta(seconds=seconds) for seconds in (30, 120, 420, 900, 2130))
-"""After each failed try but the last: six tries within an hour."""
+"""Delays after failed attempts: six attempts within an hour."""
 LEASE = timedelta(seconds=60)
-"""How long a try may take. A process that died in it leaves the delivery to others after that."""
+"""Longest attempt. The delivery of a process that died in it can be claimed again after that."""
 LOOK_BACK = timedelta(days=7)
 MAX_FAILED_DELIVERIES = 5
-"""Deliveries given up in a row, each after an hour: then the rule switches itself off."""
+"""Failed deliveries in a row, each after an hour, that disable a rule."""
 KEEP_DELIVERIES = timedelta(days=90)
 
 
 class RuleRefused(ValueError):
-    """This cannot be done now. The message says why, in words."""
+    """The action is not possible now. The message gives the reason."""
 
 
 def do_create_rule(team: Team, author: User, **settings: Any) -> Rule:
-    """A rule that tells what happens from now on."""
+    """Create a rule for events from now on."""
     return Rule.objects.create(team=team, author=author, **settings)
 
 
 def do_change_rule(rule: Rule, **settings: Any) -> Rule:
-    """Other settings. What happened before is not told anew."""
+    """Change settings. Earlier events are not delivered again."""
     for name, value in settings.items():
         setattr(rule, name, value)
     rule.save(update_fields=list(settings))
@@ -49,37 +49,37 @@ def do_change_rule(rule: Rule, **settings: Any) -> Rule:
 
 @transaction.atomic
 def do_switch_rule(rule: Rule, on: bool) -> Rule:
-    """Switch it on or off. Off: what waits is given up. On: what happened meanwhile is not told."""
+    """Switch the rule on or off. Off fails its pending deliveries; on skips the events of the meantime."""
     now = timezone.now()
     if on:
         changes = {"enabled": True, "disabled_reason": "", "failures": 0, "since": now}
         Rule.objects.filter(pk=rule.pk, enabled=False).update(**changes)
     else:
         Rule.objects.filter(pk=rule.pk, enabled=True).update(enabled=False)
-        _drop(rule, now)
+        _fail_pending(rule, now)
     rule.refresh_from_db()
     return rule
 
 
 def do_delete_rule(rule: Rule) -> None:
-    """For good, with its log."""
+    """Delete the rule with its delivery log."""
     rule.delete()
 
 
 def do_renew_secret(rule: Rule) -> Rule:
-    """Another key for the signature. The old one is void at once."""
+    """Replace the signing key. The old one is invalid at once."""
     return do_change_rule(rule, secret=new_secret())
 
 
 def do_test_rule(rule: Rule) -> Delivery:
-    """Send a test, also of a rule that is switched off."""
+    """Queue a test delivery, also for a rule that is switched off."""
     slug = ids.slug()
-    told = messages.test_payload(rule, slug, timezone.now())
-    return Delivery.objects.create(slug=slug, rule=rule, event="test", key=f"test:{slug}", payload=told)
+    payload = messages.test_payload(rule, slug, timezone.now())
+    return Delivery.objects.create(slug=slug, rule=rule, event="test", key=f"test:{slug}", payload=payload)
 
 
 def do_redeliver(delivery: Delivery) -> Delivery:
-    """Once more from the first try, under the same id. Raises Refused while it waits anyway."""
+    """Queue a finished delivery again, under the same id. Raises RuleRefused while it is pending."""
     if delivery.event != "test" and not Rule.objects.filter(pk=delivery.rule_id, enabled=True).exists():
         raise RuleRefused("This rule is switched off. Switch it on first.")
     changed = (
@@ -88,13 +88,13 @@ def do_redeliver(delivery: Delivery) -> Delivery:
         .update(state=Delivery.State.PENDING, tries=0, next_try_at=timezone.now(), claim="", ended_at=None)
     )
     if not changed:
-        raise RuleRefused("This delivery is waiting for its next try already.")
+        raise RuleRefused("This delivery is already waiting for its next attempt.")
     delivery.refresh_from_db()
     return delivery
 
 
 def do_detect_alerts(now: datetime, look_back: timedelta = LOOK_BACK) -> int:
-    """Store a delivery for each event that a rule tells and that has none yet. Returns how many are new."""
+    """Store a delivery for each new event that matches a rule. Returns their number."""
     rules = list(Rule.objects.filter(enabled=True).select_related("team"))
     if not rules:
         return 0
@@ -103,31 +103,31 @@ def do_detect_alerts(now: datetime, look_back: timedelta = LOOK_BACK) -> int:
     earliest: datetime = min(rule.since for rule in rules)
     authors = {rule.author_id for rule in rules if rule.author_id is not None}
     members = set(Membership.objects.filter(user_id__in=authors).values_list("user_id", "team_id"))
-    found = [
-        (rule, happening)
-        for happening in alert_events(rules, max(earliest, now - look_back), now)
+    matching = [
+        (rule, event)
+        for event in alert_events(rules, max(earliest, now - look_back), now)
         for rule in rules
-        if matches(rule, happening, members)
+        if matches(rule, event, members)
     ]
-    return _store(found)
+    return _store(matching)
 
 
-def _store(found: list[tuple[Rule, AlertEvent]]) -> int:
-    """One delivery for each pair that has none. The unique key decides between processes that look at the same time."""
-    keys = {happening.key for _, happening in found}
-    known = set(Delivery.objects.filter(key__in=keys).values_list("rule_id", "key")) if keys else set()
+def _store(matching: list[tuple[Rule, AlertEvent]]) -> int:
+    """Create the missing deliveries. The unique key decides between processes that detect at the same time."""
+    keys = {event.key for _, event in matching}
+    existing = set(Delivery.objects.filter(key__in=keys).values_list("rule_id", "key")) if keys else set()
     fresh = []
-    for rule, happening in found:
-        if (rule.pk, happening.key) not in known:
+    for rule, event in matching:
+        if (rule.pk, event.key) not in existing:
             slug = ids.slug()
             fresh.append(
                 Delivery(
                     slug=slug,
                     rule=rule,
-                    run=happening.run,
-                    event=happening.event,
-                    key=happening.key,
-                    payload=messages.payload(rule, happening, slug),
+                    run=event.run,
+                    event=event.event,
+                    key=event.key,
+                    payload=messages.payload(rule, event, slug),
                 )
             )
     Delivery.objects.bulk_create(fresh, ignore_conflicts=True)
@@ -136,35 +136,35 @@ def _store(found: list[tuple[Rule, AlertEvent]]) -> int:
 
 @transaction.atomic
 def do_detect_stalled_runs(now: datetime) -> None:
-    """Note of every run that waits or is held since when it has not moved."""
+    """Record since when each queued or held run has made no progress."""
     runs = {run.pk: run for run in Run.objects.filter(state__in=(Run.State.QUEUED, *Run.HELD), imported=False)}
-    Standstill.objects.exclude(run__in=runs).delete()
-    known = {still.run_id: still for still in Standstill.objects.select_for_update().filter(run__in=runs)}
+    StalledRun.objects.exclude(run__in=runs).delete()
+    stalled_runs = {stalled.run_id: stalled for stalled in StalledRun.objects.select_for_update().filter(run__in=runs)}
     for run in runs.values():
         state = Run.State.QUEUED if run.state == Run.State.QUEUED else Run.State.RUNNING
-        still = known.get(run.pk)
-        if still is None:
+        stalled = stalled_runs.get(run.pk)
+        if stalled is None:
             fresh = state == Run.State.QUEUED and run.attempt == 0
             since = run.created_at if fresh else now
-            Standstill.objects.get_or_create(run=run, defaults={"state": state, "seq": run.seq, "since": since})
-        elif (still.state, still.seq) != (state, run.seq):
-            still.state, still.seq, still.since = state, run.seq, now
-            still.save(update_fields=["state", "seq", "since"])
+            StalledRun.objects.get_or_create(run=run, defaults={"state": state, "seq": run.seq, "since": since})
+        elif (stalled.state, stalled.seq) != (state, run.seq):
+            stalled.state, stalled.seq, stalled.since = state, run.seq, now
+            stalled.save(update_fields=["state", "seq", "since"])
 
 
 def do_claim_delivery(delivery_id: int, now: datetime) -> Delivery | None:
-    """Take a due delivery for one try. Of two who ask at the same time, one gets None."""
+    """Claim a due delivery for one attempt. Of two concurrent callers, one gets None."""
     claim = ids.token()
-    taken = Delivery.objects.filter(pk=delivery_id, state=Delivery.State.PENDING, next_try_at__lte=now).update(
+    claimed = Delivery.objects.filter(pk=delivery_id, state=Delivery.State.PENDING, next_try_at__lte=now).update(
         claim=claim, next_try_at=now + LEASE, tries=F("tries") + 1
     )
-    return Delivery.objects.select_related("rule__team").get(pk=delivery_id, claim=claim) if taken else None
+    return Delivery.objects.select_related("rule__team").get(pk=delivery_id, claim=claim) if claimed else None
 
 
 @transaction.atomic
 def do_finish_delivery_attempt(delivery: Delivery, outcome: WebhookResponse, now: datetime) -> None:
-    """Log the try and say what comes next: nothing more, another try, or the end of a rule that reaches nobody."""
-    Try.objects.create(
+    """Log the attempt and settle the delivery: delivered, retried later, or failed, which may disable the rule."""
+    DeliveryAttempt.objects.create(
         delivery=delivery,
         at=now,
         milliseconds=outcome.milliseconds,
@@ -179,32 +179,32 @@ def do_finish_delivery_attempt(delivery: Delivery, outcome: WebhookResponse, now
     elif delivery.tries <= len(DELAYS) and delivery.event != "test":
         mine.update(next_try_at=now + DELAYS[delivery.tries - 1], claim="")
     elif mine.update(state=Delivery.State.FAILED, ended_at=now, claim="") and delivery.event != "test":
-        _count_given_up(delivery.rule, outcome, now)
+        _count_failure(delivery.rule, outcome, now)
 
 
-def _count_given_up(rule: Rule, outcome: WebhookResponse, now: datetime) -> None:
+def _count_failure(rule: Rule, outcome: WebhookResponse, now: datetime) -> None:
     Rule.objects.filter(pk=rule.pk).update(failures=F("failures") + 1)
     reason = (
         f"{MAX_FAILED_DELIVERIES} alerts in a row could not be delivered, each after {len(DELAYS) + 1} attempts in an "
-        f"hour. The last answer: “{outcome.answer[:300].strip()}”."
+        f"hour. The last response: “{outcome.answer[:300].strip()}”."
     )
     too_many = Rule.objects.filter(pk=rule.pk, enabled=True, failures__gte=MAX_FAILED_DELIVERIES)
     if too_many.update(enabled=False, disabled_reason=reason):
-        logger.warning("Alert rule %s switched itself off: %s", rule.slug, reason)
-        _drop(rule, now)
+        logger.warning("Alert rule %s was disabled: %s", rule.slug, reason)
+        _fail_pending(rule, now)
 
 
-def _drop(rule: Rule, now: datetime) -> None:
-    """What waits for a rule that is off is given up; it can be sent again by hand."""
+def _fail_pending(rule: Rule, now: datetime) -> None:
+    """Fail the pending deliveries of a rule that is off; they can be sent again by hand."""
     waiting = Delivery.objects.filter(rule=rule, state=Delivery.State.PENDING).exclude(event="test")
     waiting.update(state=Delivery.State.FAILED, ended_at=now, claim="")
 
 
 def do_forget_deliveries(now: datetime) -> int:
-    """Drop what was settled long ago, but nothing that could be noticed anew. Returns how many."""
-    gone, _ = (
+    """Delete old finished deliveries, but none that could be detected again. Returns their number."""
+    deleted, _ = (
         Delivery.objects.exclude(state=Delivery.State.PENDING)
         .filter(created_at__lt=now - max(KEEP_DELIVERIES, 2 * LOOK_BACK))
         .delete()
     )
-    return gone
+    return deleted

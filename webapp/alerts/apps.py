@@ -2,8 +2,8 @@ from django.apps import AppConfig
 
 from webapp.core.scheduler import every
 
-LOOK_EVERY = 4.0
-DELIVER_EVERY = 2.0
+DETECTION_INTERVAL = 4.0
+DELIVERY_INTERVAL = 2.0
 
 
 class AlertsConfig(AppConfig):
@@ -13,5 +13,5 @@ class AlertsConfig(AppConfig):
     def ready(self) -> None:
         from webapp.alerts import delivery
 
-        every(LOOK_EVERY, "lookout", delivery.Detector().look)
-        every(DELIVER_EVERY, "courier", delivery.deliver_due)
+        every(DETECTION_INTERVAL, "alert detection", delivery.Detector().detect)
+        every(DELIVERY_INTERVAL, "alert delivery", delivery.deliver_due)

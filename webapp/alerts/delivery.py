@@ -1,7 +1,4 @@
-"""Looks for events and carries alerts out. Everything it knows stands in PostgreSQL: any number may run at once.
-
-When it runs is said in webapp/core/scheduler.py; what is stored, in actions.py.
-"""
+"""Detects alert events and sends deliveries. Stateless: several processes may do so at once."""
 
 from __future__ import annotations
 
@@ -20,59 +17,59 @@ from webapp.alerts.webhooks import SIGNATURE_HEADER, WebhookResponse, post, sign
 from webapp.core.mail import mail_is_configured
 
 BATCH_SIZE = 4
-"""Rules served at the same time: a slow receiver holds up only its own alerts, and one of so many seats."""
-PER_ROUND = 20
-WHOLE_LOOK_EVERY = 600.0
-SHORT_LOOK_BACK = timedelta(minutes=15)
+"""Rules served at the same time: a slow receiver delays only its own alerts, and takes one of these places."""
+MAX_PER_RULE = 20
+FULL_DETECTION_INTERVAL = 600.0
+RECENT = timedelta(minutes=15)
 
 
 class Detector:
-    """Finds events again and again: mostly those of the last minutes, now and then those of a week, for late news."""
+    """Repeated detection: usually of the last minutes, sometimes of a week, for events that arrive late."""
 
     def __init__(self) -> None:
-        self._whole_at = -WHOLE_LOOK_EVERY
+        self._last_full = -FULL_DETECTION_INTERVAL
 
-    def look(self) -> None:
-        whole = time.monotonic() - self._whole_at >= WHOLE_LOOK_EVERY
+    def detect(self) -> None:
+        full = time.monotonic() - self._last_full >= FULL_DETECTION_INTERVAL
         now = timezone.now()
-        actions.do_detect_alerts(now, actions.LOOK_BACK if whole else SHORT_LOOK_BACK)
-        if whole:
+        actions.do_detect_alerts(now, actions.LOOK_BACK if full else RECENT)
+        if full:
             actions.do_forget_deliveries(now)
-            self._whole_at = time.monotonic()
+            self._last_full = time.monotonic()
 
 
 def deliver_due() -> int:
-    """One round: every rule's due deliveries, in order. Returns how many tries were made."""
+    """Send the due deliveries of every rule, in order. Returns the number of attempts."""
     due: dict[int, list[int]] = {}
-    found = Delivery.objects.due(timezone.now()).order_by("next_try_at", "pk")
-    for rule_id, delivery_id in found.values_list("rule_id", "pk")[: 50 * PER_ROUND]:
+    pending = Delivery.objects.due(timezone.now()).order_by("next_try_at", "pk")
+    for rule_id, delivery_id in pending.values_list("rule_id", "pk")[: 50 * MAX_PER_RULE]:
         due.setdefault(rule_id, []).append(delivery_id)
     if not due:
         return 0
-    with ThreadPoolExecutor(min(BATCH_SIZE, len(due)), thread_name_prefix="courier") as pool:
+    with ThreadPoolExecutor(min(BATCH_SIZE, len(due)), thread_name_prefix="alerts") as pool:
         return sum(pool.map(_serve, due.values()))
 
 
 def _serve(delivery_ids: list[int]) -> int:
-    """The due deliveries of one rule, until one fails: the others would fail, too, and take their time."""
-    tries = 0
+    """Send the due deliveries of one rule up to the first failure: the others would fail as slowly."""
+    attempts = 0
     try:
-        for delivery_id in delivery_ids[:PER_ROUND]:
+        for delivery_id in delivery_ids[:MAX_PER_RULE]:
             delivery = actions.do_claim_delivery(delivery_id, timezone.now())
             if delivery is None:
                 continue
             outcome = deliver(delivery)
             actions.do_finish_delivery_attempt(delivery, outcome, timezone.now())
-            tries += 1
+            attempts += 1
             if not outcome.ok:
                 break
     finally:
         connection.close()
-    return tries
+    return attempts
 
 
 def deliver(delivery: Delivery) -> WebhookResponse:
-    """One try."""
+    """Send a delivery once."""
     rule = delivery.rule
     kind = {"Content-Type": "application/json"}
     match rule.channel:
@@ -89,7 +86,9 @@ def deliver(delivery: Delivery) -> WebhookResponse:
 
 def _mail(delivery: Delivery) -> WebhookResponse:
     if not mail_is_configured():
-        return WebhookResponse(False, None, "This site cannot send e-mail yet: its operator has to name a mail server.")
+        return WebhookResponse(
+            False, None, "E-mail is not configured on this site. The operator has to set ECHOSCOPE_EMAIL_URL."
+        )
     started = time.monotonic()
     mail = EmailMessage(
         messages.mail_subject(delivery),
@@ -100,7 +99,7 @@ def _mail(delivery: Delivery) -> WebhookResponse:
     try:
         mail.send()
     except (SMTPException, OSError) as error:
-        return WebhookResponse(False, None, f"The mail server did not take it: {error}", _since(started))
+        return WebhookResponse(False, None, f"The mail server refused it: {error}", _since(started))
     return WebhookResponse(
         True, None, f"Handed to the mail server for {', '.join(delivery.rule.addresses)}.", _since(started)
     )

@@ -1,4 +1,4 @@
-"""The form of an alert rule: what is asked, what is wrong with an answer. Storing it is actions.py's."""
+"""Form of an alert rule."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Channel, Event, Scope = Rule.Channel, Rule.Event, Rule.Scope
 
 
 class RuleForm(forms.Form):
-    """Settings of one rule. `team` gives its vocabulary, `rule` its present values."""
+    """Settings of a rule. `team` limits the choices, `rule` gives the current values."""
 
-    name = forms.CharField(max_length=120, help_text="As it stands in the list and in each alert.")
+    name = forms.CharField(max_length=120, help_text="Shown in the list and in each alert.")
     events = forms.MultipleChoiceField(
         label="When",
         choices=Event.choices,
@@ -35,7 +35,7 @@ class RuleForm(forms.Form):
         max_value=100,
         initial=50,
         required=False,
-        help_text="Told once each time an evaluation crosses it.",
+        help_text="One alert each time an evaluation crosses it.",
     )
     suite = forms.CharField(
         label="Evaluation suite",
@@ -52,12 +52,12 @@ class RuleForm(forms.Form):
         max_value=10_000,
         initial=30,
         required=False,
-        help_text="A long evaluation or update tells its progress, so it is no standstill.",
+        help_text="Long evaluations and updates report progress, so they do not count as stalled.",
     )
     scope = forms.ChoiceField(label="For", choices=Scope.choices, initial=Scope.ALL)
     environment = forms.ChoiceField(required=False)
     tag = forms.CharField(max_length=100, required=False)
-    channel = forms.ChoiceField(label="Tell", choices=Channel.choices, initial=Channel.EMAIL)
+    channel = forms.ChoiceField(label="Channel", choices=Channel.choices, initial=Channel.EMAIL)
     addresses = forms.CharField(
         label="E-mail addresses",
         required=False,
@@ -65,11 +65,11 @@ class RuleForm(forms.Form):
         help_text=f"At most {MAX_ADDRESSES}, separated by commas, spaces or lines.",
     )
     url = forms.CharField(
-        label="Address",
+        label="URL",
         max_length=1000,
         required=False,
         widget=forms.TextInput(attrs={"inputmode": "url", "placeholder": "https://", "spellcheck": "false"}),
-        help_text="Of the webhook, or of Slack's incoming webhook. Alerts are posted there.",
+        help_text="URL of the webhook, or of Slack's incoming webhook.",
     )
 
     def __init__(self, data: Any = None, *, team: Team, rule: Rule | None = None, address: str = "") -> None:
@@ -77,8 +77,8 @@ class RuleForm(forms.Form):
         names = sorted({*envs.names(), *([rule.scope_value] if rule and rule.scope == Scope.ENVIRONMENT else [])})
         self.fields["environment"].choices = [("", "–"), *((name, name) for name in names)]  # type: ignore[attr-defined]
         if rule and rule.author:
-            whose = {Scope.OWN.value: f"Runs of {rule.author.get_username()}"}
-            self.fields["scope"].choices = [(key, whose.get(key, label)) for key, label in Scope.choices]  # type: ignore[attr-defined]
+            labels = {Scope.OWN.value: f"Runs of {rule.author.get_username()}"}
+            self.fields["scope"].choices = [(key, labels.get(key, label)) for key, label in Scope.choices]  # type: ignore[attr-defined]
         suites = Evaluation.objects.filter(run__team=team).order_by("suite").values_list("suite", flat=True).distinct()
         self.suites = list(suites[:100])
         self.fields["suite"].widget.attrs["list"] = "suites"
@@ -90,21 +90,21 @@ class RuleForm(forms.Form):
                 field.widget.attrs["aria-describedby"] = " ".join(hints)
 
     def clean_addresses(self) -> list[str]:
-        given = [word for word in re.split(r"[\s,;]+", self.cleaned_data["addresses"]) if word]
-        for address in given:
+        addresses = [word for word in re.split(r"[\s,;]+", self.cleaned_data["addresses"]) if word]
+        for address in addresses:
             try:
                 validate_email(address)
             except ValidationError:
-                raise ValidationError(f"{address} is no e-mail address.") from None
-        if len(given) > MAX_ADDRESSES:
-            raise ValidationError(f"At most {MAX_ADDRESSES} addresses; these are {len(given)}.")
-        return list(dict.fromkeys(given))
+                raise ValidationError(f"{address} is not an e-mail address.") from None
+        if len(addresses) > MAX_ADDRESSES:
+            raise ValidationError(f"At most {MAX_ADDRESSES} addresses; {len(addresses)} given.")
+        return list(dict.fromkeys(addresses))
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
         match data.get("channel"):
             case Channel.EMAIL if not data.get("addresses") and "addresses" not in self.errors:
-                self.add_error("addresses", "Name at least one address.")
+                self.add_error("addresses", "Enter at least one address.")
             case Channel.WEBHOOK | Channel.SLACK:
                 try:
                     check_url(data.get("url", ""))
@@ -113,21 +113,21 @@ class RuleForm(forms.Form):
         scope = data.get("scope")
         for needed, field in ((Scope.ENVIRONMENT, "environment"), (Scope.TAG, "tag")):
             if scope == needed and not data.get(field) and field not in self.errors:
-                self.add_error(field, f"Name the {field}.")
+                self.add_error(field, f"Enter the {field}." if field == "tag" else "Choose an environment.")
         return data
 
     def settings(self) -> dict[str, Any]:
-        """The rule's columns, once the form is valid."""
+        """Columns of the rule, from a valid form."""
         data = self.cleaned_data
         scope = data["scope"]
         mail = data["channel"] == Channel.EMAIL
         return {
             "name": data["name"],
             "events": data["events"],
-            "threshold": _given(data["threshold"], 50.0) / 100,
+            "threshold": _or_default(data["threshold"], 50.0) / 100,
             "suite": data["suite"],
-            "queued_minutes": _given(data["queued_minutes"], 30),
-            "stalled_minutes": _given(data["stalled_minutes"], 30),
+            "queued_minutes": _or_default(data["queued_minutes"], 30),
+            "stalled_minutes": _or_default(data["stalled_minutes"], 30),
             "scope": scope,
             "scope_value": data["environment"]
             if scope == Scope.ENVIRONMENT
@@ -140,8 +140,8 @@ class RuleForm(forms.Form):
         }
 
 
-def _given(value: Any, otherwise: Any) -> Any:
-    return otherwise if value is None else value
+def _or_default(value: Any, default: Any) -> Any:
+    return default if value is None else value
 
 
 def _present(rule: Rule) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What an alert says in each channel: the JSON of a webhook, Slack's text, an e-mail. docs/alerts.md describes them."""
+"""Messages of an alert for each channel: webhook JSON, Slack text, e-mail. Described in docs/alerts.md."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ TITLES = {
 }
 
 
-def payload(rule: Rule, happening: AlertEvent, delivery_id: str) -> dict[str, Any]:
-    """All there is to tell, as webhooks carry it and as the log of deliveries shows it."""
-    run = happening.run
-    details = dict(happening.details)
-    if happening.values is not None:
+def payload(rule: Rule, event: AlertEvent, delivery_id: str) -> dict[str, Any]:
+    """Payload of an alert, as webhooks carry it and as the delivery log shows it."""
+    run = event.run
+    details = dict(event.details)
+    if event.values is not None:
         details["threshold"] = rule.threshold
-    return _frame(rule, delivery_id, happening.event, happening.at, happening.message) | {
+    return _frame(rule, delivery_id, event.event, event.at, event.message) | {
         "run": {
             "id": run.slug,
             "title": run.title,
@@ -73,7 +73,7 @@ def payload(rule: Rule, happening: AlertEvent, delivery_id: str) -> dict[str, An
 
 
 def test_payload(rule: Rule, delivery_id: str, at: datetime) -> dict[str, Any]:
-    """What the test button sends."""
+    """Payload of a test."""
     message = f"This is a test of the alert rule “{rule.name}”. Nothing happened to any run."
     return _frame(rule, delivery_id, "test", at, message) | {"run": None, "details": {}}
 
@@ -91,49 +91,49 @@ def _frame(rule: Rule, delivery_id: str, event: str, at: datetime, message: str)
     }
 
 
-def in_order(told: dict[str, Any]) -> dict[str, Any]:
-    """The payload as people read it: the database keeps no order of names."""
-    known = {name: index for index, name in enumerate(ORDER)}
+def in_order(payload: dict[str, Any]) -> dict[str, Any]:
+    """The payload with its fields in reading order: the database keeps none."""
+    order = {name: index for index, name in enumerate(ORDER)}
     return {
         name: in_order(value) if isinstance(value, dict) else value
-        for name, value in sorted(told.items(), key=lambda item: (known.get(item[0], len(known)), item[0]))
+        for name, value in sorted(payload.items(), key=lambda item: (order.get(item[0], len(order)), item[0]))
     }
 
 
 def webhook_body(delivery: Delivery) -> bytes:
-    """The bytes that are signed and posted: the same at every try."""
+    """The signed request body: the same bytes at every attempt."""
     return json.dumps(in_order(delivery.payload), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def slack_body(delivery: Delivery) -> bytes:
-    """A line with a link, as the incoming webhooks of Slack, Mattermost, Rocket.Chat and others take it."""
-    told, run = delivery.payload, delivery.payload["run"]
+    """A line with a link, in the format of the incoming webhooks of Slack, Mattermost and Rocket.Chat."""
+    payload, run = delivery.payload, delivery.payload["run"]
     about = f" <{run['url']}|{_escaped(run['title'])}>" if run else ""
-    text = f"*{_escaped(told['title'])}*{about}\n{_escaped(told['message'])}"
+    text = f"*{_escaped(payload['title'])}*{about}\n{_escaped(payload['message'])}"
     return json.dumps({"text": text}, ensure_ascii=False).encode()
 
 
 def mail_subject(delivery: Delivery) -> str:
-    """In one line, the run first."""
-    told, run = delivery.payload, delivery.payload["run"]
-    text = f"{run['title']}: {told['title']}" if run else f"{told['title']} of {told['rule']['name']}"
+    """Subject line, the run first."""
+    payload, run = delivery.payload, delivery.payload["run"]
+    text = f"{run['title']}: {payload['title']}" if run else f"{payload['title']} of {payload['rule']['name']}"
     return " ".join(f"Echoscope: {text}".split())[:200]
 
 
 def mail_text(delivery: Delivery) -> str:
-    """What happened, where to look, and why this mail came."""
-    told, run = delivery.payload, delivery.payload["run"]
-    lines = [told["message"], ""]
+    """The event, the links, and the rule that sent the mail."""
+    payload, run = delivery.payload, delivery.payload["run"]
+    lines = [payload["message"], ""]
     if run:
         lines += [
             f"Run: {run['title']} ({run['environment']}), iteration {run['iteration']} of {run['iterations']}",
             run["url"],
             "",
         ]
-    rule = told["rule"]
-    return "\n".join([*lines, f"Sent by the alert rule “{rule['name']}” of {told['team']}: {rule['url']}", ""])
+    rule = payload["rule"]
+    return "\n".join([*lines, f"Sent by the alert rule “{rule['name']}” of {payload['team']}: {rule['url']}", ""])
 
 
 def _escaped(text: str) -> str:
-    """Slack's three special characters, and nothing that would become a link or a call to everybody."""
+    """Slack's three special characters escaped, so that nothing becomes a link or a mention."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,4 +1,4 @@
-"""Alert rules of teams, what they have to tell, and every try to tell it. Writes are in actions.py."""
+"""Alert rules, their deliveries, delivery attempts, and stalled runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def new_secret() -> str:
-    """A key for signatures: 256 bits."""
+    """A signing key of 256 bits."""
     return f"echosec_{secrets.token_urlsafe(32)}"
 
 
@@ -29,7 +29,7 @@ class RuleQuerySet(models.QuerySet["Rule"]):
 
 
 class Rule(models.Model):
-    """On which events of which runs a team is told, and where."""
+    """Events of runs that a team is alerted to, and the channel."""
 
     class Event(models.TextChoices):
         WATCH = "watch", "Echo Trap: watch"
@@ -68,9 +68,9 @@ class Rule(models.Model):
     url = models.CharField(max_length=1000, blank=True)
     secret = models.CharField(max_length=100, default=new_secret)
     enabled = models.BooleanField(default=True)
-    disabled_reason = models.TextField(blank=True, help_text="Why it was switched off by itself.")
+    disabled_reason = models.TextField(blank=True, help_text="Why the rule was disabled automatically.")
     failures = models.PositiveIntegerField(default=0, help_text="Deliveries given up in a row.")
-    since = models.DateTimeField(default=timezone.now, help_text="What happened before is not told.")
+    since = models.DateTimeField(default=timezone.now, help_text="Earlier events are not delivered.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = RuleQuerySet.as_manager()
@@ -83,12 +83,12 @@ class Rule(models.Model):
 
     @property
     def event_words(self) -> list[str]:
-        """The events as people call them."""
+        """Display names of the events."""
         return [label for value, label in self.Event.choices if value in self.events]
 
     @property
     def target_words(self) -> str:
-        """Where it goes, without what opens a door: the path of a webhook often is a secret."""
+        """The target without secrets: the path of a webhook often is one."""
         if self.channel == self.Channel.EMAIL:
             return ", ".join(self.addresses)
         scheme, _, rest = self.url.partition("://")
@@ -97,17 +97,17 @@ class Rule(models.Model):
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def due(self, now: datetime) -> DeliveryQuerySet:
-        """Not delivered yet, and its next try is due. What waits for a rule is given up when it is switched off."""
+        """Pending deliveries whose next attempt is due. Switching a rule off fails its pending deliveries."""
         return self.filter(state=Delivery.State.PENDING, next_try_at__lte=now)
 
 
 class Delivery(models.Model):
-    """One event to be told because of one rule. `key` makes it unique, however often the event is looked at."""
+    """One event of one rule. `key` makes it unique, however often the event is detected."""
 
     class State(models.TextChoices):
         PENDING = "pending", "Waiting"
         DELIVERED = "delivered", "Delivered"
-        FAILED = "failed", "Given up"
+        FAILED = "failed", "Failed"
 
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     rule = models.ForeignKey(Rule, on_delete=models.CASCADE, related_name="deliveries")
@@ -118,7 +118,7 @@ class Delivery(models.Model):
     state = models.CharField(max_length=9, choices=State.choices, default=State.PENDING)
     tries = models.PositiveIntegerField(default=0, help_text="Since it was created or sent again.")
     next_try_at = models.DateTimeField(default=timezone.now)
-    claim = models.CharField(max_length=24, blank=True, help_text="Who tries at the moment.")
+    claim = models.CharField(max_length=24, blank=True, help_text="Token of the current attempt.")
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -136,15 +136,15 @@ class Delivery(models.Model):
         return f"{self.event} for {self.rule_id}"
 
 
-class Try(models.Model):
-    """One try to deliver, and what came of it."""
+class DeliveryAttempt(models.Model):
+    """One attempt to deliver, with its result."""
 
     delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE, related_name="log")
     at = models.DateTimeField()
     milliseconds = models.PositiveIntegerField()
-    status = models.PositiveIntegerField(null=True, help_text="HTTP status; empty when there was no answer.")
+    status = models.PositiveIntegerField(null=True, help_text="HTTP status; empty without a response.")
     ok = models.BooleanField()
-    answer = models.TextField(blank=True, help_text="The beginning of the answer, or why there was none.")
+    answer = models.TextField(blank=True, help_text="The beginning of the response, or why there was none.")
 
     class Meta:
         ordering = ["-pk"]
@@ -153,12 +153,12 @@ class Try(models.Model):
         return f"{'delivered' if self.ok else 'failed'} at {self.at:%Y-%m-%d %H:%M:%S}"
 
 
-class Standstill(models.Model):
-    """A run that waits or makes no progress, and since when: two facts that no other table keeps."""
+class StalledRun(models.Model):
+    """Time since which a queued or held run has made no progress."""
 
-    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="standstill")
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="stalled")
     state = models.CharField(max_length=10, help_text="queued, or held by a worker.")
-    seq = models.PositiveBigIntegerField(help_text="Events of its journal when it was last seen to move.")
+    seq = models.PositiveBigIntegerField(help_text="Journal events at its last progress.")
     since = models.DateTimeField()
 
     def __str__(self) -> str:

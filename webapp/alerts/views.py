@@ -1,4 +1,4 @@
-"""The pages of alert rules: the list, one rule with its deliveries, its form, one delivery with its tries."""
+"""Pages of alert rules: list, rule with its deliveries, form, delivery with its attempts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webapp.alerts import actions
 from webapp.alerts.access import get_delivery, get_own_rule, get_rule
 from webapp.alerts.forms import RuleForm
 from webapp.alerts.messages import TITLES, in_order
-from webapp.alerts.models import Delivery, Rule, Try
+from webapp.alerts.models import Delivery, DeliveryAttempt, Rule
 from webapp.core.mail import mail_is_configured
 from webapp.teams.access import may_write, require_writer, writable_teams
 from webapp.teams.models import Team, User
@@ -31,19 +31,19 @@ SHOW_SECRET = "show_alert_secret"
 @require_GET
 @never_cache
 def alerts(request: HttpRequest) -> HttpResponse:
-    """Every rule of the user's teams, with what became of its newest alert."""
+    """Rules of the user's teams, each with the state of its newest alert."""
     newest = Delivery.objects.filter(rule=OuterRef("pk")).order_by("-pk")
     rules = (
         Rule.objects.visible_to(request.user)
         .select_related("team", "author")
         .annotate(last_state=Subquery(newest.values("state")[:1]), last_at=Subquery(newest.values("created_at")[:1]))
     )
-    found = list(rules.order_by("team__name", "name", "pk"))
+    listed = list(rules.order_by("team__name", "name", "pk"))
     writable = writable_teams(request.user)
     context = {
         "page": "alerts",
-        "rules": found,
-        "several_teams": len({rule.team_id for rule in found} | {team.pk for team in writable}) > 1,
+        "rules": listed,
+        "several_teams": len({rule.team_id for rule in listed} | {team.pk for team in writable}) > 1,
         "writer": bool(writable),
         "states": dict(Delivery.State.choices),
     }
@@ -59,15 +59,15 @@ def alert_new(request: HttpRequest) -> HttpResponse:
     if not teams:
         first = Team.objects.visible_to(request.user).order_by("pk").first()
         if first is None:
-            raise Http404("You are in no team yet.")
+            raise Http404("You are not in a team yet.")
         require_writer(request.user, first.pk)
-    asked = request.POST.get("team", "") or request.GET.get("team", "")
-    team = next((team for team in teams if team.slug == asked), teams[0])
+    slug = request.POST.get("team", "") or request.GET.get("team", "")
+    team = next((team for team in teams if team.slug == slug), teams[0])
     form = RuleForm(request.POST or None, team=team, address=_person(request).email)
     if request.method == "POST" and form.is_valid():
         rule = actions.do_create_rule(team, _person(request), **form.settings())
         _show_secret_once(request, rule)
-        messages.success(request, "The rule is in force. Send a test to see that it arrives.")
+        messages.success(request, "Rule created. Send a test to check that alerts arrive.")
         return redirect("alert", rule.slug)
     return _form(request, form, teams=teams, team=team)
 
@@ -84,24 +84,24 @@ def alert_edit(request: HttpRequest, slug: str) -> HttpResponse:
         actions.do_change_rule(rule, **form.settings())
         if not was_webhook:
             _show_secret_once(request, rule)
-        messages.success(request, "The rule is changed. What happened before is not told anew.")
+        messages.success(request, "Rule changed. Earlier events are not sent again.")
         return redirect("alert", slug)
     return _form(request, form, teams=[], team=rule.team, rule=rule)
 
 
 def _form(request: HttpRequest, form: RuleForm, **context: Any) -> HttpResponse:
-    told = {"page": "alerts", "form": form, "mail_configured": mail_is_configured()}
-    return render(request, "alerts/form.html", told | context)
+    context |= {"page": "alerts", "form": form, "mail_configured": mail_is_configured()}
+    return render(request, "alerts/form.html", context)
 
 
 @login_required
 @require_GET
 @never_cache
 def alert(request: HttpRequest, slug: str) -> HttpResponse:
-    """One rule, and what it told."""
+    """A rule and its deliveries."""
     rule = get_rule(request.user, slug)
     writer = may_write(request.user, rule.team_id)
-    last = Try.objects.filter(delivery=OuterRef("pk")).order_by("-pk")
+    last = DeliveryAttempt.objects.filter(delivery=OuterRef("pk")).order_by("-pk")
     deliveries: QuerySet[Delivery] = rule.deliveries.select_related("run").annotate(
         last_status=Subquery(last.values("status")[:1]), last_answer=Subquery(last.values("answer")[:1])
     )
@@ -144,9 +144,9 @@ def alert_switch(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def alert_secret(request: HttpRequest, slug: str) -> HttpResponse:
-    """Another key for the signature."""
+    """Replace the signing key."""
     _show_secret_once(request, actions.do_renew_secret(get_own_rule(request.user, slug)))
-    messages.warning(request, "The old secret is void. Give the receiver the new one now: it is shown only this once.")
+    messages.warning(request, "The old secret is invalid. Copy the new one to the receiver now: it is shown only once.")
     return redirect("alert", slug)
 
 
@@ -156,7 +156,7 @@ def alert_delete(request: HttpRequest, slug: str) -> HttpResponse:
     """Delete the rule with its log."""
     rule = get_own_rule(request.user, slug)
     actions.do_delete_rule(rule)
-    messages.success(request, f"The rule “{rule.name}” is deleted.")
+    messages.success(request, f"Rule “{rule.name}” deleted.")
     return redirect("alerts")
 
 
@@ -164,7 +164,7 @@ def alert_delete(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def delivery(request: HttpRequest, slug: str, delivery_slug: str) -> HttpResponse:
-    """One alert: what it says, and every try to deliver it."""
+    """A delivery: its payload and its attempts."""
     rule = get_rule(request.user, slug)
     found = get_delivery(rule, delivery_slug)
     context = {
@@ -172,7 +172,7 @@ def delivery(request: HttpRequest, slug: str, delivery_slug: str) -> HttpRespons
         "rule": rule,
         "delivery": found,
         "title": TITLES[found.event],
-        "tries": list(found.log.all()[:50]),
+        "attempts": list(found.log.all()[:50]),
         "text": json.dumps(in_order(found.payload), ensure_ascii=False, indent=2),
         "writer": may_write(request.user, rule.team_id),
     }
@@ -186,18 +186,18 @@ def delivery_again(request: HttpRequest, slug: str, delivery_slug: str) -> HttpR
     rule = get_own_rule(request.user, slug)
     try:
         actions.do_redeliver(get_delivery(rule, delivery_slug))
-        messages.success(request, "It is sent again, under the same id.")
+        messages.success(request, "The alert is being sent again, under the same id.")
     except actions.RuleRefused as refusal:
         messages.warning(request, str(refusal))
     return redirect("delivery", slug, delivery_slug)
 
 
 def _show_secret_once(request: HttpRequest, rule: Rule) -> None:
-    """To whoever made it, on the page that comes next."""
+    """Show the secret to its creator on the next page."""
     if rule.channel == Rule.Channel.WEBHOOK:
         request.session[SHOW_SECRET] = rule.slug
 
 
 def _person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User), "login_required lets nobody else in"
+    assert isinstance(request.user, User), "login_required"
     return request.user

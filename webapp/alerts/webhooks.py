@@ -1,7 +1,7 @@
-"""Posting to addresses that people typed: only to the public internet, bounded in time and size, no redirects.
+"""POST requests to user-supplied URLs: public addresses only, bounded in time and size, no redirects; signatures.
 
-Names are resolved here and the connection goes to the very address that was checked, so that a name cannot point to a
-harmless machine while it is checked and to an inner one when it is used.
+Names are resolved here and the connection goes to the address that was checked, so that a name cannot resolve to a
+public address during the check and to an internal one afterwards (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class WebhookRefused(ValueError):
-    """Nothing is sent there. The message says why, in words."""
+    """The URL is not allowed. The message gives the reason."""
 
 
 @dataclass(frozen=True)
 class WebhookResponse:
-    """What came of a try. `answer` is the beginning of what was answered, or why nothing was."""
+    """Result of an attempt. `answer` is the beginning of the response, or why there was none."""
 
     ok: bool
     status: int | None
@@ -46,31 +46,31 @@ def sign(secret: str, body: bytes, time: int) -> str:
 
 
 def check_url(url: str) -> httpx.URL:
-    """The address, if it is one that alerts may go to as far as can be told without asking anybody. Raises Refused."""
+    """The URL, checked as far as possible without resolving its host. Raises WebhookRefused."""
     try:
         parsed = httpx.URL(url)
         port = parsed.port
     except (httpx.InvalidURL, ValueError) as error:
-        raise WebhookRefused(f"This is no address: {error}.") from error
+        raise WebhookRefused(f"This is not a valid URL: {error}.") from error
     if parsed.scheme not in {"http", "https"}:
-        raise WebhookRefused("The address must begin with https:// or http://.")
+        raise WebhookRefused("The URL must begin with https:// or http://.")
     if not parsed.host:
-        raise WebhookRefused("The address names no host.")
+        raise WebhookRefused("The URL has no host.")
     if port is not None and not 0 < port < 65536:
-        raise WebhookRefused(f"This is no address: there is no port {port}.")
+        raise WebhookRefused(f"This is not a valid URL: port {port} does not exist.")
     if parsed.userinfo:
-        raise WebhookRefused("The address must not hold a name or a password.")
+        raise WebhookRefused("The URL must not contain a user name or a password.")
     try:
         literal = ipaddress.ip_address(parsed.host)
     except ValueError:
         return parsed
     if not _may_be_private(parsed.host) and not is_public(literal):
-        raise WebhookRefused(_inner(parsed.host))
+        raise WebhookRefused(_private_network(parsed.host))
     return parsed
 
 
 def is_public(address: Address) -> bool:
-    """Whether the address belongs to the public internet, also as seen through IPv6's ways to write IPv4."""
+    """Whether the address is public, IPv4 addresses embedded in IPv6 included."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
         if inner is None and address in NAT64:
@@ -81,25 +81,25 @@ def is_public(address: Address) -> bool:
 
 
 def post(url: str, body: bytes, headers: dict[str, str]) -> WebhookResponse:
-    """Send the body. Whatever happens is told in the outcome."""
+    """Send the body. Errors are reported in the result, not raised."""
     started = time.monotonic()
     try:
         status, answer = asyncio.run(_post(url, body, headers))
         ok = 200 <= status < 300
         if 300 <= status < 400:
-            answer = f"It answered with a redirect, which is not followed. {answer}".strip()
+            answer = f"The response is a redirect, which is not followed. {answer}".strip()
     except WebhookRefused as refusal:
         ok, status, answer = False, None, str(refusal)
     except TimeoutError:
-        ok, status, answer = False, None, f"No answer within {TIMEOUT:.0f} s."
+        ok, status, answer = False, None, f"No response within {TIMEOUT:.0f} s."
     except (httpx.HTTPError, OSError) as error:
-        ok, status, answer = False, None, f"No answer: {error or type(error).__name__}"
+        ok, status, answer = False, None, f"No response: {error or type(error).__name__}"
     return WebhookResponse(ok, status, answer[:MAX_RESPONSE_BYTES], round(1000 * (time.monotonic() - started)))
 
 
 async def _post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
     target = check_url(url)
-    async with asyncio.timeout(TIMEOUT):  # of everything: a target must not hold us by one byte a second
+    async with asyncio.timeout(TIMEOUT):  # overall: a target must not keep the connection with one byte a second
         address = await _resolve(target)
         request = httpx.Request(
             "POST",
@@ -122,16 +122,16 @@ async def _post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, st
 
 
 async def _resolve(target: httpx.URL) -> str:
-    """An address of the host that may be reached. Raises Refused when it has an inner one."""
+    """An allowed address of the host. Raises WebhookRefused if one of its addresses is internal."""
     port = target.port or (443 if target.scheme == "https" else 80)
     host = target.raw_host.decode("ascii").strip("[]")
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
-        raise WebhookRefused(f"The name {host} is not known: {error.strerror}.") from error
+        raise WebhookRefused(f"Cannot resolve {host}: {error.strerror}.") from error
     addresses = [str(entry[4][0]) for entry in found]
     if not _may_be_private(host) and not all(is_public(ipaddress.ip_address(address)) for address in addresses):
-        raise WebhookRefused(_inner(host))
+        raise WebhookRefused(_private_network(host))
     return addresses[0]
 
 
@@ -140,8 +140,8 @@ def _may_be_private(host: str) -> bool:
     return "*" in allowed or host.lower() in {name.lower() for name in allowed}
 
 
-def _inner(host: str) -> str:
+def _private_network(host: str) -> str:
     return (
-        f"{host} is in a private network, where alerts are not sent. The operator of this site can allow it: "
+        f"{host} is in a private network, and alerts are not sent there. The operator of this site can allow it: "
         f"ECHOSCOPE_ALERT_PRIVATE_HOSTS={host}"
     )

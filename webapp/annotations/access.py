@@ -1,6 +1,6 @@
-"""Who may read and leave annotations. They belong to the team: strangers with a link to the run see none of them.
+"""Access to annotations. They belong to the team: users outside it see none, even with a link to the run.
 
-Every member reads and comments, viewers too: reviewers are there to say something. Stars and tags are the writers'.
+Every member reads and comments, viewers included: reviewers are there to comment. Only writers star and tag.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ NOT_YOURS = "Only its author or an admin of the team can change this comment."
 
 
 def get_member_trajectory(user: User | AnonymousUser, slug: str) -> tuple[Trajectory, Membership.Role]:
-    """The trajectory and the user's role in its team. Raises Http404 for everybody else, whatever the link shows."""
-    found = get_trajectory(user, slug)
-    role = role_in(user, found.run.team_id)
+    """The trajectory and the user's role in its team. Raises Http404 for users outside it, shared or not."""
+    trajectory = get_trajectory(user, slug)
+    role = role_in(user, trajectory.run.team_id)
     if role is None:
-        raise Http404("There is no such trajectory, or it belongs to a team you are not in.")
-    return found, role
+        raise Http404("This trajectory does not exist, or it belongs to a team you are not in.")
+    return trajectory, role
 
 
 def may_change(user: User | AnonymousUser, role: Membership.Role | None, comment: Comment) -> bool:
@@ -37,10 +37,10 @@ def may_change(user: User | AnonymousUser, role: Membership.Role | None, comment
 
 
 def get_own_comment(user: User | AnonymousUser, slug: str) -> Comment:
-    """The comment if the user may change it. Raises Http404 where they may not read it, else PermissionDenied."""
+    """The comment, to change it. Raises Http404 if the user may not read it, else PermissionDenied."""
     comment = Comment.objects.select_related("trajectory", "author").filter(slug=slug).first()
     if comment is None:
-        raise Http404("There is no such comment.")
+        raise Http404("This comment does not exist.")
     _, role = get_member_trajectory(user, comment.trajectory.slug)
     if not may_change(user, role, comment):
         raise PermissionDenied(NOT_YOURS)

@@ -1,4 +1,4 @@
-"""The e-mails that tell people they were mentioned. Who wants one is decided when the comment is written."""
+"""E-mails about mentions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 5
 RETRY_DELAY = timedelta(minutes=10)
-"""Until the next try, whether the mail server refused or this process died."""
+"""Time to the next attempt, after a refusal of the mail server or the death of this process."""
 BATCH_SIZE = 50
 
 
 def send_due() -> int:
-    """Send what is due. Each mail is claimed first, so that two processes do not send it twice. Returns how many."""
+    """Send due e-mails and return their number. Each is claimed first, so that two processes do not send it twice."""
     if not mail_is_configured():
         return 0
     now = timezone.now()
@@ -32,7 +32,7 @@ def send_due() -> int:
     sent = 0
     for mention in due.order_by(F("mail_at"))[:BATCH_SIZE]:
         if not Mention.objects.of(mention.user).filter(pk=mention.pk).exists():
-            actions.do_finish_mail(mention)  # no longer in the team: it is not for their eyes
+            actions.do_finish_mail(mention)  # the user has left the team
         elif actions.do_claim_mail(mention, now, RETRY_DELAY):
             sent += _send(mention)
     return sent
@@ -52,13 +52,13 @@ def _send(mention: Mention) -> bool:
 
 def _mail(mention: Mention) -> EmailMessage:
     comment = mention.comment
-    author = comment.author.get_username() if comment.author else "Somebody"
+    author = comment.author.get_username() if comment.author else "A former member"
     run = comment.trajectory.run
     where = f"a trajectory of “{run.title}”" if comment.turn is None else f"turn {comment.turn + 1} in “{run.title}”"
     text = (
         f"{author} mentioned you in a comment on {where}:\n\n{comment.text}\n\n"
         f"{absolute(reverse('mention', args=[mention.slug]))}\n\n"
-        f"To get no more of these: {absolute(reverse('mentions'))}\n"
+        f"Turn off these e-mails: {absolute(reverse('mentions'))}\n"
     )
     subject = " ".join(f"Echoscope: {author} mentioned you on {run.title}".split())[:200]
     return EmailMessage(subject, text, to=[mention.user.email], headers={"Auto-Submitted": "auto-generated"})

@@ -1,4 +1,4 @@
-"""Stars, tags, comments and mentions, and the count of changes that live pages compare. Writes are in actions.py."""
+"""Stars, tags, comments, mentions, and the version of a trajectory's annotations that live pages compare."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MAX_TAG_LENGTH = 40
 MAX_COMMENT_LENGTH = 4000
 
 
-class Change(models.Model):
-    """How often a trajectory's annotations changed. Pages on the screen compare it with the count they show."""
+class AnnotationVersion(models.Model):
+    """Number of changes to a trajectory's annotations. Open pages compare it with the version they show."""
 
-    trajectory = models.OneToOneField(Trajectory, on_delete=models.CASCADE, related_name="annotation_change")
+    trajectory = models.OneToOneField(Trajectory, on_delete=models.CASCADE, related_name="annotation_version")
     version = models.PositiveBigIntegerField(default=0)
 
     def __str__(self) -> str:
@@ -30,7 +30,7 @@ class Change(models.Model):
 
 
 class Star(models.Model):
-    """A person wants to find this trajectory again."""
+    """A user's star on a trajectory."""
 
     trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="stars")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="stars")
@@ -45,7 +45,7 @@ class Star(models.Model):
 
 
 class Tag(models.Model):
-    """A word of a team's vocabulary."""
+    """A tag of a team."""
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="trajectory_tags")
     name = models.CharField(max_length=MAX_TAG_LENGTH)
@@ -74,7 +74,7 @@ class Tagging(models.Model):
 
 
 class Comment(models.Model):
-    """What somebody says about a trajectory, or about one of its turns. Plain text."""
+    """A comment on a trajectory or on one of its turns. Plain text."""
 
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="comments")
@@ -92,14 +92,14 @@ class Comment(models.Model):
 
     @property
     def address(self) -> str:
-        """Where it is read: the trajectory's page, at its turn."""
+        """Path of the trajectory's page, at the comment's turn."""
         turn = "" if self.turn is None else f"?turn={self.turn + 1}"
         return f"{reverse('trajectory', args=[self.trajectory.slug])}{turn}#comment-{self.slug}"
 
 
 class MentionQuerySet(models.QuerySet["Mention"]):
     def of(self, user: User | AnonymousUser) -> MentionQuerySet:
-        """The user's, of trajectories they may still see; newest first."""
+        """Mentions of the user on trajectories they may still see, newest first."""
         if not user.is_authenticated:
             return self.none()
         runs = Run.objects.of_teams_of(user)
@@ -110,14 +110,14 @@ class MentionQuerySet(models.QuerySet["Mention"]):
 
 
 class Mention(models.Model):
-    """A comment names a member of the team."""
+    """A mention of a member of the team in a comment."""
 
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     comment = models.ForeignKey(Comment, on_delete=models.CASCADE, related_name="mentions")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="mentions")
     created_at = models.DateTimeField(auto_now_add=True)
     read_at = models.DateTimeField(null=True, blank=True)
-    mail_at = models.DateTimeField(null=True, blank=True, help_text="When to try the e-mail next; empty = none is due.")
+    mail_at = models.DateTimeField(null=True, blank=True, help_text="Next attempt of the e-mail; empty = none is due.")
     mail_tries = models.PositiveIntegerField(default=0)
 
     objects = MentionQuerySet.as_manager()
@@ -133,10 +133,10 @@ class Mention(models.Model):
         return f"{self.user_id} in comment {self.comment_id}"
 
 
-class Wish(models.Model):
-    """What a person wants of mentions. Without a row: an e-mail for each, where e-mail is configured."""
+class MailPreference(models.Model):
+    """Whether mentions are e-mailed to a user. Without a row they are, if e-mail is configured."""
 
-    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="mention_wish")
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="mail_preference")
     mail = models.BooleanField(default=True)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the panel of a trajectory's annotations shows to one member of the team. Reads only."""
+"""Template context of the annotations panel, and the count of unread mentions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from webapp.annotations.access import may_change
-from webapp.annotations.markup import as_html
-from webapp.annotations.models import MAX_COMMENT_LENGTH, MAX_TAG_LENGTH, Change, Comment, Mention, Star, Tag
+from webapp.annotations.markup import comment_html
+from webapp.annotations.models import MAX_COMMENT_LENGTH, MAX_TAG_LENGTH, AnnotationVersion, Comment, Mention, Star, Tag
 from webapp.teams.models import Membership, User
 from webapp.trajectories.models import Trajectory
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
-VOCABULARY = 200
+MAX_SUGGESTED_TAGS = 200
 
 
 @dataclass
@@ -30,17 +30,17 @@ class Thread:
 
 
 def panel(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.Role | None) -> dict[str, Any]:
-    """For templates/annotations/_panel.html, as `annotations`; None for everybody without a role in the team."""
-    return {"annotations": None if role is None else facts(user, trajectory, role)}
+    """Context of templates/annotations/_panel.html: `annotations`, None for users outside the team."""
+    return {"annotations": None if role is None else panel_data(user, trajectory, role)}
 
 
-def facts(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.Role) -> dict[str, Any]:
-    """Stars, tags and comments, and what the person may do with them."""
-    version = Change.objects.filter(trajectory=trajectory).values_list("version", flat=True).first() or 0
+def panel_data(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.Role) -> dict[str, Any]:
+    """Stars, tags and comments, and what the user may do with them."""
+    version = AnnotationVersion.objects.filter(trajectory=trajectory).values_list("version", flat=True).first() or 0
     stars = [star.user.username for star in Star.objects.filter(trajectory=trajectory).select_related("user")]
     mine = user.get_username() in stars
     here = Exists(Tag.objects.filter(pk=OuterRef("pk"), taggings__trajectory=trajectory))
-    vocabulary = list(Tag.objects.filter(team_id=trajectory.run.team_id).annotate(here=here)[:VOCABULARY])
+    vocabulary = list(Tag.objects.filter(team_id=trajectory.run.team_id).annotate(here=here)[:MAX_SUGGESTED_TAGS])
     threads = _threads(user, trajectory, role)
     return {
         "trajectory": trajectory,
@@ -59,9 +59,9 @@ def facts(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.R
 
 
 def _threads(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.Role) -> list[Thread]:
-    named = Prefetch("mentions", Mention.objects.select_related("user"))
+    mentions = Prefetch("mentions", Mention.objects.select_related("user"))
     threads: dict[int | None, Thread] = {}
-    for comment in trajectory.comments.select_related("author").prefetch_related(named):
+    for comment in trajectory.comments.select_related("author").prefetch_related(mentions):
         render_comment(comment)
         comment.changeable = may_change(user, role, comment)  # type: ignore[attr-defined]
         threads.setdefault(comment.turn, Thread(comment.turn)).comments.append(comment)
@@ -69,9 +69,9 @@ def _threads(user: User | AnonymousUser, trajectory: Trajectory, role: Membershi
 
 
 def render_comment(comment: Comment) -> None:
-    """Give the comment its safe HTML, with the names of the people it mentions."""
+    """Set the comment's safe HTML, with its mentions marked."""
     people = [mention.user.username for mention in comment.mentions.all()]
-    comment.html = as_html(comment.text, people)  # type: ignore[attr-defined]
+    comment.html = comment_html(comment.text, people)  # type: ignore[attr-defined]
 
 
 def unread_mentions(request: HttpRequest) -> dict[str, object]:

@@ -19,7 +19,7 @@ from typing import Any
 from django.http import Http404
 
 from webapp.annotations.access import get_member_trajectory
-from webapp.annotations.models import Change
+from webapp.annotations.models import AnnotationVersion
 from webapp.core.broadcast import BroadcastHub, hub_of_running_loop
 from webapp.core.database import query
 from webapp.core.publisher import annotations_group
@@ -39,7 +39,7 @@ def member_trajectory(user: Any, slug: str) -> int | None:
 
 def version_of(trajectory_id: int) -> int:
     """Number of changes of the annotations so far."""
-    return Change.objects.filter(trajectory_id=trajectory_id).values_list("version", flat=True).first() or 0
+    return AnnotationVersion.objects.filter(trajectory_id=trajectory_id).values_list("version", flat=True).first() or 0
 
 
 class AnnotationHub(BroadcastHub):

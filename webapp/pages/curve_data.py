@@ -1,4 +1,4 @@
-"""Curves as JSON, in buckets, for the charts of the curves tab and of the comparison."""
+"""Curve data as JSON buckets, for the charts of the curves tab and the comparison."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from webapp.runs import curves
 from webapp.runs.curves import AXES, Axis, Curves
 from webapp.runs.models import Run
 
-NARROWEST, WIDEST = 30, 4000
+MIN_BUCKETS, MAX_BUCKETS = 30, 4000
 
 
 def requested_names(query: QueryDict) -> list[str]:
-    """`names=a,b` and `names=a&names=b` alike; no name twice."""
+    """Distinct metric names of the query: `names=a,b` or `names=a&names=b`."""
     return list(dict.fromkeys(name for part in query.getlist("names") for name in part.split(",") if name))
 
 
 def curves_response(query: QueryDict, runs: Sequence[Run], all_names: Any) -> JsonResponse:
-    """The buckets that `query` asks for, of these runs, or what is wrong with the question."""
+    """Buckets of the runs' curves for the query, or an error with status 400."""
     axis = query.get("x", "iteration")
     if axis not in AXES:
         return _refused(f"x must be one of {', '.join(AXES)}, not {axis[:40]!r}.")
@@ -30,30 +30,30 @@ def curves_response(query: QueryDict, runs: Sequence[Run], all_names: Any) -> Js
         width = int(_number(query, "width", 3 * curves.BUCKETS))
     except ValueError as problem:
         return _refused(str(problem))
-    found = curves.cut(
+    selection = curves.cut(
         [run.pk for run in runs],
         requested_names(query) or all_names(),
         axis=axis,
         low=low,
         high=high,
-        width=max(NARROWEST, min(WIDEST, width)),
+        width=max(MIN_BUCKETS, min(MAX_BUCKETS, width)),
     )
-    told = {run.slug: _columns(found.curves, run.pk, axis) for run in runs}
-    return JsonResponse({"x": axis, "stride": found.stride, "runs": told})
+    by_run = {run.slug: _columns(selection.curves, run.pk, axis) for run in runs}
+    return JsonResponse({"x": axis, "stride": selection.stride, "runs": by_run})
 
 
-def _columns(found: Curves, run: int, axis: Axis) -> Mapping[str, Any]:
+def _columns(selected: Curves, run: int, axis: Axis) -> Mapping[str, Any]:
     return {
         name: {"iteration": [point.iteration for point in points]}
         | ({} if axis == "iteration" else {"x": [point.x for point in points]})
         | {"value": [_short(point.value) for point in points]}
-        for (owner, name), points in found.items()
+        for (owner, name), points in selected.items()
         if owner == run
     }
 
 
 def _short(value: float) -> float:
-    """Eight digits: more than any screen can show."""
+    """The value with eight digits, more than a screen can show."""
     return float(f"{value:.8g}")
 
 

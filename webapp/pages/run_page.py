@@ -1,4 +1,8 @@
-"""The frame of every page of one run: header, tabs and what they need."""
+"""Frame of the pages of a run: header and tabs.
+
+A new tab is one view module in webapp/pages/runs/ that returns `run_page(request, run, <URL name>, <template>, ...)`,
+its route in webapp/pages/runs/urls.py, and one line in TABS.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,12 @@ TABS = (
     ("run-configuration", "Configuration"),
     ("run-log", "Log"),
 )
-INSIDE = {"run-log"}
-"""Tabs for the team alone: a log knows the machine it was written on."""
+TEAM_TABS = {"run-log"}
+"""Tabs for the team only: a log contains details of the machine."""
 
 
 def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context: Any) -> HttpResponse:
-    """A page of one run: the header with its state, the tabs, and what is the tab's own."""
+    """Render a tab of a run: header, state and tabs around `template`, which also gets `context`."""
     now = snapshot(run) if tab == "run" else heading(run)
     phase = now["phase"]
     role = role_in_team(request.user, run.team_id)
@@ -40,7 +44,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "page": "runs",
             "run": run,
             "tab": tab,
-            "tabs": [tab for tab in TABS if role is not None or tab[0] not in INSIDE],
+            "tabs": [tab for tab in TABS if role is not None or tab[0] not in TEAM_TABS],
             "inside": role is not None,
             "snapshot": now,
             "state": now["state"],

@@ -1,4 +1,4 @@
-"""Parts that several pages of a trajectory share: the player's context, captions, and responses to share links."""
+"""Shared parts of the pages of a trajectory: player context, captions, responses to share links."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from webapp.trajectories.render.card import Caption
 from webapp.trajectories.sharing.public import outcome_of, when_of
 
 STYLE = 1
-"""Counted up when pictures look different, so that old ones are asked for again."""
+"""Version of the rendering, part of the ETags: increase it when pictures look different."""
 NO_FORMS = {"csrf_token": ""}
-"""A page without forms needs no secret against forged ones, nor the cookie that goes with it."""
+"""Context of pages without forms: no CSRF token and no cookie for it."""
 
 
-def player_context(found: Trajectory, data: dict[str, Any]) -> dict[str, Any]:
-    """What templates/trajectories/_player.html needs, and what stands around it. `data` is what the player reads."""
-    lost = found.lost_at or {}
+def player_context(trajectory: Trajectory, data: dict[str, Any]) -> dict[str, Any]:
+    """Context of templates/trajectories/_player.html and the page around it. `data`: see trajectory_data()."""
+    lost = trajectory.lost_at or {}
     for turn in data["turns"]:
         turn["lost"] = lost.get("action", -1) if lost.get("turn") == turn["turn"] else -1
     return {
-        "trajectory": found,
-        "group": found.group,
-        "run": found.run,
+        "trajectory": trajectory,
+        "group": trajectory.group,
+        "run": trajectory.run,
         "data": data,
         "turns": data["turns"],
         "board_text": board_text(data["board"]),
-        "over": found.status in Trajectory.ENDED,
-        "place": formatting.place(found.group.number, found.member),
+        "over": trajectory.status in Trajectory.ENDED,
+        "place": formatting.place(trajectory.group.number, trajectory.member),
     }
 
 
 def caption(trajectory: Trajectory, turns: int) -> Caption:
-    """What stands above the thought."""
+    """Caption above the thought in pictures and animations."""
     ended = trajectory.status in Trajectory.ENDED
     return Caption(
         title=trajectory.group.environment,
@@ -49,7 +49,7 @@ def caption(trajectory: Trajectory, turns: int) -> Caption:
 
 
 def private(response: HttpResponse, link: ShareLink) -> HttpResponse:
-    """The link is a secret: no other site is told of it, and search engines only where its author wishes."""
+    """Headers for a secret link: no referrer, and no indexing unless its author allows it."""
     response["Referrer-Policy"] = "no-referrer"
     if not link.indexable:
         response["X-Robots-Tag"] = "noindex, nofollow"
@@ -57,7 +57,7 @@ def private(response: HttpResponse, link: ShareLink) -> HttpResponse:
 
 
 def gone(request: HttpRequest) -> HttpResponse:
-    """The same for links that never were, have expired or were revoked: which of them is not told."""
+    """The same 404 page for unknown, expired and revoked links."""
     response = render(request, "trajectories/gone.html", NO_FORMS, status=404)
     response["X-Robots-Tag"] = "noindex, nofollow"
     return response

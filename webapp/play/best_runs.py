@@ -1,4 +1,4 @@
-"""How runs did in an environment, and on the very state that a person plays. Reads only."""
+"""Best runs of an environment, and of the state that a user plays."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from webapp.play.starts import Start
 from webapp.runs.models import Evaluation, Run
 from webapp.trajectories.models import Group, Trajectory
 
-LOOKED_AT = 100
-SHOWN = 5
+MAX_GROUPS = 100
+MAX_SHOWN = 5
 
 
 @dataclass(frozen=True)
 class BestRun:
-    """A run's newest play of a state."""
+    """A run's newest trajectories from a state."""
 
     run: Run
     iteration: int
@@ -51,7 +51,7 @@ def best_runs_from(user: Any, start: Start, board: dict[str, Any]) -> list[BestR
             fewest=Min("trajectories__action_count", filter=solved),
             best=Subquery(shortest.order_by("-total_reward", "action_count", "pk").values("slug")[:1]),
         )
-        .order_by("-iteration", "-pk")[:LOOKED_AT]
+        .order_by("-iteration", "-pk")[:MAX_GROUPS]
     )
     newest: dict[int, BestRun] = {}
     for group in groups:
@@ -64,11 +64,11 @@ def best_runs_from(user: Any, start: Start, board: dict[str, Any]) -> list[BestR
                 group.fewest,  # type: ignore[attr-defined]
                 group.best,  # type: ignore[attr-defined]
             )
-    return sorted(newest.values(), key=lambda rival: (-rival.share, rival.fewest or 0))[:SHOWN]
+    return sorted(newest.values(), key=lambda best_run: (-best_run.share, best_run.fewest or 0))[:MAX_SHOWN]
 
 
 def best_runs(user: Any, name: str) -> list[Evaluation]:
-    """The newest result on the environment's fixed exam of each run of the user's teams, best first. One query."""
+    """Newest evaluation of each run of the user's teams on the environment's fixed prompts, best first. One query."""
     newest = (
         Evaluation.objects.filter(run__in=Run.objects.of_teams_of(user).values("pk"), suite=name)
         .select_related("run", "run__author")
@@ -76,7 +76,7 @@ def best_runs(user: Any, name: str) -> list[Evaluation]:
         .order_by("run_id", "-iteration")
         .distinct("run_id")
     )
-    return sorted(newest, key=lambda result: (-result.success, result.run_id))[:SHOWN]
+    return sorted(newest, key=lambda result: (-result.success, result.run_id))[:MAX_SHOWN]
 
 
 def best_of_each(user: Any, names: Sequence[str]) -> dict[str, Evaluation]:
@@ -96,7 +96,7 @@ def best_of_each(user: Any, names: Sequence[str]) -> dict[str, Evaluation]:
 
 
 def without_players(data: Any) -> Any:
-    """Without what is not there: boards are written with and without empty fields."""
+    """The board without empty fields, which some boards contain and some do not."""
     if isinstance(data, dict):
         return {key: without_players(value) for key, value in data.items() if value is not None}
     return [without_players(value) for value in data] if isinstance(data, list) else data

@@ -1,4 +1,4 @@
-"""Environments as pages show them: their rules and a sample board, or why there is none. Pages are in webapp.play."""
+"""Rules and a sample board of each environment, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ BOXOBAN = """
 ##########
 """
 STARTS = {"Boxoban": {"room": BOXOBAN}}
-"""Given starts: drawing such a room wakes the compiled solver, which a page cannot wait for."""
-PATIENCE = 15.0  # seconds that an environment may take to show itself
+"""Fixed initial states where generating one needs the compiled solver, too slow for a page."""
+SAMPLE_TIMEOUT = 15.0  # seconds to start and render an environment
 
 
 @dataclass(frozen=True)
 class Sample:
-    """An environment with one of its initial states, or the problem that keeps it from showing one."""
+    """An environment with one of its initial states, or the problem that prevents it."""
 
     name: str
     spec: EnvSpec | None = None
@@ -41,21 +41,21 @@ class Sample:
 
 @lru_cache
 def sample(name: str) -> Sample:
-    """Always the same initial state, so that the page does not change when it is loaded again.
+    """A fixed initial state of the environment, so that a reload shows the same.
 
-    Environments of strangers run in processes of their own here too: one that hangs or crashes is told of, not shown.
+    Third-party environments run in sandboxes here too: one that hangs or crashes is reported as a problem.
     """
     if name in STARTS:
         env = envs.make(name)
         env.reset(seed=SAMPLE_SEED, options=STARTS[name])
         return _sample(name, env)
-    pool = EnvironmentPool(name, {}, step_timeout=PATIENCE, start_timeout=PATIENCE)
+    pool = EnvironmentPool(name, {}, step_timeout=SAMPLE_TIMEOUT, start_timeout=SAMPLE_TIMEOUT)
     try:
         (started,) = pool.start([(SAMPLE_SEED, SAMPLE_SEED)])
         if isinstance(started, Exception):
             return Sample(name, problem=failure_message(started))
         return _sample(name, started)
-    except Exception as error:  # noqa: BLE001 an environment is anybody's code, and what it raises is shown
+    except Exception as error:  # noqa: BLE001 third-party code: its error is shown
         return Sample(name, problem=failure_message(error))
     finally:
         pool.close()

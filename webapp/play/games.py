@@ -1,6 +1,6 @@
-"""One person's game as a page shows it, and what the session keeps of it: the actions, and hints that were asked for.
+"""A user's game as the page shows it, and its saved state in the Django session: actions and requested hints.
 
-Rules live in the environments, live ones in tables.py. Budgets are the policy's: turns are filled one after the other.
+Budgets are the policy's: each turn is filled before the next one begins.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from webapp.play.sessions import SESSIONS, GameSession, Move
 from webapp.play.starts import Start
 
 SESSION_KEY = "games"
-KEPT = 12
+MAX_SAVED_GAMES = 12
 MAX_ACTION_LENGTH = 1000
 
 
 @dataclass(frozen=True)
 class Game:
-    """A game at this moment. `hint` is there where one was asked for at this very state."""
+    """State of a game. `hint` is set if one was requested at this state."""
 
     start: Start
     board: dict[str, Any]
@@ -33,7 +33,7 @@ class Game:
     hint: Hint | None
     hints: int
     can_hint: bool
-    said: str = ""
+    message: str = ""
     lost_at: int = 0
 
     @property
@@ -46,7 +46,7 @@ class Game:
 
     @property
     def turn(self) -> int:
-        """The turn that the next action belongs to, counted from 1."""
+        """Turn of the next action, 1-based."""
         return min(self.start.max_turns, self.taken // self.start.max_actions_per_turn + 1)
 
     @property
@@ -63,52 +63,52 @@ class Game:
 
     @property
     def best(self) -> int | None:
-        """Actions that optimal play needs from the start, where a solver knows it."""
+        """Length of an optimal solution from the start, if a solver knows it."""
         return self.first_hint.distance if self.first_hint else None
 
     @property
     def outcome(self) -> str:
-        """How it ended, in words; empty while it goes on."""
+        """Result as text; empty during the game."""
         if not self.over:
             return ""
         length = formatting.plural(self.taken, "action")
         if self.success:
             end = f"Solved in {length}, reward {formatting.signed(self.total)}."
         elif self.moves[-1].ended:
-            end = f"It ended without success after {length}, reward {formatting.signed(self.total)}."
+            end = f"Ended without success after {length}, reward {formatting.signed(self.total)}."
         else:
             end = f"Out of actions after {self.taken}, reward {formatting.signed(self.total)}."
         if self.hints:
-            end += f" You asked for {formatting.plural(self.hints, 'hint')}."
+            end += f" Hints used: {self.hints}."
         if self.best and self.first_hint and self.first_hint.value is None:
-            end += f" The best possible is {formatting.plural(self.best, 'action')}."
+            end += f" The optimum is {formatting.plural(self.best, 'action')}."
         if not self.success and self.lost_at:
             hint = self.moves[self.lost_at - 1].hint
             reason = f": {hint.reason}" if hint and hint.reason else ""
-            end += f" It was lost with action {self.lost_at}{reason}."
+            end += f" It became unsolvable with action {self.lost_at}{reason}."
         return end
 
     @property
     def advice(self) -> str:
-        """The hint in words, empty where none was asked for."""
+        """The hint as text, empty if none was requested."""
         if self.hint is None:
             return ""
         if self.hint.solvable == "no":
-            return f"This can no longer be won: {self.hint.reason or 'no way to success is left'}. Start it again."
+            return f"This can no longer be won: {self.hint.reason or 'success is out of reach'}. Restart it."
         if not self.hint.actions:
             return "The solver found no advice for this state."
         best = " or ".join(self.hint.actions[:3])
         if self.hint.distance:
             return f"Best: {best}; {formatting.plural(self.hint.distance, 'action')} to go."
         if self.hint.value is not None:
-            return f"Best: {best}; worth {formatting.number(self.hint.value)} when played on perfectly."
+            return f"Best: {best}; worth {formatting.number(self.hint.value)} with optimal play."
         return f"Best: {best}."
 
     @property
     def status(self) -> str:
-        """What a screen reader is told after each action."""
-        if self.said:
-            return self.said
+        """Status text for screen readers after each action."""
+        if self.message:
+            return self.message
         if self.outcome or self.advice:
             return self.outcome or self.advice
         if self.last is None:
@@ -120,7 +120,7 @@ class Game:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the page's script draws."""
+        """Data of the page's script."""
         last = self.last
         return {
             "board": self.board,
@@ -132,62 +132,62 @@ class Game:
         }
 
 
-Kept = dict[str, Any]
-"""What the session knows of a game: actions, hints (how many), hint_at (after how many actions the last one)."""
+SavedGame = dict[str, Any]
+"""A game in the session: actions, hints (their number), hint_at (actions before the last hint)."""
 
 
-def look(person: int, start: Start, kept: Kept, said: str = "") -> Game:
-    """The game as the session tells it. Raises what Tables.at raises."""
-    return SESSIONS.at(person, start, kept["actions"], lambda table: _game(table, start, kept, said))
+def resume(person: int, start: Start, saved: SavedGame, message: str = "") -> Game:
+    """The game restored from its saved state. Raises the errors of SessionPool.at."""
+    return SESSIONS.at(person, start, saved["actions"], lambda session: _game(session, start, saved, message))
 
 
-def act(person: int, start: Start, kept: Kept, text: str) -> Game:
-    """Do one action and note it. Raises Refused for what is none, and what Tables.at raises."""
-    before = list(kept["actions"])
+def act(person: int, start: Start, saved: SavedGame, text: str) -> Game:
+    """Execute an action and save it. Raises ActionRefused and the errors of SessionPool.at."""
+    before = list(saved["actions"])
 
-    def step(table: GameSession) -> Game:
-        if table.ended or len(table.moves) >= start.budget:
-            return _game(table, start, kept, "This game is over: start it again or take another state.")
-        table.act(text)
-        return _game(table, start, kept | {"actions": table.actions, "hint_at": -1}, "")
+    def step(session: GameSession) -> Game:
+        if session.ended or len(session.moves) >= start.budget:
+            return _game(session, start, saved, "This game is over. Restart it or choose another state.")
+        session.act(text)
+        return _game(session, start, saved | {"actions": session.actions, "hint_at": -1}, "")
 
     game = SESSIONS.at(person, start, before, step)
     if game.taken > len(before):
-        kept.update({"actions": [move.text for move in game.moves], "hint_at": -1})
+        saved.update({"actions": [move.text for move in game.moves], "hint_at": -1})
     return game
 
 
-def _game(table: GameSession, start: Start, kept: Kept, said: str) -> Game:
-    newest = table.moves[-1].hint if table.moves else table.hint
-    asked = kept.get("hint_at") == len(table.moves)
+def _game(session: GameSession, start: Start, saved: SavedGame, message: str) -> Game:
+    newest = session.moves[-1].hint if session.moves else session.hint
+    asked = saved.get("hint_at") == len(session.moves)
     return Game(
         start=start,
-        board=table.env.board().model_dump(exclude_none=True),
-        first_board=table.board.model_dump(exclude_none=True),
-        text=table.env.render(),
-        names=table.env.env_spec.actions,
-        moves=list(table.moves),
-        first_hint=table.hint,
+        board=session.env.board().model_dump(exclude_none=True),
+        first_board=session.board.model_dump(exclude_none=True),
+        text=session.env.render(),
+        names=session.env.env_spec.actions,
+        moves=list(session.moves),
+        first_hint=session.hint,
         hint=newest if asked else None,
-        hints=kept.get("hints", 0),
+        hints=saved.get("hints", 0),
         can_hint=newest is not None,
-        said=said,
+        message=message,
         lost_at=next(
-            (number for number, move in enumerate(table.moves, 1) if move.hint and move.hint.solvable == "no"), 0
+            (number for number, move in enumerate(session.moves, 1) if move.hint and move.hint.solvable == "no"), 0
         ),
     )
 
 
-def kept_game(session: MutableMapping[str, Any], start: Start) -> Kept:
+def saved_game(session: MutableMapping[str, Any], start: Start) -> SavedGame:
     """What the session knows of the game at that start; a new one where it knows nothing."""
     found = session.get(SESSION_KEY, {}).get(start.key)
     return dict(found) if found else {"actions": [], "hints": 0, "hint_at": -1}
 
 
-def keep_game(session: MutableMapping[str, Any], start: Start, kept: Kept) -> None:
+def save_game(session: MutableMapping[str, Any], start: Start, saved: SavedGame) -> None:
     """Note the game in the session; the oldest of too many is forgotten."""
     games = {key: game for key, game in session.get(SESSION_KEY, {}).items() if key != start.key}
-    session[SESSION_KEY] = dict(list(games.items())[-KEPT + 1 :]) | {start.key: kept}
+    session[SESSION_KEY] = dict(list(games.items())[-MAX_SAVED_GAMES + 1 :]) | {start.key: saved}
 
 
 def newest_query(session: MutableMapping[str, Any], environment: str) -> str:

@@ -16,7 +16,7 @@ SIGNS = {"ArrowUp": "↑", "ArrowLeft": "←", "ArrowDown": "↓", "ArrowRight":
 
 @dataclass(frozen=True)
 class Key:
-    """A button of the game. `keys` are names as browsers give them, `sign` is what stands on the button."""
+    """A button of the game. `keys`: names in browsers; `sign`: label of the key."""
 
     action: str
     keys: tuple[str, ...]
@@ -29,10 +29,10 @@ class Key:
 
 
 def keys_of(names: Sequence[str]) -> list[Key]:
-    """A button for each action, in the order of the alphabet of hands: directions as a cross, others as they come."""
+    """A button for each action: directions as a cross, others numbered in order."""
     if names and {name.lower() for name in names} <= DIRECTIONS.keys():
-        given = {name.lower(): name for name in names}
-        return [Key(given[place], keys, SIGNS[keys[0]], place) for place, keys in DIRECTIONS.items() if place in given]
+        named = {name.lower(): name for name in names}
+        return [Key(named[place], keys, SIGNS[keys[0]], place) for place, keys in DIRECTIONS.items() if place in named]
     return [
         Key(name, (str(number),) if number < 10 else (), str(number) if number < 10 else "")
         for number, name in enumerate(names, 1)

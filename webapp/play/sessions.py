@@ -1,7 +1,7 @@
-"""Live environments of people who play, in this process: few at a time, forgotten when idle, made anew by replaying.
+"""Live game sessions of this process: bounded in number, closed when idle, restored by replaying their actions.
 
-What a person did is kept in the session, so any process can serve the next action. Strangers' environments, and rooms
-that wake a compiler, live in processes of their own; nothing here ever runs in an event loop.
+The actions are saved in the Django session, so any process can serve the next one. Third-party environments, and rooms
+that need a compiler, run in sandboxes. Nothing here runs in an event loop.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ MAX_SESSIONS = 48
 MAX_SESSIONS_PER_PERSON = 3
 IDLE_SECONDS = 600.0
 THREADS = 6
-PATIENCE = 3.0
+ANSWER_TIMEOUT = 3.0
 STEP_SECONDS, COMPILE_SECONDS, START_SECONDS = 10.0, 90.0, 120.0
 
 
 class Preparing(Exception):
-    """The environment is being made: ask again in a second."""
+    """The environment is not ready yet: retry in a second."""
 
 
 class ActionRefused(ValueError):
-    """The action is none. The message says so in words; nothing was changed."""
+    """The action is invalid; nothing was changed. The message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,16 @@ class Move:
 
 
 class GameSession:
-    """One environment and what was done in it since its start. `guard` names the process that made it, if one did."""
+    """An environment and its moves since the start. `sandbox` is the identity of its sandbox, if it has one."""
 
-    def __init__(self, env: TextEnv, guard: str = "") -> None:
+    def __init__(self, env: TextEnv, sandbox: str = "") -> None:
         self.env = env
         self.board = env.board()
         self.hint = env.hint()
         self.moves: list[Move] = []
         self.lock = threading.Lock()
         self.used = time.monotonic()
-        self.guard = guard
+        self.sandbox = sandbox
 
     @property
     def actions(self) -> list[str]:
@@ -73,21 +73,21 @@ class GameSession:
 
     @property
     def ended(self) -> bool:
-        """Whether the rules ended it; budgets are counted elsewhere."""
+        """Whether the rules ended the game; budgets are not counted here."""
         return bool(self.moves) and self.moves[-1].ended
 
     def act(self, text: str) -> Move:
-        """Do it. Raises Refused for what is no action here, EnvironmentFailure where the environment breaks."""
+        """Execute an action. Raises ActionRefused for an invalid one, EnvironmentFailure if the environment fails."""
         names = {name.lower(): name for name in self.env.env_spec.actions}
         name = names.get(text.lower()) if names else text
         if name is None:
             raise ActionRefused(
-                f"There is no action “{_short(text)}” here. There is {', '.join(self.env.env_spec.actions)}."
+                f"“{_short(text)}” is not an action here. Actions: {', '.join(self.env.env_spec.actions)}."
             )
         try:
             _, reward, terminated, truncated, info = self.env.step(name)
             if not info["valid"]:
-                raise ActionRefused(f"“{_short(name)}” is not possible here: nothing was done, and it cost nothing.")
+                raise ActionRefused(f"“{_short(name)}” is not possible here. Nothing was done, and no action was used.")
             if not math.isfinite(reward):
                 raise ValueError(f"the reward {reward} is not a finite number")
             move = Move(
@@ -101,137 +101,137 @@ class GameSession:
             )
         except ActionRefused:
             raise
-        except Exception as error:  # an environment is anybody's code, and what it raises is told
+        except Exception as error:  # third-party code: its error is reported
             raise EnvironmentFailure(failure_message(error)) from error
         self.moves.append(move)
         return move
 
 
 class SessionPool:
-    """All live environments of this process."""
+    """All live sessions of this process."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="play")
         self._lock = threading.Lock()
-        self._tables: dict[tuple[int, str], GameSession] = {}
-        self._guards: dict[str, tuple[Sandbox, threading.Lock]] = {}
-        self._coming: dict[tuple[int, str], Future[Any]] = {}
+        self._sessions: dict[tuple[int, str], GameSession] = {}
+        self._sandboxes: dict[str, tuple[Sandbox, threading.Lock]] = {}
+        self._pending: dict[tuple[int, str], Future[Any]] = {}
 
     def at(self, person: int, start: Start, actions: Sequence[str], then: Callable[[GameSession], T]) -> T:
-        """What `then` says about the environment after those actions.
+        """Apply `then` to the session after those actions.
 
-        Raises Preparing when that takes longer than PATIENCE (it goes on being made), EnvironmentFailure, Refused.
+        Raises Preparing if that takes longer than ANSWER_TIMEOUT (it continues), EnvironmentFailure, ActionRefused.
         """
         key = (person, start.key)
         with self._lock:
-            coming = self._coming.get(key)
-            if coming is None:
-                if sum(owner == person for owner, _ in self._coming) >= MAX_SESSIONS_PER_PERSON:
+            pending = self._pending.get(key)
+            if pending is None:
+                if sum(owner == person for owner, _ in self._pending) >= MAX_SESSIONS_PER_PERSON:
                     raise Preparing
-                coming = self._coming[key] = self._pool.submit(self._serve, key, start, list(actions), then)
-                coming.add_done_callback(lambda _: self._coming.pop(key, None))
+                pending = self._pending[key] = self._pool.submit(self._serve, key, start, list(actions), then)
+                pending.add_done_callback(lambda _: self._pending.pop(key, None))
                 mine = True
             else:
                 mine = False
-        if not mine:  # somebody asks twice: the second is told to come again
+        if not mine:  # a concurrent request: the second one retries
             raise Preparing
         try:
-            found: T = coming.result(PATIENCE)
+            result: T = pending.result(ANSWER_TIMEOUT)
         except TimeoutError:
-            if coming.done():
+            if pending.done():
                 raise
             raise Preparing from None
-        return found
+        return result
 
     def _serve(self, key: tuple[int, str], start: Start, actions: list[str], then: Callable[[GameSession], T]) -> T:
-        table = self._table(key, start, actions)
-        with table.lock:
-            table.used = time.monotonic()
+        session = self._session(key, start, actions)
+        with session.lock:
+            session.used = time.monotonic()
             try:
-                return then(table)
+                return then(session)
             except EnvironmentFailure:
                 self._drop(key)
                 raise
 
-    def _table(self, key: tuple[int, str], start: Start, actions: list[str]) -> GameSession:
+    def _session(self, key: tuple[int, str], start: Start, actions: list[str]) -> GameSession:
         self._sweep()
         with self._lock:
-            table = self._tables.get(key)
-        if table is not None and table.actions == actions[: len(table.moves)]:
-            missing = actions[len(table.moves) :]
+            session = self._sessions.get(key)
+        if session is not None and session.actions == actions[: len(session.moves)]:
+            missing = actions[len(session.moves) :]
         else:
-            table, missing = self._make(start), actions
-        with table.lock:
+            session, missing = self._make(start), actions
+        with session.lock:
             for action in missing:
-                table.act(action)
+                session.act(action)
         with self._lock:
-            old = self._tables.get(key)
-            self._tables[key] = table
-        if old is not None and old is not table:
+            old = self._sessions.get(key)
+            self._sessions[key] = session
+        if old is not None and old is not session:
             old.env.close()
-        return table
+        return session
 
     def _make(self, start: Start) -> GameSession:
         dynamics = {} if start.dynamics is None else {"dynamics_seed": start.dynamics}
         identity = "" if is_available(start) else json.dumps([start.environment, start.settings], sort_keys=True)
         try:
-            env = self._guarded(start, identity) if identity else envs.make(start.environment, start.settings)
+            env = self._sandboxed(start, identity) if identity else envs.make(start.environment, start.settings)
             env.reset(seed=start.seed, options=dynamics)
             return GameSession(env, identity)
         except EnvironmentFailure:
             raise
-        except Exception as error:  # an environment is anybody's code, and what it raises is told
+        except Exception as error:  # third-party code: its error is reported
             raise EnvironmentFailure(failure_message(error)) from error
 
-    def _guarded(self, start: Start, identity: str) -> TextEnv:
-        patience = COMPILE_SECONDS if environment_class(start.environment).trusted else STEP_SECONDS
+    def _sandboxed(self, start: Start, identity: str) -> TextEnv:
+        timeout = COMPILE_SECONDS if environment_class(start.environment).trusted else STEP_SECONDS
         with self._lock:
-            if identity not in self._guards:
-                guard = Sandbox(start.environment, start.settings, step_timeout=patience, start_timeout=START_SECONDS)
-                self._guards[identity] = (guard, threading.Lock())
-            guard, making = self._guards[identity]
+            if identity not in self._sandboxes:
+                sandbox = Sandbox(start.environment, start.settings, step_timeout=timeout, start_timeout=START_SECONDS)
+                self._sandboxes[identity] = (sandbox, threading.Lock())
+            sandbox, making = self._sandboxes[identity]
         with making:
-            return guard.make()
+            return sandbox.make()
 
     def _sweep(self) -> None:
-        """Forget what nobody looked at for a while, oldest first, and processes that serve nobody any more."""
+        """Close idle and surplus sessions, oldest first, and sandboxes without sessions."""
         now = time.monotonic()
         with self._lock:
-            oldest = sorted(self._tables, key=lambda key: self._tables[key].used)
-            idle = [key for key in oldest if now - self._tables[key].used > IDLE_SECONDS]
+            oldest = sorted(self._sessions, key=lambda key: self._sessions[key].used)
+            idle = [key for key in oldest if now - self._sessions[key].used > IDLE_SECONDS]
             surplus = oldest[: max(0, len(oldest) - MAX_SESSIONS)]
-            gone = [self._tables.pop(key) for key in dict.fromkeys([*idle, *surplus])]
-            serving = {table.guard for table in self._tables.values()}
-            unused = [identity for identity in self._guards if identity not in serving]
-            ended = [self._guards.pop(identity)[0] for identity in unused] if len(self._coming) == 1 else []
-        for table in gone:
-            table.env.close()
-        for guard in ended:
-            guard.close()
+            gone = [self._sessions.pop(key) for key in dict.fromkeys([*idle, *surplus])]
+            serving = {session.sandbox for session in self._sessions.values()}
+            unused = [identity for identity in self._sandboxes if identity not in serving]
+            ended = [self._sandboxes.pop(identity)[0] for identity in unused] if len(self._pending) == 1 else []
+        for session in gone:
+            session.env.close()
+        for sandbox in ended:
+            sandbox.close()
 
     def _drop(self, key: tuple[int, str]) -> None:
         with self._lock:
-            table = self._tables.pop(key, None)
-        if table is not None:
-            table.env.close()
+            session = self._sessions.pop(key, None)
+        if session is not None:
+            session.env.close()
 
     def close(self) -> None:
-        """End everything that was started beside this process."""
+        """Close all environments and sandboxes."""
         with self._lock:
-            tables, guards = list(self._tables.values()), list(self._guards.values())
-            self._tables.clear()
-            self._guards.clear()
-        for table in tables:
-            table.env.close()
-        for guard, _ in guards:
-            guard.close()
+            sessions, sandboxes = list(self._sessions.values()), list(self._sandboxes.values())
+            self._sessions.clear()
+            self._sandboxes.clear()
+        for session in sessions:
+            session.env.close()
+        for sandbox, _ in sandboxes:
+            sandbox.close()
 
 
 SESSIONS = SessionPool()
 
 
 def is_available(start: Start) -> bool:
-    """Whether it may be played in this process: known to return at once, and without a compiler."""
+    """Whether the environment may run in this process: trusted, fast and without a compiler."""
     kind = environment_class(start.environment)
     if not kind.trusted:
         return False

@@ -1,6 +1,6 @@
-"""Where a game begins: an environment with its settings and budgets, and the seeds of its initial state.
+"""Initial states of games: environment, settings, budgets and seeds.
 
-An address names it in one word: `prompt=38` is one of the fixed exam, `seed=7` any state, `of=<slug>` a trajectory's.
+A query names one: `prompt=38` of the fixed evaluation prompts, `seed=7` any state, `of=<slug>` that of a trajectory.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from trainer.seeds import Purpose, derive
 from webapp.trajectories.models import Trajectory
 
 PROMPTS = EvaluationConfig().prompts
-EXAM_SEED = EvaluationConfig().seed
+EVALUATION_SEED = EvaluationConfig().seed
 MAX_SEED = 2**31 - 1
 KINDS = ("prompt", "seed", "of")
 
 
 @dataclass(frozen=True)
 class Start:
-    """An initial state. `dynamics` draws what happens afterwards; None leaves it to `seed`. `query` is its address."""
+    """An initial state. `dynamics`: seed of later random events, default `seed`. `query` names it in URLs."""
 
     environment: str
     query: str
@@ -41,47 +41,47 @@ class Start:
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """Display name."""
         if self.prompt:
-            return f"prompt {self.prompt} of the fixed exam"
+            return f"prompt {self.prompt} of the evaluation"
         return "the state of a trajectory" if self.of else f"seed {self.seed}"
 
     @property
     def key(self) -> str:
-        """Its name among one person's games."""
+        """Key among a user's games."""
         return f"{self.environment}?{self.query}"
 
     @property
     def budget(self) -> int:
-        """Actions in all: turns that are always filled."""
+        """Total number of actions, with every turn filled."""
         return min(self.max_actions, self.max_turns * self.max_actions_per_turn)
 
 
 class NoSuchStart(ValueError):
-    """The address names no state that can be played. The message says why, in words."""
+    """The query names no playable state. The message gives the reason."""
 
 
 def random_query() -> str:
-    """The address of some prompt of the fixed exam, which runs are examined on, too."""
+    """Query of a random prompt of the evaluation, which runs are evaluated on too."""
     return f"prompt={secrets.randbelow(PROMPTS) + 1}"
 
 
-def wanted(given: QueryDict) -> str:
-    """The start that a page or a form asks for, as `kind=value`; empty where none is named."""
+def requested_start(query: QueryDict) -> str:
+    """The start that a query or a form names, as `kind=value`; empty if it names none."""
     for kind in KINDS:
-        value = given.get(kind, "").strip()
+        value = query.get(kind, "").strip()
         if value:
             return f"{kind}={value}"
     return ""
 
 
 def find(user: Any, spec: EnvSpec, name: str, query: str) -> Start:
-    """The start of that address. Raises NoSuchStart in words, Http404 for a trajectory that the user may not see."""
+    """The start of the query. Raises NoSuchStart, or Http404 for a trajectory that the user may not see."""
     kind, _, value = query.partition("=")
     if kind == "of":
         return _of_trajectory(user, spec, name, value)
     if not (value.isascii() and value.isdecimal() and len(value) < 11):
-        raise NoSuchStart(f"“{value[:40]}” is no {'prompt' if kind == 'prompt' else 'seed'}: give a whole number.")
+        raise NoSuchStart(f"“{value[:40]}” is not a {'prompt' if kind == 'prompt' else 'seed'}: enter a whole number.")
     number = int(value)
     budgets = (spec.max_turns, spec.max_actions_per_turn, spec.max_actions)
     if kind == "seed":
@@ -89,9 +89,9 @@ def find(user: Any, spec: EnvSpec, name: str, query: str) -> Start:
             raise NoSuchStart(f"A seed is at most {MAX_SEED:,}.")
         return Start(name, f"seed={number}", number, *budgets)
     if not 1 <= number <= PROMPTS:
-        raise NoSuchStart(f"The fixed exam has the prompts 1 to {PROMPTS}.")
+        raise NoSuchStart(f"The evaluation has the prompts 1 to {PROMPTS}.")
     seed, dynamics = (
-        derive(EXAM_SEED, Purpose.EVALUATION, purpose, number - 1)
+        derive(EVALUATION_SEED, Purpose.EVALUATION, purpose, number - 1)
         for purpose in (Purpose.INITIAL_STATE, Purpose.DYNAMICS)
     )
     return Start(name, f"prompt={number}", seed, *budgets, dynamics=dynamics, prompt=number)
@@ -100,11 +100,11 @@ def find(user: Any, spec: EnvSpec, name: str, query: str) -> Start:
 def _of_trajectory(user: Any, spec: EnvSpec, name: str, slug: str) -> Start:
     found = Trajectory.objects.visible_to(user).select_related("group", "run").filter(slug=slug[:24]).first()
     if found is None or found.group.environment != name:
-        raise Http404("There is no such trajectory, or it belongs to a team you are not in.")
+        raise Http404("This trajectory does not exist, or it belongs to a team you are not in.")
     config = RunConfig.model_validate(found.run.config)
     settings = _settings(config, name, found.group.suite)
     if settings.get("path"):
-        raise NoSuchStart("That state comes from a file of the worker, which these pages do not read.")
+        raise NoSuchStart("This state comes from a file on the worker, which the site cannot read.")
     budgets = _budgets(config, spec, name, found.group.suite)
     return Start(name, f"of={found.slug}", found.group.seed, *budgets, settings=settings, of=found.slug)
 

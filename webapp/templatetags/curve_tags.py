@@ -1,4 +1,4 @@
-"""What the templates of curves, comparison and evaluation need: data for scripts, numbers as coordinates."""
+"""Filters for the templates of curves, comparison and evaluation: JSON for scripts, coordinates."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ register = template.Library()
 
 @register.filter
 def as_json(value: Any) -> str:
-    """For an attribute that a script reads; the template escapes it."""
+    """JSON for an attribute that a script reads; the template escapes it."""
     return json.dumps(value, separators=(",", ":"))
 
 
 @register.filter
 def get(mapping: Mapping[str, Any], key: str) -> Any:
-    """The value of a key that is a variable; nothing where there is none."""
+    """The value of a variable key; empty if it is missing."""
     return mapping.get(key, "")
 
 
@@ -33,7 +33,7 @@ def hundredths(share: float) -> str:
 
 @register.filter
 def millions(count: float) -> str:
-    """Tokens for people, as in “12.3 M”."""
+    """A rounded count, as in “12.3 M”."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if count >= size:
             return f"{count / size:.1f} {letter}"
@@ -42,5 +42,5 @@ def millions(count: float) -> str:
 
 @register.filter
 def trap_of(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """What the panel of the Echo Trap watch says beside the snapshot."""
+    """Context of the Echo Trap panel."""
     return echo_trap.shown(snapshot, config)

@@ -1,4 +1,4 @@
-"""How a field of the launch form is rendered. Which fields there are is decided in webapp.runs.launch.form."""
+"""Rendering of the fields of the launch form."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from webapp.runs.launch.form import Setting
 
 register = template.Library()
 
-LONGEST_KEPT = 200
-"""Characters of a value whose field is kept: clones bring texts of any length."""
+MAX_CACHED_LENGTH = 200
+"""Longest value whose field is cached: clones may have texts of any length."""
 
 
 @register.simple_tag(takes_context=True)
 def field_of(context: template.Context, setting: Setting) -> SafeString:
-    """The setting with its label, its help and room for what is wrong with it.
+    """The setting with its label, help and error.
 
-    More than a hundred stand in a form, nearly all as the preset has them: each of those is rendered only once.
+    A form has more than a hundred fields, most of them as in the preset: those are rendered once and cached.
     """
     word = context.get("base_word") or "preset"
-    usual = not setting.differs and not setting.error and len(setting.value) <= LONGEST_KEPT
-    return _kept(setting, word) if usual else _rendered(setting, word)
+    usual = not setting.differs and not setting.error and len(setting.value) <= MAX_CACHED_LENGTH
+    return _cached(setting, word) if usual else _rendered(setting, word)
 
 
 def _rendered(setting: Setting, base_word: str) -> SafeString:
     return render_to_string("runs/_setting.html", {"setting": setting, "base_word": base_word})
 
 
-_kept = lru_cache(maxsize=1024)(_rendered)
+_cached = lru_cache(maxsize=1024)(_rendered)

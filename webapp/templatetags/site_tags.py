@@ -1,4 +1,4 @@
-"""What the site's templates need beyond Django's own: words for numbers, and whether to offer what a role forbids."""
+"""Filters and tags of all templates: formatting, roles, queries."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ register.filter("fixed", formatting.number)
 
 @register.filter
 def state_word(state: str) -> str:
-    """The state of a run for people."""
+    """Display name of a run's state."""
     return formatting.STATES.get(state, state)
 
 
 @register.filter
 def one_based(number: int) -> int:
-    """For people: what the journal counts from 0."""
+    """A 0-based number of the journal, 1-based for display."""
     return number + 1
 
 
 @register.filter
 def outcome(trajectory: Trajectory) -> str:
-    """What became of a trajectory."""
+    """Outcome of a trajectory as text."""
     ended = trajectory.status in Trajectory.ENDED
     success = trajectory.status == Trajectory.Status.SUCCESS if ended else None
     return formatting.outcome(
@@ -44,7 +44,7 @@ def outcome(trajectory: Trajectory) -> str:
 
 @register.filter
 def may_launch(user: Any) -> bool:
-    """Whether the user may launch runs somewhere."""
+    """Whether the user may launch runs in a team."""
     return any(place.role in Membership.WRITERS for place in access.memberships_of(user))
 
 
@@ -56,20 +56,20 @@ def places(user: Any) -> list[Membership]:
 
 @register.simple_tag
 def sign_in_provider() -> str:
-    """The name of the organisation's own sign-in (OpenID Connect); empty where there is none."""
+    """Name of the organisation's sign-in (OpenID Connect); empty if not configured."""
     apps = settings.SOCIALACCOUNT_PROVIDERS.get("openid_connect", {}).get("APPS", [])
     return str(apps[0]["name"]) if apps else ""
 
 
 @register.simple_tag
 def sends_mail() -> bool:
-    """Whether mail leaves this site."""
+    """Whether e-mail is configured."""
     return settings.ECHOSCOPE_MAIL
 
 
 @register.simple_tag(takes_context=True)
 def query(context: template.RequestContext, **changes: Any) -> str:
-    """The page's own query with some values changed; empty ones leave it."""
+    """The current query with some values replaced; empty values are removed."""
     params = context["request"].GET.copy()
     for key, value in changes.items():
         params.pop(key, None)

@@ -1,1 +1,1 @@
-"""What was played: groups, trajectories, turns, and the links that show them. Nothing about training."""
+"""Groups, trajectories, turns and their share links."""

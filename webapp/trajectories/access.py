@@ -1,4 +1,4 @@
-"""Finding a trajectory on behalf of a user. What a share link shows is found in shares.py."""
+"""Access to trajectories by user. Share links: sharing/share_links.py."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def get_trajectory(user: User | AnonymousUser, slug: str) -> Trajectory:
     """The trajectory of that slug if the user may see it, with its group, run and team. Raises Http404."""
     found = Trajectory.objects.visible_to(user).select_related("group", "run__team").filter(slug=slug).first()
     if found is None:
-        raise Http404("There is no such trajectory, or it belongs to a team you are not in.")
+        raise Http404("This trajectory does not exist, or it belongs to a team you are not in.")
     return found

@@ -1,4 +1,4 @@
-"""Every change that people make to trajectories: sharing and revoking. What is played is written by the ingest."""
+"""Actions on trajectories: sharing, revoking, counting views."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def do_share_trajectory(
     action: int | None = None,
     indexable: bool = False,
 ) -> ShareLink:
-    """A link that shows the trajectory to anybody. The author's open link to the same with the same end is given again.
+    """Create a share link, or return the author's active link with the same position and expiry.
 
     `turn` and `action` count from 0 and say where the player opens; `action` None or −1 is the turn's start.
     """
     Trajectory.objects.select_for_update().only("pk").get(pk=trajectory.pk)
-    wanted = {
+    fields = {
         "trajectory": trajectory,
         "author": author,
         "expires_at": expires_at,
@@ -35,15 +35,15 @@ def do_share_trajectory(
         "action": None if turn is None or action is None or action < 0 else action,
         "indexable": indexable,
     }
-    return ShareLink.objects.open(timezone.now()).filter(**wanted).first() or ShareLink.objects.create(**wanted)
+    return ShareLink.objects.open(timezone.now()).filter(**fields).first() or ShareLink.objects.create(**fields)
 
 
 def do_revoke_share(share: ShareLink) -> None:
-    """Close the link for good. Closing it again changes nothing."""
+    """Revoke the link permanently. Revoking it again changes nothing."""
     ShareLink.objects.filter(pk=share.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())
     share.refresh_from_db()
 
 
 def do_count_view(share: ShareLink, now: datetime) -> None:
-    """One more person looked. Two at once are two."""
+    """Count a view. Concurrent views are both counted."""
     ShareLink.objects.filter(pk=share.pk).update(views=F("views") + 1, last_viewed_at=now)

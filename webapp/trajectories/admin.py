@@ -1,4 +1,4 @@
-"""Share links in Django's admin: who made which, and closing one."""
+"""Share links in Django's admin: list and revoke."""
 
 from django.contrib import admin
 from django.db.models import QuerySet

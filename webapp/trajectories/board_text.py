@@ -1,4 +1,4 @@
-"""Boards as plain text, for readers without scripts. static/js/board/board.js draws them."""
+"""Boards as plain text, for pages without JavaScript and for exports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def board_text(board: dict[str, Any]) -> str:
-    """What the board shows, line by line; empty where there is none."""
+    """The board line by line; empty if there is none."""
     match board.get("kind"):
         case "grid":
             return "\n".join(board["rows"])

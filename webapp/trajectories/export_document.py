@@ -1,7 +1,6 @@
-"""A trajectory as a document for programs and as a transcript for people. docs/sharing.md documents both.
+"""Exports of a trajectory: JSON document and text transcript, documented in docs/sharing.md.
 
-Whole runs are in exports_run.py, animations in pictures_animation.py. Whoever changes what a field means counts VERSION
-up and tells it there.
+Increase VERSION when the meaning of a field changes, and document it there.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from webapp.trajectories.sharing.public import outcome_of, when_of
 
 FORMAT = "echoscope.trajectory"
 VERSION = 1
-_OF_THE_JOURNAL = ("type", "seq", "time", "trajectory")
+_JOURNAL_FIELDS = ("type", "seq", "time", "trajectory")
 
 Event = Mapping[str, Any]
 
 
 def shared_document(trajectory: Trajectory, events: Iterable[Event]) -> dict[str, Any]:
-    """All that was played, without its place in the team. `events` are its turns in order, as in the journal."""
+    """The trajectory without its ids inside the team. `events`: its turn events of the journal, in order."""
     group = trajectory.group
     return {
         "format": FORMAT,
@@ -48,12 +47,12 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event]) -> dict[str
         "prompt": group.prompt,
         "board": group.board,
         "hint": group.hint,
-        "turns": [{name: value for name, value in event.items() if name not in _OF_THE_JOURNAL} for event in events],
+        "turns": [{name: value for name, value in event.items() if name not in _JOURNAL_FIELDS} for event in events],
     }
 
 
 def document(trajectory: Trajectory, events: Iterable[Event], run: str) -> dict[str, Any]:
-    """The same for those who may read the run, whose public id is `run`: it can be found again."""
+    """The document for readers of the run, with the ids to find it again. `run`: slug of the run."""
     place = {"run": run, "id": trajectory.slug, "key": trajectory.key, "attempt": trajectory.attempt}
     shared = shared_document(trajectory, events)
     head = {name: shared.pop(name) for name in ("format", "version")}
@@ -61,12 +60,12 @@ def document(trajectory: Trajectory, events: Iterable[Event], run: str) -> dict[
 
 
 def transcript(trajectory: Trajectory, events: Iterable[Event]) -> str:
-    """Every state, thought, answer and reward, to be read from top to bottom."""
+    """Transcript: every state, thought, answer and reward."""
     group = trajectory.group
-    told = outcome_of(trajectory)
+    outcome = outcome_of(trajectory)
     lines = [
         f"{group.environment}, {when_of(trajectory)}",
-        f"{told[:1].upper()}{told[1:]}. Total reward {formatting.signed(trajectory.total_reward)}.",
+        f"{outcome[:1].upper()}{outcome[1:]}. Total reward {formatting.signed(trajectory.total_reward)}.",
         *_part("Prompt", group.prompt),
         *_part("Board at the start", board_text(group.board)),
     ]

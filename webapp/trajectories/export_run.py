@@ -1,7 +1,7 @@
-"""A whole run as files: its trajectories as Parquet or JSON lines, its metrics, its journal. Never all of it in memory.
+"""Exports of a run: trajectories as Parquet or JSON lines, metrics, journal. Streamed, never all in memory.
 
-Rows are read in pages after the last row seen, not from one long query: no transaction stays open while a slow client
-reads, and a run that is still played is told up to where it has come. Columns are documented in docs/sharing.md.
+Rows are read with keyset pagination: no transaction stays open while a slow client reads, and an active run is exported
+up to its current state. The columns are documented in docs/sharing.md.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from webapp.trajectories.export_document import FORMAT, VERSION, document
 from webapp.trajectories.models import Trajectory, Turn
 
 ROW_GROUP = 250
-"""Trajectories that are in memory at a time."""
-POINTS = 20_000
+"""Trajectories in memory at a time."""
+METRIC_BATCH_SIZE = 20_000
 
 ACTION = pa.struct(
     [
@@ -103,7 +103,7 @@ METRICS = pa.schema(
 
 
 def documents(run: Run) -> Iterator[list[dict[str, Any]]]:
-    """The run's trajectories as documents, page by page in the order of playing, without those that were replaced."""
+    """The run's current trajectories as documents, in pages, in the order of playing."""
     current = Trajectory.objects.current().filter(run=run).select_related("group").order_by("pk")
     last = 0
     while page := list(current.filter(pk__gt=last)[:ROW_GROUP]):
@@ -117,19 +117,19 @@ def documents(run: Run) -> Iterator[list[dict[str, Any]]]:
 
 
 def json_lines(run: Run) -> Iterator[bytes]:
-    """One document a line."""
+    """One document per line."""
     for page in documents(run):
         lines = [json.dumps(item, ensure_ascii=False, separators=(",", ":")) for item in page]
         yield ("\n".join(lines) + "\n").encode()
 
 
 def parquet(run: Run) -> Iterator[bytes]:
-    """One row a trajectory, its turns nested in it; each page is a row group."""
+    """One row per trajectory with nested turns; each page is a row group."""
     return _parquet(([_row(item) for item in page] for page in documents(run)), TRAJECTORIES)
 
 
 def metrics_parquet(run: Run) -> Iterator[bytes]:
-    """One row a metric and iteration."""
+    """One row per metric and iteration."""
     return _parquet(metric_points(run), METRICS)
 
 
@@ -143,10 +143,10 @@ def metrics_csv(run: Run) -> Iterator[bytes]:
 
 
 def metric_points(run: Run) -> Iterator[list[dict[str, Any]]]:
-    """By name and iteration, page by page."""
+    """Metric points by name and iteration, in pages."""
     points = MetricPoint.objects.filter(run=run).order_by("name", "iteration").values(*METRICS.names)
     after = Q()
-    while page := list(points.filter(after)[:POINTS]):
+    while page := list(points.filter(after)[:METRIC_BATCH_SIZE]):
         release_connection()
         yield page
         name, iteration = page[-1]["name"], page[-1]["iteration"]
@@ -154,7 +154,7 @@ def metric_points(run: Run) -> Iterator[list[dict[str, Any]]]:
 
 
 def journal(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The file as it is, up to its last complete line."""
+    """The journal up to its last complete line."""
     rest = b""
     for block in blocks:
         block = rest + block
@@ -169,12 +169,12 @@ def _parquet(pages: Iterator[list[dict[str, Any]]], schema: pa.Schema) -> Iterat
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
         for page in pages:
             writer.write_table(pa.Table.from_pylist(page, schema=schema))
-            yield sink.taken()
-    yield sink.taken()
+            yield sink.take()
+    yield sink.take()
 
 
 class _Sink(io.RawIOBase):
-    """Takes what is written until somebody takes it away."""
+    """Buffer of the bytes written since the last take()."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -192,7 +192,7 @@ class _Sink(io.RawIOBase):
     def tell(self) -> int:
         return self.size
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         data = b"".join(self.parts)
         self.parts.clear()
         return data

@@ -1,4 +1,4 @@
-"""Groups, trajectories, turns and share links. They are written by the ingest of a run's journal and by actions.py."""
+"""Groups, trajectories, turns and token arrays, written by the ingest, and share links."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
 MAX_SEARCHED_LENGTH = 50_000
-"""Characters of a thought that the full-text index knows: PostgreSQL refuses rows whose words take a megabyte."""
+"""Indexed characters of a thought: PostgreSQL rejects rows whose text vector exceeds a megabyte."""
 
 
 class Group(models.Model):
@@ -63,12 +63,12 @@ class TrajectoryQuerySet(models.QuerySet["Trajectory"]):
         return self.filter(readable_by(user, "run__"))
 
     def current(self) -> TrajectoryQuerySet:
-        """Without those that a later attempt replaced."""
+        """Trajectories not replaced by a later attempt."""
         return self.filter(superseded=False)
 
 
 class Trajectory(models.Model):
-    """One episode: what was read, thought, done and earned, turn by turn."""
+    """One episode: states, thoughts, actions and rewards, turn by turn."""
 
     class Status(models.TextChoices):
         WAITING = "waiting", "Waiting"
@@ -118,7 +118,7 @@ class Trajectory(models.Model):
 
 
 class Turn(models.Model):
-    """One dialogue turn, whole as the journal told it, with the columns that lists and filters need."""
+    """A turn: its journal event, and the columns that lists and filters need."""
 
     trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="turns")
     number = models.PositiveIntegerField(help_text="0-based.")
@@ -147,7 +147,7 @@ class Turn(models.Model):
 
 
 class TokenArrays(models.Model):
-    """What a trajectory's tokens looked like to sampler and learner: ids, log-probabilities, entropies, advantages."""
+    """Token data of a trajectory from sampler and learner: ids, log-probabilities, entropies, advantages."""
 
     trajectory = models.OneToOneField(Trajectory, on_delete=models.CASCADE, related_name="token_arrays")
     data = models.BinaryField(help_text="As the journal packs it.")
@@ -158,12 +158,12 @@ class TokenArrays(models.Model):
 
 class ShareLinkQuerySet(models.QuerySet["ShareLink"]):
     def open(self, now: datetime) -> ShareLinkQuerySet:
-        """Neither revoked nor expired."""
+        """Links that are neither revoked nor expired."""
         return self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=now), revoked_at__isnull=True)
 
 
 class ShareLink(models.Model):
-    """A link that shows one trajectory to anybody who has it."""
+    """A public link to one trajectory."""
 
     token = models.CharField(max_length=32, unique=True, default=ids.token, editable=False)
     trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="shares")

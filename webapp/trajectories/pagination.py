@@ -1,4 +1,4 @@
-"""Trajectories in order and in pages, by the last row seen instead of by counting: page 400 costs what page 1 does.
+"""Keyset pagination of trajectories: page 400 costs as much as page 1.
 
 Which trajectories there are is explorer.py's business.
 """
@@ -43,11 +43,11 @@ SORTS: dict[str, Combinable] = {
     "kept": _ranked(Q(group__kept=True), Q(group__kept=False)),
     "played": F("pk"),
 }
-"""What can be sorted by; "-" in front is descending. Equal ones follow in the order they were announced."""
+"""Sort keys; a leading "-" is descending. Ties are ordered by primary key."""
 
 
 class BadCursor(ValueError):
-    """The cursor was not made for this order. The message is for readers."""
+    """The cursor does not belong to this order. The message is for users."""
 
     def __init__(self) -> None:
         super().__init__("This address of a page does not fit this order any more; here is the first page.")
@@ -55,7 +55,7 @@ class BadCursor(ValueError):
 
 @dataclass(frozen=True)
 class Page:
-    """Some trajectories in order, and the cursors of the pages around them; None where there is none."""
+    """Trajectories in order, and the cursors of the next and previous pages, if any."""
 
     items: Sequence[Trajectory]
     next: str | None
@@ -64,7 +64,7 @@ class Page:
 
 @dataclass(frozen=True)
 class _Place:
-    """A row's place in an order, and whether the page lies behind or before it."""
+    """Position of a row in an order, and whether the page follows or precedes it."""
 
     value: Any
     pk: int

@@ -1,6 +1,6 @@
 """Positions of a trajectory: each turn's start, then each of its actions, as in static/js/player/positions.js.
 
-Turns and actions count from 0 in here and from 1 in addresses, where action 0 is the turn's start.
+Turns and actions are 0-based here and 1-based in URLs, where action 0 is the turn's start.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 Data = Mapping[str, Any]
 START = -1
-"""The action of a position at a turn's start."""
+"""Action of a position at a turn's start."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a trajectory stands after an action, or at the start of a turn. `turn_data` is None without any turn."""
+    """State after an action, or at the start of a turn. `turn_data` is None without any turn."""
 
     turn: int
     action: int
@@ -25,7 +25,7 @@ class Position:
 
 
 def positions(played: Data) -> list[Position]:
-    """All of them, in order; one that has no turns has its initial state."""
+    """All positions in order; without turns, the initial state alone."""
     board: Data = played["board"]
     found: list[Position] = []
     for turn in played["turns"]:
@@ -36,28 +36,28 @@ def positions(played: Data) -> list[Position]:
     return found or [Position(0, START, board, None)]
 
 
-def at(line: list[Position], turn: int, action: int) -> Position:
-    """The position; the nearest one before it where there is none."""
+def position_at(line: list[Position], turn: int, action: int) -> Position:
+    """The position, or the nearest one before it."""
     before = [step for step in line if (step.turn, step.action) <= (turn, action)]
     return before[-1] if before else line[0]
 
 
-def telling(played: Data) -> tuple[int, int]:
-    """The position that says most about a trajectory in one picture: the turn that lost it, else its last one."""
+def key_position(played: Data) -> tuple[int, int]:
+    """The most informative position for one picture: the turn that lost the trajectory, else the last turn."""
     lost = played.get("lost_at")
     if lost:
         return lost["turn"], START
     return (played["turns"][-1]["turn"], START) if played["turns"] else (0, START)
 
 
-def asked(query: Mapping[str, str]) -> tuple[int, int] | None:
-    """The position that a query such as `turn=2&action=3` names, counted from 0; None where it names none."""
+def requested_position(query: Mapping[str, str]) -> tuple[int, int] | None:
+    """The 0-based position in a query such as `turn=2&action=3`; None without one."""
     turn, action = _count(query.get("turn")), _count(query.get("action"))
     return None if turn is None else (max(1, turn) - 1, (action or 0) - 1)
 
 
-def query(turn: int, action: int) -> str:
-    """The query of a position's permalink."""
+def position_query(turn: int, action: int) -> str:
+    """Query string of a position's permalink."""
     return f"?turn={turn + 1}" + (f"&action={action + 1}" if action >= 0 else "")
 
 

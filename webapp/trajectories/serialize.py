@@ -1,4 +1,4 @@
-"""Trajectories as plain data: what the stage, the player, exports and shared pages read."""
+"""Trajectories as plain data for the live page, the player, exports and shared pages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from webapp.trajectories.models import Trajectory
 
-_OF_THE_JOURNAL = ("type", "seq", "time", "trajectory")
+_JOURNAL_FIELDS = ("type", "seq", "time", "trajectory")
 
 
 def outcome_data(trajectory: Trajectory) -> dict[str, Any]:
-    """How it ended; all null while it is played."""
+    """Outcome of the trajectory; all null while it is being played."""
     over = trajectory.finished_seq is not None
     return {
         "success": trajectory.status == Trajectory.Status.SUCCESS if over else None,
@@ -22,7 +22,7 @@ def outcome_data(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """A trajectory as the stage and the player read it: its start, its turns, how it ended.
+    """A trajectory in the player's format: initial state, turns, outcome.
 
     `turns` are its turn events in order, for those who fetched them for many at once.
     """
@@ -35,6 +35,6 @@ def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | No
         "member": trajectory.member,
         "board": trajectory.group.board,
         "hint": trajectory.group.hint,
-        "turns": [{name: value for name, value in event.items() if name not in _OF_THE_JOURNAL} for event in turns],
+        "turns": [{name: value for name, value in event.items() if name not in _JOURNAL_FIELDS} for event in turns],
         **outcome_data(trajectory),
     }

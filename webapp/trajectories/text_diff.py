@@ -1,4 +1,4 @@
-"""How the thoughts and answers of two trajectories differ, turn by turn and word by word. No database, no page."""
+"""Word diff of the thoughts and answers of two trajectories, turn by turn."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from difflib import SequenceMatcher
 from typing import Any, Literal
 
 MAX_WORDS = 1_500
-"""Texts with more words than that are set beside each other without marks: comparing takes the square of it."""
+"""Longer texts are shown without a diff: its cost is quadratic."""
 
 Kind = Literal["same", "gone", "new"]
 
 
 @dataclass(frozen=True)
 class DiffPiece:
-    """Some words that both have ("same"), only the first ("gone") or only the second ("new")."""
+    """Words of both texts ("same"), of the first only ("gone") or of the second only ("new")."""
 
     kind: Kind
     text: str
     other: str = ""
-    """Of words that both have: how the second spaces them."""
+    """For "same": the words with the spacing of the second text."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A thought or an answer of both, as pieces in reading order."""
+    """Diff of a thought or an answer, as pieces in reading order."""
 
     pieces: Sequence[DiffPiece]
 
@@ -40,7 +40,7 @@ class Text:
 
     @property
     def both(self) -> list[DiffPiece]:
-        """In one text, with the wider spacing between what both have and what only one has."""
+        """Pieces merged into one text, with the wider spacing between them."""
         return [replace(piece, text=max(piece.text, piece.other, key=len)) for piece in self.pieces]
 
     @property
@@ -50,7 +50,7 @@ class Text:
 
 @dataclass(frozen=True)
 class TurnPair:
-    """The same turn of both; an event is None where that trajectory had ended."""
+    """A turn of both trajectories; an event is None if that trajectory had ended."""
 
     number: int
     left: Mapping[str, Any] | None
@@ -64,17 +64,17 @@ class TurnPair:
 
     @property
     def same_state(self) -> bool:
-        """Whether both read the same state before they thought."""
+        """Whether both turns began with the same state."""
         return self.left is not None and self.right is not None and self.left.get("state") == self.right.get("state")
 
 
-def compared(left: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]) -> list[TurnPair]:
-    """The turns of two trajectories, side by side. Each is the journal's turn events in order."""
+def compare_turns(left: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]) -> list[TurnPair]:
+    """Pairs of the turns of two trajectories, each given by its turn events in order."""
     result = []
     for number in range(max(len(left), len(right))):
         one = left[number] if number < len(left) else None
         other = right[number] if number < len(right) else None
-        thought, answer = (difference(_said(one, what), _said(other, what)) for what in ("thought", "answer"))
+        thought, answer = (word_diff(_said(one, what), _said(other, what)) for what in ("thought", "answer"))
         result.append(TurnPair(number, one, other, thought, answer))
     return result
 
@@ -83,12 +83,12 @@ def _said(event: Mapping[str, Any] | None, what: str) -> str:
     if event is None:
         return ""
     if what == "thought" and not event.get("thought") and not event.get("format_valid", True):
-        return str(event.get("response", ""))  # what could not be taken apart is shown as it was written
+        return str(event.get("response", ""))  # an unparsable response is shown as it is
     return str(event.get(what) or "")
 
 
-def difference(left: str, right: str) -> Text:
-    """Word by word; spaces are no words, so that a line broken elsewhere is no difference."""
+def word_diff(left: str, right: str) -> Text:
+    """Word diff. Spaces are not words, so that different line breaks are no difference."""
     one, other = _words(left), _words(right)
     if left == right:
         return Text([DiffPiece("same", left)] if left else [])
@@ -106,5 +106,5 @@ def difference(left: str, right: str) -> Text:
 
 
 def _words(text: str) -> list[str]:
-    """Each word with the space behind it; signs around a word are words of their own."""
+    """Words, each with the space after it; punctuation around a word is separate."""
     return re.findall(r"\s*(?:\w+|[^\w\s]+)\s*", text)

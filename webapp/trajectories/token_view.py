@@ -1,4 +1,4 @@
-"""A trajectory's tokens for readers: each token's text with its numbers, or in words why there are none.
+"""Token data for the token view: text and numbers of each token, or the reason why there are none.
 
 How they are packed is trainer/journal/token_arrays.py's business; who may see them is decided by the views.
 """
@@ -20,18 +20,18 @@ UNLEARNED = {
     "broken": "No advantages: the environment broke the trajectory off.",
     "no_update": "No advantages: no group of this iteration had a signal, so there was no update.",
 }
-NO_ENTROPIES = "No entropies: the endpoint of a hosted model tells none. Its ids are our own, and mean nothing there."
+NO_ENTROPIES = "No entropies: hosted model endpoints do not return them. The token ids are our own, not the model's."
 
 
 def tokens_of(trajectory: Trajectory) -> dict[str, Any]:
-    """What the token view reads. The shape:
+    """Data of the token view:
 
     turns       [{turn, tokens: [{text, id, p, logprob, entropy, advantage}]}]; entropy, advantage null where unknown
     note        why there are no tokens, no entropies or no advantages; "" where nothing is missing
     """
     kept = TokenArrays.objects.filter(trajectory=trajectory).values_list("data", flat=True).first()
     if kept is None:
-        return {"turns": [], "note": why_none(trajectory)}
+        return {"turns": [], "note": missing_reason(trajectory)}
     try:
         arrays = token_arrays.unpack(bytes(kept))
     except TokenArraysError as error:
@@ -85,12 +85,12 @@ def _turns(arrays: token_arrays.TokenArrays, responses: list[str]) -> list[dict[
 
 
 def _rounded(value: float) -> float:
-    """Four significant digits: half precision has no more."""
+    """The value with four significant digits, as many as half precision has."""
     return float(f"{value:.4g}")
 
 
-def why_none(trajectory: Trajectory) -> str:
-    """In words, with what to do about it."""
+def missing_reason(trajectory: Trajectory) -> str:
+    """Reason why a trajectory has no token data, and what to do about it."""
     keep = trajectory.run.config.get("journal", {}).get("tokens")
     if keep is None:
         return "This run was recorded by a version that kept no tokens. Runs launched now keep them."

@@ -10,7 +10,7 @@ import { html, need, setText, svg } from "../ui/dom.js";
 
 const WIDTH = 120;
 const HEIGHT = 26;
-const QUIET = "The reward's spread inside groups, the entropy and the gradient norm show no sign of a collapse.";
+const QUIET = "Reward spread within groups, entropy and gradient norm show no sign of collapse.";
 
 /**
  * @param {Snapshot} state
@@ -46,8 +46,8 @@ export function alarmBands(alarms) {
 
 /** @param {import("../types.js").Rewind} rewind */
 function rewindWords({ number, from_iteration, to_iteration, changes }) {
-  const changed = Object.entries(changes).map(([name, value]) => `${name} = ${value}`).join(", ");
-  return `Went back from iteration ${from_iteration} to ${to_iteration} (rewind ${number})${changed ? `, on with ${changed}` : ""}.`;
+  const said = Object.entries(changes).map(([name, value]) => `${name} = ${value}`).join(", ");
+  return `Rewound from iteration ${from_iteration} to ${to_iteration} (rewind ${number})${said ? `; changed ${said}` : ""}.`;
 }
 
 /** @param {import("../types.js").PastAlarm} alarm @param {string} trajectories */

@@ -38,12 +38,12 @@ export function renderTurn(turn, { lost }) {
       html("a", { class: "turn-number", href: `?turn=${turn.turn + 1}`, "data-step": "-1" }, [`Turn ${turn.turn + 1}`]),
       html("span", { class: "turn-reward number" }, [signed(turn.reward)]),
     ]),
-    html("details", { class: "turn-state" }, [html("summary", {}, ["State it read"]), html("pre", {}, [turn.state])]),
+    html("details", { class: "turn-state" }, [html("summary", {}, ["State"]), html("pre", {}, [turn.state])]),
     html("p", { class: thought ? "thought" : "thought none" }, [thought || "No thought."]),
     ...(turn.problem ? [html("p", { class: "problem" }, [html("b", {}, ["Format: "]), turn.problem])] : []),
     html("div", { class: "chips" }, turn.actions.length
       ? turn.actions.map((record, index) => chip(turn, record, index, lost))
-      : [html("span", { class: "soft small" }, [turn.answer ? `No action in the answer “${turn.answer}”.` : "No answer."])]),
+      : [html("span", { class: "soft small" }, [turn.answer ? `The answer “${turn.answer}” contains no action.` : "No answer."])]),
     html("p", { class: "turn-facts soft small number" }, [facts(turn)]),
   ]);
 }
@@ -75,7 +75,7 @@ function facts(turn) {
   const terms = Object.entries(turn.terms);
   const reward = terms.length > 1 ? `${signed(turn.reward)} = ${terms.map(([name, value]) => `${signed(value)} ${name}`).join(", ")}` : `reward ${signed(turn.reward)}`;
   const entropy = turn.entropy == null ? [] : [`entropy ${number(turn.entropy)} nats/token`];
-  return [reward, `${plural(turn.tokens, "token")}${turn.truncated ? ", cut at the limit" : ""}`, ...entropy].join(" · ");
+  return [reward, `${plural(turn.tokens, "token")}${turn.truncated ? ", truncated at the limit" : ""}`, ...entropy].join(" · ");
 }
 
 /**

@@ -21,7 +21,7 @@ from tests.webapp.alerts.receiver import Receiver
 from webapp.alerts import actions, webhooks
 from webapp.alerts.actions import do_detect_alerts, do_redeliver, do_switch_rule, do_test_rule
 from webapp.alerts.delivery import Detector, deliver_due
-from webapp.alerts.models import Delivery, Rule, Try
+from webapp.alerts.models import Delivery, DeliveryAttempt, Rule
 from webapp.core.scheduler import Job, Scheduler
 from webapp.runs.models import Alarm, Run
 from webapp.settings import ROOT
@@ -123,7 +123,7 @@ def test_two_lookouts_and_four_couriers_at_once_tell_everything_once(
         finally:
             connection.close()
 
-    threads = [threading.Thread(target=together, args=(Detector().look,)) for _ in range(2)]
+    threads = [threading.Thread(target=together, args=(Detector().detect,)) for _ in range(2)]
     threads += [threading.Thread(target=together, args=(deliver_due,)) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -133,7 +133,7 @@ def test_two_lookouts_and_four_couriers_at_once_tell_everything_once(
         pass
     assert not faults
     assert Delivery.objects.filter(state=State.DELIVERED).count() == 24
-    assert Try.objects.count() == 24
+    assert DeliveryAttempt.objects.count() == 24
     ids = [json.loads(body)["id"] for _, body in receiver.requests]
     assert len(ids) == len(set(ids)) == 24
 
@@ -162,7 +162,7 @@ def test_slack_gets_its_text_with_a_link_and_nothing_that_calls_everybody(
     ((headers, body),) = receiver.requests
     assert json.loads(body) == {
         "text": f"*Echo Trap: watch* <https://echoscope.example.org/runs/{run.slug}/|A &lt;!channel&gt; &amp; b>\n"
-        "Echo Trap watch: watch at iteration 1. The spread falls &amp; &lt;rises&gt;."
+        "Echo Trap: watch at iteration 1. The spread falls &amp; &lt;rises&gt;."
     }
     assert "Echoscope-Signature" not in headers
 
@@ -187,7 +187,7 @@ def test_without_a_mail_server_nothing_counts_as_delivered(run: Run, make_rule: 
     delivery = notice(run)
     deliver_due()
     assert mail.outbox == []
-    assert "cannot send e-mail yet" in delivery.log.get().answer
+    assert "E-mail is not configured" in delivery.log.get().answer
     delivery.refresh_from_db()
     assert delivery.state == State.PENDING
 
@@ -207,7 +207,7 @@ def test_what_the_mail_server_said_is_in_the_log(run: Run, make_rule: Make, sett
     make_rule(events=[Event.WATCH])
     delivery = notice(run)
     deliver_due()
-    assert delivery.log.get().answer == "The mail server did not take it: mailbox full"
+    assert delivery.log.get().answer == "The mail server refused it: mailbox full"
 
 
 def test_a_rule_that_reaches_nobody_switches_itself_off_and_says_why(
@@ -270,13 +270,13 @@ def test_one_slow_receiver_does_not_keep_others_from_theirs(
     deliver_due()
     assert Delivery.objects.get(rule__name="quick").state == State.DELIVERED
     slow = Delivery.objects.get(rule__name="slow")
-    assert slow.log.get().answer == "No answer within 0 s."
+    assert slow.log.get().answer == "No response within 0 s."
     assert slow.state == State.PENDING
 
 
 @pytest.fixture
 def running() -> Iterator[Scheduler]:
-    background = Scheduler([Job("lookout", 0.02, Detector().look), Job("courier", 0.02, deliver_due)])
+    background = Scheduler([Job("detection", 0.02, Detector().detect), Job("delivery", 0.02, deliver_due)])
     background.start()
     yield background
     background.stop()

@@ -15,7 +15,7 @@ from trainer.config.run import RunConfig
 from trainer.journal import events as journal
 from webapp.alerts.actions import do_detect_alerts, do_switch_rule
 from webapp.alerts.delivery import Detector
-from webapp.alerts.models import Delivery, Rule, Standstill
+from webapp.alerts.models import Delivery, Rule, StalledRun
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.actions import do_release_run, do_request
 from webapp.runs.models import Alarm, Evaluation, Run
@@ -39,7 +39,7 @@ def told() -> list[str]:
     do_detect_alerts(now)
     count = Delivery.objects.count()
     do_detect_alerts(now)
-    Detector().look()
+    Detector().detect()
     assert Delivery.objects.count() == count
     return list(Delivery.objects.order_by("pk").values_list("event", flat=True))
 
@@ -54,7 +54,7 @@ def test_an_echo_trap_is_told_with_its_evidence(run: Run, make_rule: Make) -> No
     assert told() == ["watch", "trapped"]
     payload = Delivery.objects.get(event="trapped").payload
     assert payload["title"] == "Echo Trap: trapped"
-    assert payload["message"] == "Echo Trap watch: trapped at iteration 4. It is trapped."
+    assert payload["message"] == "Echo Trap: trapped at iteration 4. It is trapped."
     assert payload["details"] == {"iteration": 4, "evidence": {"spread": 0.1}}
     assert payload["run"]["url"] == f"https://echoscope.example.org/runs/{run.slug}/"
     assert payload["id"] == Delivery.objects.get(event="trapped").slug
@@ -126,16 +126,16 @@ def test_a_run_that_waits_too_long_is_told_once_and_again_when_it_waits_again(ru
     make_rule(events=[Event.QUEUED], queued_minutes=10)
     assert told() == []
     Run.objects.update(created_at=timezone.now() - timedelta(minutes=11))
-    Standstill.objects.all().delete()
+    StalledRun.objects.all().delete()
     assert told() == ["queued"]
-    assert "waiting in the queue for 11 min" in Delivery.objects.get().payload["message"]
+    assert "In the queue for 11 min" in Delivery.objects.get().payload["message"]
     claimed = do_claim_run(run.pk, None, timezone.now())
     assert claimed is not None
     assert told() == ["queued"]
     Run.objects.update(attempt=1)
     do_release_run(claimed, Run.State.QUEUED)
     assert told() == ["queued"], "it waits since now"
-    Standstill.objects.update(since=timezone.now() - timedelta(minutes=12))
+    StalledRun.objects.update(since=timezone.now() - timedelta(minutes=12))
     assert told() == ["queued", "queued"]
 
 
@@ -144,12 +144,12 @@ def test_a_run_without_progress_is_told_until_it_moves(run: Run, make_rule: Make
     assert do_claim_run(run.pk, None, timezone.now())
     take_in(run, journal_builder.started(), *journal_builder.iteration(1))
     assert told() == []
-    Standstill.objects.update(since=timezone.now() - timedelta(minutes=11))
+    StalledRun.objects.update(since=timezone.now() - timedelta(minutes=11))
     assert told() == ["stalled"]
-    assert "told nothing for 11 min" in Delivery.objects.get().payload["message"]
+    assert "No event for 11 min" in Delivery.objects.get().payload["message"]
     take_in(run, *journal_builder.iteration(2))
     assert told() == ["stalled"]
-    Standstill.objects.update(since=timezone.now() - timedelta(minutes=11))
+    StalledRun.objects.update(since=timezone.now() - timedelta(minutes=11))
     assert told() == ["stalled", "stalled"]
 
 
@@ -176,7 +176,7 @@ def test_news_that_come_late_are_told_nevertheless(run: Run, make_rule: Make) ->
     )
     do_detect_alerts(timezone.now(), timedelta(minutes=15))
     assert not Delivery.objects.exists()
-    Detector().look()
+    Detector().detect()
     assert Delivery.objects.count() == 1
 
 

@@ -52,9 +52,9 @@ def test_addresses_of_private_networks_are_refused(url: str, settings: Settings)
         ("file:///etc/passwd", "must begin with https"),
         ("javascript:alert(1)", "must begin with https"),
         ("example.org", "must begin with https"),
-        ("https://", "names no host"),
+        ("https://", "has no host"),
         ("https://ada:secret@example.org/", "name or a password"),
-        ("https://example.org:99999/", "no address"),
+        ("https://example.org:99999/", "not a valid URL"),
     ],
 )
 def test_what_is_no_address_of_the_web_is_refused(url: str, told: str) -> None:
@@ -126,13 +126,13 @@ def test_an_endless_answer_is_read_no_further_than_its_beginning(receiver: Recei
 def test_a_target_that_answers_one_byte_at_a_time_is_left(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhooks, "TIMEOUT", 0.3)
     receiver.body, receiver.drip = b"z" * 1000, 0.02
-    assert post(receiver.url, b"{}", {}).answer == "No answer within 0 s."
+    assert post(receiver.url, b"{}", {}).answer == "No response within 0 s."
 
 
 def test_a_closed_port_and_an_unknown_name_are_told_in_words(settings: Settings) -> None:
     with listening(Receiver()) as receiver:
         url = receiver.url
-    assert post(url, b"{}", {}).answer.startswith("No answer:")
+    assert post(url, b"{}", {}).answer.startswith("No response:")
     assert "is not known" in post("http://no-such-host.invalid/", b"{}", {}).answer
 
 

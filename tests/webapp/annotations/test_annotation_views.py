@@ -16,7 +16,7 @@ from tests.webapp.annotations.conftest import Member
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, assert_private, who
 from webapp.annotations.actions import do_comment, do_star, do_tag
-from webapp.annotations.models import Change, Comment, Star, Tag, Tagging
+from webapp.annotations.models import AnnotationVersion, Comment, Star, Tag, Tagging
 from webapp.annotations.queries import commented, is_annotated, starred, tagged
 from webapp.ingest.tailer import JournalTailer
 from webapp.operations.retention import thinnable
@@ -174,7 +174,7 @@ def test_every_change_is_counted_and_none_that_changes_nothing(trajectory: Traje
     do_tag(trajectory, people.owner, "x")
     do_tag(trajectory, people.owner, "X")
     do_comment(trajectory, people.owner, "one")
-    assert Change.objects.get().version == 3
+    assert AnnotationVersion.objects.get().version == 3
 
 
 def test_the_panel_takes_as_many_queries_for_many_comments_as_for_one(
@@ -222,10 +222,10 @@ def test_tags_belong_to_one_team(trajectory: Trajectory, people: People) -> None
     elsewhere = do_create_team("Third", people.outsider)
     Tag.objects.create(team=elsewhere, name="their secret word")
     do_tag(trajectory, people.owner, "our word")
-    from webapp.annotations.panel import facts
+    from webapp.annotations.panel import panel_data
     from webapp.teams.models import Membership
 
-    shown = facts(people.owner, trajectory, Membership.Role.ADMIN)
+    shown = panel_data(people.owner, trajectory, Membership.Role.ADMIN)
     assert (shown["tags"], shown["vocabulary"]) == (["our word"], [])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.annotations.markup import as_html, mentioned_names, normal_tag
+from webapp.annotations.markup import comment_html, mentioned_names, normal_tag
 
 
 @pytest.mark.parametrize(
@@ -37,21 +37,21 @@ def test_names_follow_an_at_sign_that_begins_a_word(text: str, names: list[str])
 
 
 def test_markup_is_shown_as_it_was_typed() -> None:
-    shown = as_html('<script>alert(1)</script> & "quotes" <img src=x onerror=alert(1)>')
+    shown = comment_html('<script>alert(1)</script> & "quotes" <img src=x onerror=alert(1)>')
     assert "<script" not in shown
     assert "<img" not in shown
     assert "&lt;script&gt;" in shown
 
 
 def test_addresses_become_links_and_only_those_of_the_web() -> None:
-    shown = as_html("see https://example.org/a?b=1&c=2 and javascript:alert(1)")
+    shown = comment_html("see https://example.org/a?b=1&c=2 and javascript:alert(1)")
     assert '<a href="https://example.org/a?b=1&amp;c=2" rel="nofollow">' in shown
     assert "javascript:" in shown
     assert 'href="javascript' not in shown
 
 
 def test_people_who_were_told_are_marked_and_others_are_not() -> None:
-    shown = as_html("@ada and @nobody and <b>@ada</b>", ["Ada"])
+    shown = comment_html("@ada and @nobody and <b>@ada</b>", ["Ada"])
     assert shown.count('<b class="mention">@ada</b>') == 1
     assert "@nobody" in shown
     assert "&lt;b&gt;" in shown

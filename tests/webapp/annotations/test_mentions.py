@@ -135,7 +135,7 @@ def test_without_a_mail_server_nothing_is_sent_and_the_page_says_so(
     settings.ECHOSCOPE_MAIL = False
     do_comment(trajectory, people.owner, "@linus one")
     assert mention_mail.send_due() == 0
-    assert "cannot send e-mail yet" in member.client.get("/mentions").content.decode()
+    assert "E-mail is not configured" in member.client.get("/mentions").content.decode()
 
 
 def test_a_mail_the_server_refused_is_tried_again_and_given_up_at_last(

@@ -52,7 +52,7 @@ def test_runs_with_the_same_settings_are_said_to_have_them(people: People, run: 
     other.config["name"] = "Named otherwise"
     other.save(update_fields=["config"])
     page = who.viewer.get(f"/compare?runs={run.slug}&runs={other.slug}").content.decode()
-    assert "these runs have the same settings" in page
+    assert "the runs have the same settings" in page
 
 
 def test_they_are_as_private_as_the_runs(people: People, run: Run, who: Visitors) -> None:
@@ -61,7 +61,7 @@ def test_they_are_as_private_as_the_runs(people: People, run: Run, who: Visitors
     stranger = who.outsider.get(address)
     assert stranger.status_code == 200
     assert "Trial" not in stranger.content.decode()
-    assert stranger.content.decode().count("or it belongs to a team you are not in") == 2
+    assert stranger.content.decode().count("or belongs to a team you are not in") == 2
     nobody = who.nobody.get(address)
     assert nobody.status_code == 302
     assert nobody["Location"].startswith("/login")
@@ -72,7 +72,7 @@ def test_they_are_as_private_as_the_runs(people: People, run: Run, who: Visitors
 
 def test_a_wrong_id_is_told_and_the_others_are_compared(run: Run, who: Visitors) -> None:
     page = who.owner.get(f"/compare?runs=nonsense,{run.slug},{run.slug}").content.decode()
-    assert "There is no run &#x27;nonsense&#x27;" in page
+    assert "Run &#x27;nonsense&#x27; does not exist" in page
     assert "Compare 1 run" in page
 
 
@@ -100,7 +100,7 @@ def test_the_same_prompt_is_shown_as_each_run_played_it(people: People, run: Run
     assert [play["id"] for play in plays] == ["e2-1", "e2-1"], "the newest evaluation of each"
     assert all(play["turns"][0]["thought"] == "I push." for play in plays)
     assert page.count('data-play="') == 2
-    assert "This run did not play this prompt" in page
+    assert "This run has not played this prompt" in page
     assert "Prompt, 0 to 1" in page
     beyond = who.viewer.get(f"/compare?runs={run.slug}&suite=fixed&prompt=999").content.decode()
     assert 'value="1"' in beyond, "beyond the last prompt is the last one"
@@ -112,7 +112,7 @@ def test_a_prompt_that_began_elsewhere_is_not_called_the_same(people: People, ru
     other.groups.filter(split="eval", number=0).update(seed=8)
     page = who.viewer.get(f"/compare?runs={run.slug},{other.slug}&suite=fixed&prompt=0").content.decode()
     assert page.count('data-play="') == 1
-    assert "or began it from another state" in page
+    assert "or not from this state" in page
 
 
 def test_data_of_all_runs_comes_in_one_answer(people: People, run: Run, who: Visitors) -> None:

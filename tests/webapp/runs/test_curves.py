@@ -171,7 +171,7 @@ def test_the_page_tells_best_and_last_values_and_what_happened(run: Run, who: Vi
     page = who.owner.get(f"/runs/{run.slug}/curves").content.decode()
     assert '<td class="number right">75.0 %</td><td class="number right">2</td>' in page, "the table for no script"
     assert "watch since iteration 2" in page
-    assert "kept of iteration 3" in page
+    assert "at iteration 3" in page
     assert "odd/one" in page, "a metric of another version is shown all the same"
 
 

@@ -127,7 +127,7 @@ def test_a_stranger_who_reads_an_open_run_can_change_nothing_of_it(run: Run, who
     see(run, "link")
     page = who.outsider.get(f"/runs/{run.slug}/").content.decode()
     assert ">Pause</button>" not in page
-    assert "Who may see this run" not in page
+    assert "<legend>Visibility</legend>" not in page
     assert who.outsider.post(f"/runs/{run.slug}/pause").status_code == 403
     assert who.nobody.post(f"/runs/{run.slug}/pause")["Location"].startswith("/login")
     run.refresh_from_db()
@@ -150,7 +150,7 @@ def test_those_who_write_decide_who_sees_a_run(run: Run, people: People, who: Vi
     member = browser_of(add_member(people))
     assert set_visibility(member, run, "link") == 302
     assert run.visibility == "link"
-    assert "Who may see this run" in member.get(f"/runs/{run.slug}/").content.decode()
+    assert "<legend>Visibility</legend>" in member.get(f"/runs/{run.slug}/").content.decode()
     assert set_visibility(member, run, "team") == 302
     assert run.visibility == "team"
     address = f"/runs/{run.slug}/visibility"
@@ -166,7 +166,7 @@ def test_only_its_author_and_admins_hide_a_run_from_the_team(run: Run, people: P
     other = browser_of(add_member(people))
     assert set_visibility(other, run, "private") == 403
     assert run.visibility == "team"
-    assert "One of them can choose this" in other.get(f"/runs/{run.slug}/").content.decode()
+    assert "Only they can choose this" in other.get(f"/runs/{run.slug}/").content.decode()
     assert set_visibility(browser_of(author), run, "private") == 302
     assert run.visibility == "private"
     assert other.get(f"/runs/{run.slug}/").status_code == 404
@@ -183,4 +183,4 @@ def test_the_form_leads_back_to_a_page_of_this_site_only(run: Run, who: Visitors
 
 def test_what_is_not_for_everybody_is_told_on_the_pages_of_readers(run: Run, who: Visitors) -> None:
     see(run, "link")
-    assert "Anyone with the link" in who.viewer.get(f"/runs/{run.slug}/").content.decode()
+    assert "anyone with the link" in who.viewer.get(f"/runs/{run.slug}/").content.decode()

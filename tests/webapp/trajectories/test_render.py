@@ -13,7 +13,14 @@ from tests.webapp.page_requests import Visitors, assert_private
 from tests.webapp.trajectories.shared_trajectory import link, trajectory, who
 from webapp.play.environment_info import STARTS
 from webapp.trajectories.models import ShareLink, Trajectory
-from webapp.trajectories.positions import Position, asked, at, positions, query, telling
+from webapp.trajectories.positions import (
+    Position,
+    key_position,
+    position_at,
+    position_query,
+    positions,
+    requested_position,
+)
 from webapp.trajectories.render import text as pictures_text
 from webapp.trajectories.render.board import draw_board
 from webapp.trajectories.render.card import Caption, draw_preview
@@ -173,23 +180,23 @@ def test_positions_are_the_players() -> None:
         (1, 0, "3"),
         (1, 1, "4"),
     ]
-    assert at(line, 1, 0).board["text"] == "3"
-    assert at(line, 0, 99).board["text"] == "2"
-    assert at(line, 99, 99).board["text"] == "4"
-    assert telling(played(3, 1)) == (2, -1)
-    assert telling(played(3, 1) | {"lost_at": {"turn": 1, "action": 0, "reason": "r"}}) == (1, -1)
+    assert position_at(line, 1, 0).board["text"] == "3"
+    assert position_at(line, 0, 99).board["text"] == "2"
+    assert position_at(line, 99, 99).board["text"] == "4"
+    assert key_position(played(3, 1)) == (2, -1)
+    assert key_position(played(3, 1) | {"lost_at": {"turn": 1, "action": 0, "reason": "r"}}) == (1, -1)
     assert len(positions(played(0, 0))) == 1
 
 
 def test_addresses_of_positions_count_from_one() -> None:
-    assert asked({"turn": "2", "action": "3"}) == (1, 2)
-    assert asked({"turn": "2"}) == (1, -1)
-    assert asked({"turn": "0"}) == (0, -1)
-    assert asked({"action": "3"}) is None
-    assert asked({"turn": "two"}) is None
-    assert asked({"turn": "²"}) is None
-    assert query(1, 2) == "?turn=2&action=3"
-    assert query(1, -1) == "?turn=2"
+    assert requested_position({"turn": "2", "action": "3"}) == (1, 2)
+    assert requested_position({"turn": "2"}) == (1, -1)
+    assert requested_position({"turn": "0"}) == (0, -1)
+    assert requested_position({"action": "3"}) is None
+    assert requested_position({"turn": "two"}) is None
+    assert requested_position({"turn": "²"}) is None
+    assert position_query(1, 2) == "?turn=2&action=3"
+    assert position_query(1, -1) == "?turn=2"
 
 
 def picture(data: bytes) -> Image.Image:

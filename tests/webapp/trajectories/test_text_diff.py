@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.trajectories.text_diff import MAX_WORDS, compared, difference
+from webapp.trajectories.text_diff import MAX_WORDS, compare_turns, word_diff
 
 WORDS = st.lists(st.sampled_from(["push", "the", "box", "up", "down", "(2,", "3)", "row_7", "…"]), max_size=20)
 
@@ -16,14 +16,14 @@ def joined(pieces: object) -> str:
 
 @given(WORDS, WORDS)
 def test_each_side_reads_as_it_was_written(left: list[str], right: list[str]) -> None:
-    text = difference(" ".join(left), " ".join(right))
+    text = word_diff(" ".join(left), " ".join(right))
     assert joined(text.left) == " ".join(left)
     assert joined(text.right) == " ".join(right)
     assert text.same == (left == right)
 
 
 def test_only_the_words_that_changed_are_marked() -> None:
-    text = difference("I push the box up twice.", "I push the barrel up twice.")
+    text = word_diff("I push the box up twice.", "I push the barrel up twice.")
     assert [(piece.kind, piece.text.strip()) for piece in text.pieces] == [
         ("same", "I push the"),
         ("gone", "box"),
@@ -34,10 +34,10 @@ def test_only_the_words_that_changed_are_marked() -> None:
 
 def test_endless_thoughts_are_set_side_by_side_without_comparing_them() -> None:
     left, right = ("word " * MAX_WORDS + extra for extra in ("a", "b"))
-    text = difference(left, right)
+    text = word_diff(left, right)
     assert [piece.kind for piece in text.pieces] == ["gone", "new"]
     assert joined(text.left) == left
-    assert difference(left, left).same
+    assert word_diff(left, left).same
 
 
 def turn(thought: str, answer: str = "Up", **more: object) -> dict[str, object]:
@@ -45,20 +45,20 @@ def turn(thought: str, answer: str = "Up", **more: object) -> dict[str, object]:
 
 
 def test_turns_are_paired_and_the_longer_one_goes_on_alone() -> None:
-    pairs = compared([turn("a"), turn("b")], [turn("a"), turn("c"), turn("d")])
+    pairs = compare_turns([turn("a"), turn("b")], [turn("a"), turn("c"), turn("d")])
     assert [pair.same for pair in pairs] == [True, False, False]
     assert pairs[2].left is None
     assert [piece.kind for piece in pairs[2].thought.pieces] == ["new"]
-    assert compared([], []) == []
+    assert compare_turns([], []) == []
 
 
 def test_what_broke_the_format_is_compared_as_it_was_written() -> None:
     broken = turn("", "", format_valid=False, response="I just talk")
-    [pair] = compared([broken], [turn("I think")])
+    [pair] = compare_turns([broken], [turn("I think")])
     assert joined(pair.thought.left) == "I just talk"
 
 
 def test_turns_from_different_states_are_told_apart() -> None:
-    [pair] = compared([turn("a")], [turn("a", state="T")])
+    [pair] = compare_turns([turn("a")], [turn("a", state="T")])
     assert pair.same
     assert not pair.same_state

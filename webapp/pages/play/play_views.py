@@ -1,4 +1,4 @@
-"""The page of one environment, and the game on it. Every action is a form's post: scripts only make it quicker."""
+"""Pages of environments, and the game on them. Every action is a form POST; JavaScript is optional."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from webapp.play.starts import NoSuchStart, Start
 from webapp.runs.launch import form
 
 SEARCH = "search[keywords]"
-"""The action of a page's search field: its words take the place of `keywords`."""
+"""Action of a page's search field: the typed words replace `keywords`."""
 
 
 def _sample(name: str) -> Sample:
     if name not in envs.names():
-        raise Http404("There is no environment of this name.")
+        raise Http404("This environment does not exist.")
     return sample(name)
 
 
@@ -40,7 +40,7 @@ def _start(request: HttpRequest, shown: Sample, query: str) -> Start:
 @login_required
 @require_GET
 def environments(request: HttpRequest) -> HttpResponse:
-    """Every environment with a sample board, the best run in it, and the way to play it."""
+    """All environments with a sample board, the best run and a link to play."""
     samples = [sample(name) for name in envs.names()]
     best = best_of_each(request.user, envs.names())
     context = {
@@ -55,7 +55,7 @@ def environments(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def environment(request: HttpRequest, name: str) -> HttpResponse:
-    """Rules, settings, best runs, and a board to play on. `?prompt=`, `?seed=` or `?of=` name the state."""
+    """Rules, settings, best runs, and a board to play on. `?prompt=`, `?seed=` or `?of=` selects the state."""
     shown = _sample(name)
     context: dict[str, Any] = {
         "page": "environments",
@@ -67,7 +67,7 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
     }
     if shown.spec is None:
         return render(request, "pages/environment.html", context, status=503)
-    query = starts.wanted(request.GET) or games.newest_query(request.session, name) or "prompt=1"
+    query = starts.requested_start(request.GET) or games.newest_query(request.session, name) or "prompt=1"
     try:
         start = _start(request, shown, query)
     except NoSuchStart as problem:
@@ -78,11 +78,11 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "pages/_game.html" if partial else "pages/environment.html", context)
 
 
-def _game(request: HttpRequest, start: Start, game: games.Game | None = None, said: str = "") -> dict[str, Any]:
-    """What the template needs of the game; that it is being prepared, or why it cannot be played."""
-    kept = games.kept_game(request.session, start)
+def _game(request: HttpRequest, start: Start, game: games.Game | None = None, message: str = "") -> dict[str, Any]:
+    """Context of the game; `preparing` or `failure` if it cannot be played now."""
+    saved = games.saved_game(request.session, start)
     try:
-        game = game or games.look(_person(request), start, kept, said)
+        game = game or games.resume(_person(request), start, saved, message)
     except Preparing:
         return {"preparing": True, "start": start}
     except EnvironmentFailure as failure:
@@ -95,61 +95,61 @@ def _game(request: HttpRequest, start: Start, game: games.Game | None = None, sa
 @require_POST
 @never_cache
 def play(request: HttpRequest, name: str) -> HttpResponse:
-    """An action, a hint, or the same state once more. Answers with the game: a part of the page, or the way to it."""
+    """An action, a hint or a restart. Returns the game as a partial, or a redirect to it."""
     shown = _sample(name)
     if shown.spec is None:
         raise Http404("This environment cannot be shown.")
     try:
-        start = _start(request, shown, starts.wanted(request.POST) or "prompt=1")
+        start = _start(request, shown, starts.requested_start(request.POST) or "prompt=1")
     except NoSuchStart as problem:
         messages.warning(request, str(problem))
         return redirect("environment", name)
-    game, said = _obey(request, start)
+    game, message = _apply(request, start)
     if request.headers.get("HX-Request"):
         context: dict[str, Any] = {"sample": shown, "another": starts.random_query()}
-        return render(request, "pages/_game.html", context | _game(request, start, game, said))
-    if said:
-        messages.warning(request, said)
+        return render(request, "pages/_game.html", context | _game(request, start, game, message))
+    if message:
+        messages.warning(request, message)
     return redirect(f"{reverse('environment', args=[name])}?{start.query}#game")
 
 
 def _person(request: HttpRequest) -> int:
-    assert request.user.pk is not None  # nobody gets here without having logged in
+    assert request.user.pk is not None  # login_required
     return request.user.pk
 
 
-def _obey(request: HttpRequest, start: Start) -> tuple[games.Game | None, str]:
-    """Do what the form asks. The game afterwards where it is known, and what was wrong, in words."""
-    kept = games.kept_game(request.session, start)
+def _apply(request: HttpRequest, start: Start) -> tuple[games.Game | None, str]:
+    """Apply the posted form. Returns the game if it is available, and an error message."""
+    saved = games.saved_game(request.session, start)
     person = _person(request)
     match request.POST.get("do", "act"):
         case "restart":
-            games.keep_game(request.session, start, {"actions": [], "hints": 0, "hint_at": -1})
+            games.save_game(request.session, start, {"actions": [], "hints": 0, "hint_at": -1})
             return None, ""
         case "hint":
-            at = len(kept["actions"])
-            if kept.get("hint_at") != at:
-                games.keep_game(request.session, start, kept | {"hint_at": at, "hints": kept.get("hints", 0) + 1})
+            at = len(saved["actions"])
+            if saved.get("hint_at") != at:
+                games.save_game(request.session, start, saved | {"hint_at": at, "hints": saved.get("hints", 0) + 1})
             return None, ""
-    if request.POST.get("at", "") not in ("", str(len(kept["actions"]))):
-        return None, "This game went on in another window. Here it is as it stands now."
+    if request.POST.get("at", "") not in ("", str(len(saved["actions"]))):
+        return None, "This game continued in another window. This is its current state."
     text = _action(request)
     if not text:
-        return None, "Nothing was entered: type an action."
+        return None, "Enter an action."
     if len(text) > games.MAX_ACTION_LENGTH:
         return None, f"An action has at most {games.MAX_ACTION_LENGTH:,} characters; this one has {len(text):,}."
     try:
-        game = games.act(person, start, kept, text)
+        game = games.act(person, start, saved, text)
     except ActionRefused as refusal:
         return None, str(refusal)
     except (Preparing, EnvironmentFailure):
-        return None, ""  # the page tells of it when it looks
-    games.keep_game(request.session, start, kept)
+        return None, ""  # the page reports it when it loads the game
+    games.save_game(request.session, start, saved)
     return game, ""
 
 
 def _action(request: HttpRequest) -> str:
-    """The action of the button that was pressed or the text that was typed; a search with its words."""
+    """The action of the pressed button or the typed text; a search with its words."""
     text = request.POST.get("action", "").strip()
     if text == SEARCH:
         words = " ".join(request.POST.get("words", "").split())

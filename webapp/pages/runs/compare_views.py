@@ -1,4 +1,4 @@
-"""The page that compares runs, and the data of its curves. What is compared stands in compare.py."""
+"""Comparison of runs, and the data of its curves."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from webapp.runs.models import Run
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.board_text import board_text
 
-OFFERED = 40
-"""How many recent runs can be chosen on the page itself."""
+MAX_RECENT = 40
+"""Recent runs offered for comparison."""
 
 
-def asked_slugs(request: HttpRequest) -> list[str]:
-    """`runs=a,b` and `runs=a&runs=b` alike; none twice."""
-    given = (slug.strip() for part in request.GET.getlist("runs") for slug in part.split(","))
-    return list(dict.fromkeys(slug for slug in given if slug))
+def requested_slugs(request: HttpRequest) -> list[str]:
+    """Distinct slugs of the query: `runs=a,b` or `runs=a&runs=b`."""
+    slugs = (slug.strip() for part in request.GET.getlist("runs") for slug in part.split(","))
+    return list(dict.fromkeys(slug for slug in slugs if slug))
 
 
-def _found(request: HttpRequest) -> tuple[list[Run], list[str]]:
-    """The runs to compare, in the order asked for, and what had to be left out, in words."""
-    asked = asked_slugs(request)
+def _runs(request: HttpRequest) -> tuple[list[Run], list[str]]:
+    """The runs to compare, in the requested order, and a message for each one left out."""
+    requested = requested_slugs(request)
     visible = Run.objects.visible_to(request.user).select_related("author", "team").defer("log_tail")
-    by_slug = {run.slug: run for run in visible.filter(slug__in=asked[:100])}
+    by_slug = {run.slug: run for run in visible.filter(slug__in=requested[:100])}
     problems = [
-        f"There is no run {slug[:40]!r}, or it belongs to a team you are not in: it is left out."
-        for slug in asked[:100]
+        f"Run {slug[:40]!r} does not exist or belongs to a team you are not in. It was left out."
+        for slug in requested[:100]
         if slug not in by_slug
     ]
-    runs = [by_slug[slug] for slug in asked if slug in by_slug]
+    runs = [by_slug[slug] for slug in requested if slug in by_slug]
     if len(runs) > compared.MAX_RUNS:
-        problems.append(f"At most {compared.MAX_RUNS} runs can be compared: the first {compared.MAX_RUNS} are.")
+        problems.append(f"At most {compared.MAX_RUNS} runs can be compared; the others were left out.")
     if not request.user.is_authenticated and (problems or not runs):
-        raise Http404("There is no such run, or it needs an account.")
+        raise Http404("This run does not exist, or it requires an account.")
     return runs[: compared.MAX_RUNS], problems
 
 
@@ -51,13 +51,13 @@ def _found(request: HttpRequest) -> tuple[list[Run], list[str]]:
 @require_GET
 @never_cache
 def compare(request: HttpRequest) -> HttpResponse:
-    """Curves over each other, the settings that differ, how the runs ended, the same prompt played by each."""
-    runs, problems = _found(request)
+    """Overlaid curves, differing settings, results, and the same prompt in each run."""
+    runs, problems = _runs(request)
     slugs = [run.slug for run in runs]
     sides = compared.sides(runs) if runs else []
     suites = compared.suites(runs) if runs else []
-    asked_suite = request.GET.get("suite", "")
-    suite = asked_suite if asked_suite in suites else next(iter(suites), "")
+    requested_suite = request.GET.get("suite", "")
+    suite = requested_suite if requested_suite in suites else next(iter(suites), "")
     prompt = compared.prompt(sides, suite, _whole(request.GET.get("prompt", "0"))) if suite else None
     summaries = curves.summaries([run.pk for run in runs]) if runs else {}
     recent = Run.objects.of_teams_of(request.user).exclude(slug__in=slugs)
@@ -77,7 +77,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "prompt": prompt,
         "plays": [_shown(play) for play in prompt.plays] if prompt else [],
         "play_data": [play.data for play in prompt.plays if play.data] if prompt else [],
-        "recent": list(recent.order_by("-created_at").defer("log_tail", "config", "summary")[:OFFERED]),
+        "recent": list(recent.order_by("-created_at").defer("log_tail", "config", "summary")[:MAX_RECENT]),
         "most": compared.MAX_RUNS,
     }
     return render(request, "runs/compare.html", context)
@@ -87,15 +87,15 @@ def compare(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def compare_curves_data(request: HttpRequest) -> JsonResponse:
-    """Buckets of the runs' curves, as curves.json of a single run has them."""
-    runs, _ = _found(request)
+    """Buckets of the runs' curves, in the format of a single run's curves.json."""
+    runs, _ = _runs(request)
     return curves_response(
         request.GET, runs, lambda: sorted({name for _, name in curves.summaries([run.pk for run in runs])})
     )
 
 
 def _shown(play: compared.Play) -> dict[str, Any]:
-    """A play as the page shows it before any script runs."""
+    """Template data of a play, for pages without JavaScript too."""
     data = play.data
     if data is None or play.trajectory is None:
         return {"side": play.side, "trajectory": None}

@@ -1,4 +1,4 @@
-"""The curves tab of a run and the data behind charts: JSON in buckets, CSV in full. Cutting is done in curves.py."""
+"""Curves tab of a run, and its data: JSON in buckets, CSV in full."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ BAD_SIDE = {sign.name: sign.bad for sign in SIGNALS}
 @require_GET
 @never_cache
 def run_curves(request: HttpRequest, slug: str) -> HttpResponse:
-    """Every metric of the run, in named sections; without JavaScript its last and best values."""
+    """All metrics of the run by section; without JavaScript their last and best values."""
     run = get_run(request.user, slug)
     summaries = {name: summary for (_, name), summary in curves.summaries([run.pk]).items()}
     sections = curves.sections(summaries, summaries)
-    kept = list(Checkpoint.objects.filter(run=run).order_by("iteration").values_list("iteration", flat=True))
+    checkpoints = list(Checkpoint.objects.filter(run=run).order_by("iteration").values_list("iteration", flat=True))
     bands = echo_trap.all_bands(run)
     return run_page(
         request,
@@ -42,8 +42,8 @@ def run_curves(request: HttpRequest, slug: str) -> HttpResponse:
         count=sum(len(section.charts) for section in sections),
         bands=bands,
         band_words=echo_trap.words_of(bands),
-        checkpoints=kept,
-        marks={"bands": bands, "checkpoints": kept},
+        checkpoints=checkpoints,
+        marks={"bands": bands, "checkpoints": checkpoints},
     )
 
 
@@ -51,7 +51,7 @@ def run_curves(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def run_curves_data(request: HttpRequest, slug: str) -> JsonResponse:
-    """Buckets of `names` (all without it): x=iteration|tokens|seconds, from, to, width (points for each curve)."""
+    """Buckets of `names` (default: all metrics): x=iteration|tokens|seconds, from, to, width (points per curve)."""
     run = get_run(request.user, slug)
     return curves_response(request.GET, [run], lambda: curves.names_of(run))
 
@@ -60,7 +60,7 @@ def run_curves_data(request: HttpRequest, slug: str) -> JsonResponse:
 @require_GET
 @never_cache
 def run_curves_csv(request: HttpRequest, slug: str) -> HttpResponse:
-    """Every value of `names` (all without it), one line for each iteration."""
+    """All values of `names` (default: all metrics), one line per iteration."""
     run = get_run(request.user, slug)
     names = requested_names(request.GET) or curves.names_of(run)
     response = HttpResponse(_csv(run, names), content_type="text/csv; charset=utf-8")
@@ -88,5 +88,5 @@ def _written(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _plain(name: str) -> str:
-    """For file names and for the first line of a table: spreadsheets take some characters for a formula."""
+    """A safe file name or column title: spreadsheets read some characters as a formula."""
     return "".join(character if character.isalnum() or character in "-_." else "_" for character in name)

@@ -1,4 +1,4 @@
-"""The evaluation tab of a run: each suite's results with their intervals drawn, and the generalisation matrix."""
+"""Evaluation tab of a run: results of each suite with their intervals, and the generalisation matrix."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from webapp.runs.models import Evaluation
 from webapp.teams.decorators import account_optional
 
 WIDTH, MARGIN = 180, 5
-"""Of the drawing of an interval."""
+"""Size of the drawing of an interval."""
 
 
 def across(share: float) -> str:
-    """Where a share lies in the drawing."""
+    """X coordinate of a share in the drawing."""
     return f"{MARGIN + (WIDTH - 2 * MARGIN) * share:.1f}"
 
 
@@ -47,7 +47,7 @@ class Result:
 
 @dataclass(frozen=True)
 class SuiteResults:
-    """A suite and its results, the first one first."""
+    """A suite and its results, oldest first."""
 
     suite: str
     results: list[Result]
@@ -76,7 +76,7 @@ class SuiteResults:
 
 
 def suite_results(evaluations: list[Evaluation]) -> list[SuiteResults]:
-    """By suite, from evaluations in the order of suite and iteration."""
+    """Results by suite. `evaluations` are ordered by suite and iteration."""
     return [
         SuiteResults(suite, [Result(one, [(k, share, across(share)) for k, share in one.passed_at()]) for one in found])
         for suite, found in groupby(evaluations, key=lambda one: one.suite)
@@ -86,7 +86,7 @@ def suite_results(evaluations: list[Evaluation]) -> list[SuiteResults]:
 @account_optional
 @require_GET
 def run_evaluation(request: HttpRequest, slug: str) -> HttpResponse:
-    """The results on the fixed prompts, with their intervals, and what other policies made of them."""
+    """Results on the fixed prompts with their intervals, and those of other policies."""
     run = get_run(request.user, slug)
     results = list(Evaluation.objects.filter(run=run).order_by("suite", "iteration"))
     found = suite_results(results)

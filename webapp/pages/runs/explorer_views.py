@@ -1,4 +1,4 @@
-"""The explorer of a run's trajectories, whole or the part that changes with the filters, and its counts while live."""
+"""Explorer of a run's trajectories: the page, its filtered part for htmx, and live counts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.models import Group
 
-ROWS = 50
-CHANGING = (Run.State.QUEUED, *Run.HELD)
-MORE = ("reward", "turns", "actions", "tokens", "format", "kept", "alarm", "group", "starred", "tag", "suite")
+PAGE_SIZE = 50
+UNFINISHED = (Run.State.QUEUED, *Run.HELD)
+MORE_FILTERS = ("reward", "turns", "actions", "tokens", "format", "kept", "alarm", "group", "starred", "tag", "suite")
 """Filters behind “More filters”, which is open while one of them is set."""
 
 
@@ -33,7 +33,7 @@ MORE = ("reward", "turns", "actions", "tokens", "format", "kept", "alarm", "grou
 @require_GET
 @never_cache
 def explorer(request: HttpRequest, slug: str) -> HttpResponse:
-    """Every trajectory of the run, filtered, sorted and in pages."""
+    """Trajectories of the run, filtered, sorted and paginated."""
     run = get_run(request.user, slug)
     inside = role_in_team(request.user, run.team_id) is not None
     part = bool(request.headers.get("HX-Request")) and not request.headers.get("HX-History-Restore-Request")
@@ -64,7 +64,7 @@ def explorer(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def explorer_counts(request: HttpRequest, slug: str) -> JsonResponse:
-    """How many the filters find by now, for pages that cannot count by themselves."""
+    """Current counts of the filters, for pages that cannot count by themselves."""
     run = get_run(request.user, slug)
     filters = _filters(request, role_in_team(request.user, run.team_id) is not None)[0]
     with one_moment():
@@ -83,7 +83,7 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
     kinds = list(groups.values_list("environment", "suite").distinct())
     environments = sorted({environment for environment, _ in kinds})
     form = rows.form(request.GET, errors)
-    counts = live_counts(run, filters) if run.state in CHANGING else None
+    counts = live_counts(run, filters) if run.state in UNFINISHED else None
     now = ResultCounts(**counts["now"]) if counts else facts(run, filters)
     return {
         "inside": inside,
@@ -95,7 +95,7 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
         "form": form,
         "errors": errors,
         "chosen": rows.chosen(filters),
-        "more_open": any(field.value for name, field in form.items() if name.split("_")[0] in MORE),
+        "more_open": any(field.value for name, field in form.items() if name.split("_")[0] in MORE_FILTERS),
         "facts": rows.facts_words(now.found, now.share, now.mean, now.more),
         "sort": filters.sort,
         "stale": stale,
@@ -110,9 +110,9 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
 
 
 def _page(request: HttpRequest, run: Run, filters: Filters) -> tuple[Page, str]:
-    """The page at the query's cursor; for a cursor that means nothing here, the first and words about it."""
+    """The page at the query's cursor; for an invalid cursor the first page and an explanation."""
     queryset = filter_trajectories(run, filters).select_related("group")
     try:
-        return page(queryset, filters.sort, request.GET.get("at") or None, ROWS), ""
+        return page(queryset, filters.sort, request.GET.get("at") or None, PAGE_SIZE), ""
     except BadCursor as bad:
-        return page(queryset, filters.sort, None, ROWS), str(bad)
+        return page(queryset, filters.sort, None, PAGE_SIZE), str(bad)

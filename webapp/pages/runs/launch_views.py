@@ -1,4 +1,4 @@
-"""Launching: the form, its inline checks, and the clone of a run. What fields there are is decided in forms.py."""
+"""Launch form with its inline checks, and clones of runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from trainer.config.files import find_preset, load_preset, preset_names
 from trainer.config.run import RunConfig
 from webapp.runs import summaries
 from webapp.runs.access import get_run, require_may_prefer
-from webapp.runs.actions import SchedulingOptions as Wanted
-from webapp.runs.actions import do_create_run, options_for_clone
+from webapp.runs.actions import SchedulingOptions, do_create_run, options_for_clone
 from webapp.runs.launch import estimates, form, summary
 from webapp.runs.models import Run
 from webapp.runs.queue import device_classes
@@ -40,14 +39,14 @@ def _require_teams(request: HttpRequest) -> list[Team]:
     return teams
 
 
-def _preset_name(wanted: str) -> str:
-    return find_preset(wanted) or DEFAULT_PRESET
+def _preset_name(name: str) -> str:
+    return find_preset(name) or DEFAULT_PRESET
 
 
 def _preset_of(environment: str) -> str:
-    """The first preset that plays the environment, those for any machine before others; the default where none does."""
-    playing = [name for name in preset_names() if load_preset(name).environment.name == environment]
-    return min(playing, key=lambda name: ("pocket" not in name, "starpo_s" not in name), default=DEFAULT_PRESET)
+    """A preset of the environment, preferably for any machine; the default preset if there is none."""
+    matching = [name for name in preset_names() if load_preset(name).environment.name == environment]
+    return min(matching, key=lambda name: ("pocket" not in name, "starpo_s" not in name), default=DEFAULT_PRESET)
 
 
 def _source(request: HttpRequest, slug: str) -> Run | None:
@@ -56,7 +55,7 @@ def _source(request: HttpRequest, slug: str) -> Run | None:
 
 @dataclass(frozen=True)
 class LaunchBase:
-    """What the form is compared with: a preset, or the run that is cloned."""
+    """Base of the form: a preset, or the run being cloned."""
 
     teams: list[Team]
     source: Run | None
@@ -64,12 +63,12 @@ class LaunchBase:
     base: RunConfig
 
     def team_of(self, slug: str) -> Team:
-        """The team that was chosen, or the source's, or the first one."""
+        """The chosen team, else that of the source, else the first one."""
         wanted = slug or (self.source.team.slug if self.source else "")
         return next((team for team in self.teams if team.slug == wanted), self.teams[0])
 
 
-def _asked(request: HttpRequest, given: QueryDict) -> LaunchBase:
+def _launch_base(request: HttpRequest, given: QueryDict) -> LaunchBase:
     teams = _require_teams(request)
     source = _source(request, given.get("clone", ""))
     environment = given.get("environment", "")
@@ -79,10 +78,10 @@ def _asked(request: HttpRequest, given: QueryDict) -> LaunchBase:
     return LaunchBase(teams, source, chosen, base)
 
 
-def _wanted(given: QueryDict, source: Run | None) -> tuple[Wanted, dict[str, str]]:
-    """What the form asks of the workers, and what is wrong with that. Without a form: as the source asked."""
+def _scheduling(given: QueryDict, source: Run | None) -> tuple[SchedulingOptions, dict[str, str]]:
+    """Scheduling options of the form and their errors; defaults are those of the source."""
     errors: dict[str, str] = {}
-    before = Wanted() if source is None else options_for_clone(source)
+    before = SchedulingOptions() if source is None else options_for_clone(source)
     queue = given.get("queue", before.queue).strip()
     if queue and (not re.match(device_classes.NAME, queue) or len(queue) > 100):
         errors["queue"] = "must be a name of letters, digits, dot, dash and underscore"
@@ -92,7 +91,7 @@ def _wanted(given: QueryDict, source: Run | None) -> tuple[Wanted, dict[str, str
         errors["gpus"] = f"must be a whole number from 0 to {MAX_GPUS}, or empty"
     named = {choice.name.lower(): choice for choice in Run.Priority}
     priority = named.get(given.get("priority", ""), Run.Priority.NORMAL)
-    return Wanted("" if "queue" in errors else queue, gpus, priority), errors
+    return SchedulingOptions("" if "queue" in errors else queue, gpus, priority), errors
 
 
 def _visibility(given: QueryDict, source: Run | None) -> Run.Visibility:
@@ -103,9 +102,9 @@ def _visibility(given: QueryDict, source: Run | None) -> Run.Visibility:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def launch(request: HttpRequest) -> HttpResponse:
-    """The form, and what is launched by it. `?preset=`, `?environment=` and `?clone=` fill it."""
+    """The form, and its submission. `?preset=`, `?environment=` and `?clone=` prefill it."""
     given = request.POST if request.method == "POST" else request.GET
-    asked = _asked(request, given)
+    asked = _launch_base(request, given)
     if request.method != "POST":
         environment = given.get("environment", "")
         values = asked.base.model_dump()
@@ -113,7 +112,7 @@ def launch(request: HttpRequest) -> HttpResponse:
             values["environment"] |= {"name": environment, "settings": {}}
         return _form(request, asked, values, {})
     checked = form.check(request.POST.dict())
-    wanted, wrong = _wanted(request.POST, asked.source)
+    wanted, wrong = _scheduling(request.POST, asked.source)
     if checked.config is None or wrong or request.POST.get("do") == "check":
         response = _form(request, asked, checked.data, checked.errors)
         response.status_code = 422 if checked.errors or wrong else 200
@@ -128,15 +127,15 @@ def launch(request: HttpRequest) -> HttpResponse:
         asked=wanted,
         visibility=_visibility(request.POST, asked.source),
     )
-    messages.success(request, "Launched. It starts as soon as a worker is free.")
+    messages.success(request, "Run launched. It starts when a worker is free.")
     return redirect("run", run.slug)
 
 
 @login_required
 @require_POST
 def launch_yaml(request: HttpRequest) -> HttpResponse:
-    """The form filled from a YAML file or from pasted text; nothing is launched by it."""
-    asked = _asked(request, request.POST)
+    """The form prefilled from a YAML file or pasted text; launches nothing."""
+    asked = _launch_base(request, request.POST)
     file = request.FILES.get("file")
     text = request.POST.get("yaml", "")
     try:
@@ -150,14 +149,14 @@ def launch_yaml(request: HttpRequest) -> HttpResponse:
         response = _form(request, asked, asked.base.model_dump(), {}, yaml_text=text, yaml_problems=problems)
         response.status_code = 422
         return response
-    messages.success(request, "The form shows the settings of the YAML. Nothing is launched yet.")
+    messages.success(request, "Settings loaded from YAML. Nothing is launched yet.")
     return _form(request, asked, config.model_dump(), {})
 
 
 def _settings(
     data: dict[str, Any], base: RunConfig, errors: dict[str, str]
 ) -> tuple[list[form.SettingGroup], list[form.Setting]]:
-    """Every field of the form: groups, and those of the environment."""
+    """All fields of the form: setting groups, and settings of the environment."""
     environment = data["environment"]
     name, before = environment["name"], base.environment
     settings = before.settings if before.name == name else {}
@@ -170,8 +169,8 @@ def _form(
     groups, settings = _settings(values, asked.base, errors)
     config = None if errors else RunConfig.model_validate(values)
     given = request.POST if request.method == "POST" else request.GET
-    before = Wanted() if asked.source is None else options_for_clone(asked.source)
-    wanted, _ = _wanted(given, asked.source)
+    before = SchedulingOptions() if asked.source is None else options_for_clone(asked.source)
+    wanted, _ = _scheduling(given, asked.source)
     known = capacity_now(timezone.now())
     context |= {
         "page": "launch",
@@ -204,11 +203,11 @@ def _facts(
     errors: dict[str, str],
     known: Capacity,
 ) -> dict[str, Any]:
-    """What the page says about the form as it stands: problems, differences, figures, warnings, other forms of it."""
+    """Context about the current form: problems, differences, estimates, warnings, YAML and curl."""
     given = request.POST if request.method == "POST" else request.GET
     visibility = _visibility(given, asked.source)
     now = timezone.now()
-    wanted, wrong = _wanted(given, asked.source)
+    wanted, wrong = _scheduling(given, asked.source)
     queue, capacity = device_classes.ANY, known.sentence(device_classes.ANY, 0)
     if config is not None:
         queue, gpus = wanted.resolved(config, known.workers.keys())
@@ -256,8 +255,8 @@ def _facts(
 @login_required
 @require_POST
 def launch_check(request: HttpRequest) -> HttpResponse:
-    """What is wrong with the form so far: one slot beside each field, a sentence in the bar, and what else is known."""
-    asked = _asked(request, request.POST)
+    """Check the form: an error per field, a summary in the bar, estimates and differences."""
+    asked = _launch_base(request, request.POST)
     checked = form.check(request.POST.dict())
     slots = _all(*_settings(checked.data, asked.base, checked.errors))
     known = capacity_now(timezone.now())
@@ -268,7 +267,7 @@ def launch_check(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def launch_environment(request: HttpRequest) -> HttpResponse:
-    """The settings of the environment that was just chosen, at their defaults."""
+    """Settings of the chosen environment, at their defaults."""
     _require_teams(request)
     settings = form.environment_settings(request.GET.get(form.ENVIRONMENT, ""), {}, {})
     return render(request, "runs/_environment.html", {"environment_settings": settings})
@@ -279,6 +278,6 @@ def _all(groups: list[form.SettingGroup], environment: list[form.Setting]) -> li
 
 
 def _unplaced(errors: dict[str, str], settings: list[str]) -> list[str]:
-    """Sentences that belong to no field that is shown."""
+    """Errors of settings that the form does not show."""
     shown = {*form.names(), *settings}
     return [f"{name}: {text}" if name else text for name, text in errors.items() if name not in shown]

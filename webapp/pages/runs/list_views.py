@@ -1,7 +1,6 @@
-"""The list of runs: filters, order, pages, the choice of runs to compare, and the rows again while something changes.
+"""List of runs: filters, order, pages, selection for comparison, and polling for changes.
 
-An open page asks for its rows again and again. It is sent all of them, or nothing where they are the same: what it
-shows is always what a reload would show.
+An open page polls for its rows and gets all of them, or 204 if nothing changed, so that it always equals a reload.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from webapp.runs.models import Run
 
 RUNS_PER_PAGE = 30
 BUSY_SECONDS, QUIET_SECONDS = 3, 20
-"""How often an open list asks: while a run on it is played, and otherwise (a colleague may launch one)."""
+"""Polling intervals: with an active run on the page, and without (a colleague may launch one)."""
 DIGEST = "the-digest-of-these-rows"
-"""Stands in the rows for what can only be known when they are written."""
+"""Placeholder in the rendered rows for their own digest."""
 
 
 @login_required
 @require_GET
 @never_cache
 def run_list(request: HttpRequest) -> HttpResponse:
-    """The runs of the user's teams. `?compare=` of several leads to their comparison."""
+    """Runs of the user's teams. `?compare_now` redirects to the comparison of the selected ones."""
     chosen = request.GET.getlist("compare")
     if "compare_now" in request.GET and chosen:
-        known = set(Run.objects.visible_to(request.user).filter(slug__in=chosen).values_list("slug", flat=True))
-        return redirect(f"/compare?runs={','.join(slug for slug in chosen if slug in known)}")
+        visible = set(Run.objects.visible_to(request.user).filter(slug__in=chosen).values_list("slug", flat=True))
+        return redirect(f"/compare?runs={','.join(slug for slug in chosen if slug in visible)}")
     rows, digest = _rows(request, chosen)
     if request.headers.get("HX-Request"):
         if request.headers.get("X-Seen") == digest:
@@ -58,7 +57,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
 
 
 def _rows(request: HttpRequest, chosen: list[str]) -> tuple[str, str]:
-    """The part of the page that changes, and its digest, which the part itself carries."""
+    """The part of the page that changes, and its digest, which it contains."""
     wanted = run_filters.read(request.GET)
     runs = wanted.runs(request.user).select_related("author", "team").defer("log_tail", "summary")
     page = Paginator(runs, RUNS_PER_PAGE).get_page(request.GET.get("page"))
@@ -74,4 +73,4 @@ def _rows(request: HttpRequest, chosen: list[str]) -> tuple[str, str]:
     }
     text = render_to_string("runs/_rows.html", context, request)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return mark_safe(text.replace(DIGEST, digest)), digest  # a template wrote it, which escaped what people wrote
+    return mark_safe(text.replace(DIGEST, digest)), digest  # rendered by a template, which escapes user input

@@ -17,27 +17,27 @@ from webapp.runs.models import Run
 from webapp.teams.access import require_writer
 
 REQUEST_MESSAGES = {
-    "pause": "The run pauses after the turn being played and keeps a checkpoint.",
-    "stop": "The run stops after the turn being played and keeps a checkpoint.",
-    "cancel": "The run is cancelled. What it has shown so far stays here.",
-    "resume": "The run is in the queue again and goes on from its last checkpoint.",
+    "pause": "The run pauses after the current turn and writes a checkpoint.",
+    "stop": "The run stops after the current turn and writes a checkpoint.",
+    "cancel": "The run is cancelled. Its results so far are kept.",
+    "resume": "The run is queued again and continues from its last checkpoint.",
 }
 PRIORITY_MESSAGES = {
-    Run.Priority.LOW: "The run has low priority now: others go first, until it has waited for long.",
-    Run.Priority.NORMAL: "The run has normal priority now.",
-    Run.Priority.HIGH: "The run has high priority now: it goes before runs that have not.",
+    Run.Priority.LOW: "The run now has low priority: others start first until it has waited for long.",
+    Run.Priority.NORMAL: "The run now has normal priority.",
+    Run.Priority.HIGH: "The run now has high priority: it starts before runs without.",
 }
 VISIBILITY_MESSAGES = {
-    Run.Visibility.PRIVATE: "Only its author and the team's admins see this run now.",
-    Run.Visibility.TEAM: "The team sees this run now, and nobody else.",
-    Run.Visibility.LINK: "Anyone with the link sees this run now, without an account.",
+    Run.Visibility.PRIVATE: "Only its author and the team's admins can see this run now.",
+    Run.Visibility.TEAM: "Only the team can see this run now.",
+    Run.Visibility.LINK: "Anyone with the link can see this run now, without an account.",
 }
 
 
 @login_required
 @require_POST
 def run_request(request: HttpRequest, slug: str, action: str) -> HttpResponse:
-    """Pause, resume, stop or cancel."""
+    """Request a pause, resume, stop or cancellation."""
     run = get_run(request.user, slug)
     require_writer(request.user, run.team_id)
     try:
@@ -51,31 +51,31 @@ def run_request(request: HttpRequest, slug: str, action: str) -> HttpResponse:
 @login_required
 @require_POST
 def run_priority(request: HttpRequest, slug: str) -> HttpResponse:
-    """Low or normal by whoever may write, high by an admin of the team."""
+    """Set the priority: low or normal by writers, high by admins of the team."""
     run = get_run(request.user, slug)
     require_writer(request.user, run.team_id)
     named = {choice.name.lower(): choice for choice in Run.Priority}
-    wanted = named.get(request.POST.get("priority", ""))
-    if wanted is None:
+    priority = named.get(request.POST.get("priority", ""))
+    if priority is None:
         messages.warning(request, "Choose a priority: low, normal or high. Nothing was changed.")
         return redirect("run", slug)
-    require_may_prefer(request.user, run.team_id, wanted)
-    do_update_run(run, priority=wanted)
-    messages.success(request, PRIORITY_MESSAGES[wanted])
+    require_may_prefer(request.user, run.team_id, priority)
+    do_update_run(run, priority=priority)
+    messages.success(request, PRIORITY_MESSAGES[priority])
     return redirect("run", slug)
 
 
 @login_required
 @require_POST
 def run_visibility(request: HttpRequest, slug: str) -> HttpResponse:
-    """Private, the team's, or open to everybody who has the address."""
+    """Set the visibility: private, team, or anyone with the link."""
     run = get_run(request.user, slug)
     require_writer(request.user, run.team_id)
-    wanted = request.POST.get("visibility", "")
-    if wanted not in Run.Visibility.values:
-        messages.warning(request, "Choose who may see the run. Nothing was changed.")
+    value = request.POST.get("visibility", "")
+    if value not in Run.Visibility.values:
+        messages.warning(request, "Choose a visibility. Nothing was changed.")
         return redirect("run", slug)
-    visibility = Run.Visibility(wanted)
+    visibility = Run.Visibility(value)
     require_may_set(request.user, run, visibility)
     do_update_run(run, visibility=visibility)
     messages.success(request, VISIBILITY_MESSAGES[visibility])
@@ -88,9 +88,9 @@ def run_visibility(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_safe
 def run_checkpoint(request: HttpRequest, slug: str, iteration: int) -> HttpResponseBase:
-    """A checkpoint as a tar archive: an ordinary transformers folder, and what resuming needs."""
+    """A checkpoint as a tar archive: a transformers model folder and the files needed to resume."""
     run = get_run_of_team(request.user, slug)
-    found = run_files.checkpoint(run, iteration)
-    if found is None:
-        raise Http404(f"There is no checkpoint of iteration {iteration} on this machine or in storage.")
-    return streamed(request, found, "application/x-tar", f"{run.slug}-{iteration:06d}.tar", compressible=False)
+    archive = run_files.checkpoint(run, iteration)
+    if archive is None:
+        raise Http404(f"The checkpoint of iteration {iteration} is neither on this machine nor in storage.")
+    return streamed(request, archive, "application/x-tar", f"{run.slug}-{iteration:06d}.tar", compressible=False)

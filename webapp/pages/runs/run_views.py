@@ -1,4 +1,4 @@
-"""The pages of one run, its tabs, and what can be asked of it. The list of runs is in list_views.py."""
+"""Live, configuration and log tabs of a run, and redirects to its trajectories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from webapp.trajectories.models import Trajectory
 @require_GET
 @never_cache
 def run_live(request: HttpRequest, slug: str) -> HttpResponse:
-    """The run as it happens: wall, stage, curves, alarm."""
+    """Live page: rollout grid, selected trajectory, curves, Echo Trap panel."""
     return run_page(request, get_run(request.user, slug), "run", "runs/live.html")
 
 
@@ -32,14 +32,14 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def run_snapshot(request: HttpRequest, slug: str) -> JsonResponse:
-    """What the live page starts from, for browsers whose cursor is too old."""
+    """Snapshot of the live page, for browsers whose cursor is too old."""
     return JsonResponse(snapshot(get_run(request.user, slug)))
 
 
 @account_optional
 @require_GET
 def run_configuration(request: HttpRequest, slug: str) -> HttpResponse:
-    """The complete RunConfig as the YAML that the command line takes."""
+    """The complete RunConfig as YAML, as the command line accepts it."""
     run = get_run(request.user, slug)
     text = yaml.safe_dump(ordered_dump(run.config), sort_keys=False, allow_unicode=True)
     if request.GET.get("download"):
@@ -53,7 +53,7 @@ def run_configuration(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def run_log(request: HttpRequest, slug: str) -> HttpResponse:
-    """The end of the trainer's log, and what the run told people."""
+    """End of the trainer's log, alarms and notices."""
     run = get_run_of_team(request.user, slug)
     alarms = list(Alarm.objects.filter(run=run).order_by("-seq")[:20])
     notices = list(run.notices.order_by("-seq")[:50])
@@ -63,10 +63,10 @@ def run_log(request: HttpRequest, slug: str) -> HttpResponse:
 @account_optional
 @require_GET
 def run_trajectory(request: HttpRequest, slug: str, key: str) -> HttpResponse:
-    """From a trajectory's id in the journal to its page."""
+    """Redirect from a trajectory's journal key to its page."""
     run = get_run(request.user, slug)
-    found = Trajectory.objects.filter(run=run, key=key).order_by("-attempt").values_list("slug", flat=True).first()
-    if found is None:
+    trajectory = Trajectory.objects.filter(run=run, key=key).order_by("-attempt").values_list("slug", flat=True).first()
+    if trajectory is None:
         messages.warning(request, f"This run has no trajectory {key}.")
         return redirect("run-trajectories", slug)
-    return redirect("trajectory", found)
+    return redirect("trajectory", trajectory)

@@ -1,4 +1,4 @@
-"""The page of workers: who is alive, on which device, with how much memory, what it plays, and who waits."""
+"""Workers page: devices, memory and runs of each worker, and the queues."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from webapp.runs.queue import fair_share, order
 from webapp.runs.queue.capacity import Capacity, capacity
 from webapp.runs.queue.order import ALIVE
 
-SHOWN = 50
+MAX_WAITING = 50
 GIB = 2**30
 
 
 @dataclass(frozen=True)
 class GpuCard:
-    """A GPU of a worker, and who has reserved it. `hidden` counts runs of teams that the reader is not in."""
+    """A GPU of a worker and its reservations. `hidden` counts runs of teams that the user is not in."""
 
     id: str
     name: str
@@ -40,7 +40,7 @@ class GpuCard:
 
 @dataclass(frozen=True)
 class WorkerCard:
-    """A worker as the page shows it. `hidden` counts runs of teams that the reader is not in."""
+    """A worker as the page shows it. `hidden` counts runs of teams that the user is not in."""
 
     worker: Worker
     alive: bool
@@ -51,23 +51,23 @@ class WorkerCard:
 
     @property
     def state(self) -> tuple[str, str]:
-        """Which sign stands before it, and its word."""
+        """CSS state and label."""
         if not self.alive:
             return "failed", "Lost"
         if self.worker.stopping:
-            return "stopping", "Leaving"
+            return "stopping", "Stopping"
         return ("running", "Busy") if self.held or self.hidden else ("queued", "Free")
 
     @property
     def memory(self) -> list[tuple[str, str, float]]:
-        """(what, words, share in use) for the machine and, where they are told there only, its GPUs."""
+        """(name, text, share in use) of the machine, and of its GPUs if `gpus` is empty."""
         devices = self.worker.memory[:1] if self.gpus else self.worker.memory
         return [(device["name"], _free(device), used(device)) for device in devices if device.get("total")]
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """A run in a queue, or only its place there where it belongs to a team that the reader is not in."""
+    """A queued run with its position."""
 
     run: Run | None
     position: int
@@ -75,7 +75,7 @@ class Waiting:
     since: str
     words: str
     priority: str
-    """Empty where it is the usual one."""
+    """Empty for normal priority."""
 
 
 def used(device: dict[str, Any]) -> float:
@@ -95,7 +95,7 @@ def _gib(number: float) -> str:
 @require_GET
 @never_cache
 def workers(request: HttpRequest) -> HttpResponse:
-    """Everybody who is logged in sees the machines; only the team sees its runs."""
+    """All users see the machines; runs are shown to their team only."""
     now = timezone.now()
     mine = Run.objects.of_teams_of(request.user).values("pk")
     held = Run.objects.filter(state__in=Run.HELD).defer("log_tail", "summary", "config")
@@ -106,7 +106,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     context = {
         "page": "workers",
         "workers": sorted(cards, key=lambda card: (not card.alive, card.worker.name)),
-        "waiting": _waiting(queued, visible, order.workers(now) if queued else [], now)[:SHOWN],
+        "waiting": _waiting(queued, visible, order.workers(now) if queued else [], now)[:MAX_WAITING],
         "queued": len(queued),
         "queues": _queues(queued, capacity(found, now)),
     }
@@ -128,13 +128,13 @@ def _card(worker: Worker, visible: set[int], now: Any) -> WorkerCard:
 
 def _gpu(gpu: dict[str, Any], held: list[Run], visible: set[int]) -> GpuCard:
     users = [run for run in held if gpu["id"] in run.reserved]
-    told = bool(gpu["total"]) and gpu["free"] is not None
+    known = bool(gpu["total"]) and gpu["free"] is not None
     shown = [run for run in users if run.pk in visible]
     return GpuCard(
         gpu["id"],
         gpu["name"],
-        _free(gpu) if told else "memory not told",
-        used(gpu) if told else None,
+        _free(gpu) if known else "memory unknown",
+        used(gpu) if known else None,
         shown,
         len(users) - len(shown),
     )
@@ -155,8 +155,8 @@ def _waiting(
     return found
 
 
-def _queues(queued: list[Run], known: Capacity) -> list[tuple[str, int, int, int]]:
-    """(name, runs waiting, workers alive, free places) of every queue that somebody serves or waits in."""
+def _queues(queued: list[Run], capacity: Capacity) -> list[tuple[str, int, int, int]]:
+    """(name, queued runs, live workers, free slots) of every queue with a worker or a run."""
     waiting = Counter(run.queue for run in queued)
-    names = sorted({*waiting, *known.workers})
-    return [(name, waiting[name], known.workers.get(name, 0), known.free.get(name, 0)) for name in names]
+    names = sorted({*waiting, *capacity.workers})
+    return [(name, waiting[name], capacity.workers.get(name, 0), capacity.free.get(name, 0)) for name in names]

@@ -1,4 +1,4 @@
-"""The pages of one's own account that allauth does not have, and its sign-up with the invitation beside the form."""
+"""Account page, and allauth's sign-up view with the invitation in its context."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from webapp.teams.models import ApiToken
 
 
 class SignupView(AllauthSignupView):
-    """The form, for those who followed an invitation; a word about invitations for everybody else."""
+    """The sign-up form after an invitation link; without one, a page about invitations."""
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         invitation = invitations.remembered(self.request)
@@ -44,8 +44,8 @@ def _account(request: HttpRequest, form: NameForm) -> HttpResponse:
         "page": "account",
         "form": form,
         "places": memberships_of(user),
-        "address": next((known for known in addresses if known.primary or known.verified), None),
-        "pending": next((known for known in addresses if not known.verified and known.email != user.email), None),
+        "address": next((item for item in addresses if item.primary or item.verified), None),
+        "pending": next((item for item in addresses if not item.verified and item.email != user.email), None),
         "tokens": list(ApiToken.objects.open(timezone.now()).filter(user=user).select_related("team").order_by("pk")),
         "connected": list(SocialAccount.objects.filter(user=user)),
     }
@@ -56,19 +56,19 @@ def _account(request: HttpRequest, form: NameForm) -> HttpResponse:
 @require_GET
 @never_cache
 def account(request: HttpRequest) -> HttpResponse:
-    """Name, e-mail address, password, teams and tokens of whoever is logged in."""
+    """Name, e-mail address, password, teams and tokens of the user."""
     return _account(request, NameForm(user=request.user))
 
 
 @login_required
 @require_POST
 def rename(request: HttpRequest) -> HttpResponse:
-    """Another name."""
+    """Change the user's name."""
     form = NameForm(request.POST, user=request.user)
     if not form.is_valid():
         response = _account(request, form)
         response.status_code = 422
         return response
     do_rename_user(signed_in(request), form.cleaned_data["username"])
-    messages.success(request, f"Your name is {request.user.get_username()} now. Log in with it next time.")
+    messages.success(request, f"Your name is now {request.user.get_username()}. Use it for your next login.")
     return redirect("account")

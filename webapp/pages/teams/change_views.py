@@ -1,4 +1,4 @@
-"""What can be asked of a team: settings, members, invitations, tokens, shares. Each leads back to the team's page."""
+"""Changes to a team: settings, members, invitations, tokens, shares. Each redirects to the team's page."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def _administered(request: HttpRequest, slug: str) -> Team:
 
 
 def _member(team: Team, username: str) -> User:
-    found = team.memberships.select_related("user").filter(user__username=username).first()
-    if found is None:
-        raise Http404("Nobody of that name is in this team.")
-    return found.user
+    membership = team.memberships.select_related("user").filter(user__username=username).first()
+    if membership is None:
+        raise Http404("This team has no member of that name.")
+    return membership.user
 
 
 @login_required
 @require_POST
 def team_settings(request: HttpRequest, slug: str) -> HttpResponse:
-    """Name and retention."""
+    """Change name and retention."""
     team = _administered(request, slug)
     form = TeamForm(request.POST)
     if form.is_valid():
@@ -59,7 +59,7 @@ def team_settings(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def member_role(request: HttpRequest, slug: str, username: str) -> HttpResponse:
-    """Another role for a member."""
+    """Change a member's role."""
     team = _administered(request, slug)
     user = _member(team, username)
     role = request.POST.get("role", "")
@@ -68,7 +68,7 @@ def member_role(request: HttpRequest, slug: str, username: str) -> HttpResponse:
         return _back(team, "members")
     try:
         actions.do_set_role(team, user, Membership.Role(role))
-        messages.success(request, f"{user.username} is {Membership.Role(role).label.lower()} now.")
+        messages.success(request, f"{user.username} is now {Membership.Role(role).label.lower()}.")
     except actions.TeamRefused as refusal:
         messages.warning(request, str(refusal))
     return _back(team, "members")
@@ -77,7 +77,7 @@ def member_role(request: HttpRequest, slug: str, username: str) -> HttpResponse:
 @login_required
 @require_POST
 def member_remove(request: HttpRequest, slug: str, username: str) -> HttpResponse:
-    """Somebody out of the team; oneself needs no admin."""
+    """Remove a member, as an admin or oneself."""
     team = get_team(request.user, slug)
     user = _member(team, username)
     leaves = user.pk == request.user.pk
@@ -89,35 +89,38 @@ def member_remove(request: HttpRequest, slug: str, username: str) -> HttpRespons
         messages.warning(request, str(refusal))
         return _back(team, "members")
     if leaves:
-        messages.success(request, f"You left {team.name}. What you made there stays there.")
+        messages.success(request, f"You left {team.name}. Your runs there are kept.")
         return redirect("teams")
-    messages.success(request, f"{user.username} is out of the team. Their tokens for it are revoked.")
+    messages.success(request, f"{user.username} was removed from the team. Their tokens for it are revoked.")
     return _back(team, "members")
 
 
 @login_required
 @require_POST
 def invite(request: HttpRequest, slug: str) -> HttpResponse:
-    """An invitation: sent, if an address was given, else a link to hand over."""
+    """Create an invitation: sent by e-mail if an address is given, else a link to copy."""
     team = _administered(request, slug)
     form = InviteForm(request.POST)
     if not form.is_valid():
-        messages.warning(request, f"Nobody was invited. {problem(form)}")
+        messages.warning(request, f"No invitation was created. {problem(form)}")
         return _back(team, "invitations")
     email = form.cleaned_data["email"]
     if email and not settings.ECHOSCOPE_MAIL:
-        messages.warning(request, "This site sends no mail. Leave the address empty and hand the link over yourself.")
+        messages.warning(request, "E-mail is not configured. Leave the address empty and pass the link on yourself.")
         return _back(team, "invitations")
     made = actions.do_invite(team, signed_in(request), form.cleaned_data["role"], email)
     if not email:
-        messages.success(request, "The invitation is made. Copy its link below and hand it over.")
+        messages.success(request, "Invitation created. Copy its link below and pass it on.")
         return _back(team, "invitations")
     try:
         _send(request, made)
-        messages.success(request, f"The invitation is on its way to {email}.")
+        messages.success(request, f"Invitation sent to {email}.")
     except (SMTPException, OSError) as error:
         actions.do_revoke_invitation(made)
-        messages.error(request, f"The mail could not be sent ({error}), so nobody was invited. Or hand over a link.")
+        messages.error(
+            request,
+            f"The e-mail could not be sent ({error}), so nobody was invited. Create a link instead.",
+        )
     return _back(team, "invitations")
 
 
@@ -130,13 +133,13 @@ def _send(request: HttpRequest, invitation: Invitation) -> None:
 @login_required
 @require_POST
 def invitation_revoke(request: HttpRequest, slug: str, token: str) -> HttpResponse:
-    """An invitation nobody can use any more."""
+    """Revoke an invitation."""
     team = _administered(request, slug)
-    found = Invitation.objects.filter(team=team, token=token).first()
-    if found is None:
-        raise Http404("There is no such invitation.")
-    actions.do_revoke_invitation(found)
-    messages.success(request, "The invitation is revoked. Its link leads nowhere.")
+    invitation = Invitation.objects.filter(team=team, token=token).first()
+    if invitation is None:
+        raise Http404("This invitation does not exist.")
+    actions.do_revoke_invitation(invitation)
+    messages.success(request, "Invitation revoked. Its link no longer works.")
     return _back(team, "invitations")
 
 
@@ -144,11 +147,11 @@ def invitation_revoke(request: HttpRequest, slug: str, token: str) -> HttpRespon
 @require_POST
 @never_cache
 def token_create(request: HttpRequest, slug: str) -> HttpResponse:
-    """A token; the only page that ever shows its secret."""
+    """Create a token; only this response shows its secret."""
     team = get_team(request.user, slug)
     form = TokenForm(request.POST)
     if not form.is_valid():
-        messages.warning(request, f"No token was made. {problem(form)}")
+        messages.warning(request, f"No token was created. {problem(form)}")
         return _back(team, "tokens")
     data = form.cleaned_data
     if ApiToken.WRITE in data["scopes"] and not may_write(request.user, team.pk):
@@ -161,16 +164,16 @@ def token_create(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def token_revoke(request: HttpRequest, slug: str, prefix: str) -> HttpResponse:
-    """One's own token, or anybody's for an admin."""
+    """Revoke one's own token, or as an admin any token of the team."""
     team = get_team(request.user, slug)
     tokens = ApiToken.objects.filter(team=team, prefix=prefix)
     if not may_admin(request.user, team.pk):
         tokens = tokens.filter(user=signed_in(request))
-    found = tokens.order_by("pk").first()
-    if found is None:
-        raise Http404("There is no such token, or it is not yours.")
-    actions.do_revoke_token(found)
-    messages.success(request, f"{found.name} is revoked. Programs that use it are refused from now on.")
+    api_token = tokens.order_by("pk").first()
+    if api_token is None:
+        raise Http404("This token does not exist, or it is not yours.")
+    actions.do_revoke_token(api_token)
+    messages.success(request, f"{api_token.name} revoked. Programs can no longer use it.")
     if request.POST.get("next") == "account":
         return redirect("account")
     return _back(team, "tokens")
@@ -179,13 +182,13 @@ def token_revoke(request: HttpRequest, slug: str, prefix: str) -> HttpResponse:
 @login_required
 @require_POST
 def share_revoke(request: HttpRequest, slug: str, token: str) -> HttpResponse:
-    """A share link of any of the team's trajectories."""
+    """Revoke a share link of the team."""
     team = get_team(request.user, slug)
     require_writer(request.user, team.pk)
     runs = Run.objects.of_teams_of(request.user).filter(team=team)
     link = ShareLink.objects.filter(trajectory__run__in=runs, token=token).first()
     if link is None:
-        raise Http404("There is no such link.")
+        raise Http404("This link does not exist.")
     do_revoke_share(link)
-    messages.success(request, "Revoked. The link shows nothing any more.")
+    messages.success(request, "Revoked. The link no longer works.")
     return _back(team, "shares")

@@ -1,4 +1,4 @@
-"""The pages of teams and invitations: who is in it, what programs may do, what others see. Changes: change_views.py."""
+"""Pages of teams and invitations."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from webapp.teams.forms import TokenForm
 from webapp.teams.models import ApiToken, Invitation, Membership, Team
 from webapp.trajectories.models import ShareLink
 
-SHOWN_SHARES = 200
+MAX_SHARES = 200
 
 
 @login_required
 @require_GET
 @never_cache
 def teams(request: HttpRequest) -> HttpResponse:
-    """The teams one is in; the only one opens at once unless a choice was asked for (`?all=1`)."""
+    """The user's teams; redirects to a single one unless `?all=1`."""
     found = memberships_of(request.user)
     if len(found) == 1 and not request.GET.get("all"):
         return redirect("team", found[0].team.slug)
@@ -40,12 +40,12 @@ def teams(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def team_create(request: HttpRequest) -> HttpResponse:
-    """A new team, with whoever asked as its admin."""
+    """Create a team with the user as its admin."""
     if not may_create_team(request.user):
         raise PermissionDenied(NO_TEAM)
     name = request.POST.get("name", "").strip()[: Team._meta.get_field("name").max_length]
     team = do_create_team(name, signed_in(request))
-    messages.success(request, f"{team.name} exists, and you are its admin. Invite the others.")
+    messages.success(request, f"{team.name} created. You are its admin and can invite members.")
     return redirect("team", team.slug)
 
 
@@ -53,7 +53,7 @@ def team_create(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def team(request: HttpRequest, slug: str) -> HttpResponse:
-    """Members, invitations, tokens, settings, and everything of the team that others can see."""
+    """Members, invitations, tokens, settings and shared content of a team."""
     found = get_team(request.user, slug)
     now = timezone.now()
     members = list(found.memberships.select_related("user").order_by("user__username"))
@@ -79,8 +79,8 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
         ],
         "tokens": list(tokens if admin else tokens.filter(user=signed_in(request))),
         "lasts": TokenForm.LASTS,
-        "shares": list(shares.order_by("-created_at")[:SHOWN_SHARES]),
-        "shown_shares": SHOWN_SHARES,
+        "shares": list(shares.order_by("-created_at")[:MAX_SHARES]),
+        "shown_shares": MAX_SHARES,
         "open_runs": list(runs.filter(visibility=Run.Visibility.LINK).select_related("author").order_by("-pk")),
         "several": len(memberships_of(request.user)) > 1,
     }
@@ -90,7 +90,7 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @never_cache
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
-    """What an invitation's link shows: join with the account one has, or make one."""
+    """Page of an invitation link: join with an existing account, or create one."""
     found = invitations.open_invitation(token)
     if found is None:
         return render(request, "teams/invitation_closed.html", status=404)
@@ -104,6 +104,6 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         except TeamRefused as refusal:
             messages.warning(request, str(refusal))
             return redirect("runs")
-        messages.success(request, f"You are in {found.team.name} now, as {found.get_role_display().lower()}.")
+        messages.success(request, f"You joined {found.team.name} as {found.get_role_display().lower()}.")
         return redirect("team", found.team.slug)
     return render(request, "teams/invitation.html", {"invitation": found, "member": member})

@@ -1,6 +1,6 @@
-"""Starring, tagging and commenting on a trajectory's page, and the list of one's mentions.
+"""Stars, tags and comments on a trajectory's page, and the list of the user's mentions.
 
-Every change answers with the panel to htmx, and leads back to the page for browsers without JavaScript.
+Every change returns the panel to htmx and redirects to the page for browsers without JavaScript.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from webapp.annotations import actions
 from webapp.annotations.access import get_member_trajectory, get_own_comment
-from webapp.annotations.models import MAX_COMMENT_LENGTH, Mention, Wish
-from webapp.annotations.panel import facts, render_comment
+from webapp.annotations.models import MAX_COMMENT_LENGTH, MailPreference, Mention
+from webapp.annotations.panel import panel_data, render_comment
 from webapp.core.mail import mail_is_configured
 from webapp.teams.access import require_writer
 from webapp.teams.models import Membership, User
@@ -32,7 +32,7 @@ MENTIONS_PER_PAGE = 50
 @require_GET
 @never_cache
 def show(request: HttpRequest, slug: str) -> HttpResponse:
-    """The panel by itself, for pages that show it already."""
+    """The panel alone, for pages that already show it."""
     trajectory, role = get_member_trajectory(request.user, slug)
     if not _wants_panel(request):
         return redirect(f"{reverse('trajectory', args=[slug])}#annotations")
@@ -42,7 +42,7 @@ def show(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def star(request: HttpRequest, slug: str) -> HttpResponse:
-    """`on=1` stars, anything else takes the star away."""
+    """`on=1` stars, any other value removes the star."""
     trajectory, role = get_member_trajectory(request.user, slug)
     require_writer(request.user, trajectory.run.team_id)
     change = actions.do_star if request.POST.get("on") == "1" else actions.do_unstar
@@ -53,7 +53,7 @@ def star(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def tag(request: HttpRequest, slug: str) -> HttpResponse:
-    """Put a tag on it."""
+    """Add a tag."""
     trajectory, role = get_member_trajectory(request.user, slug)
     require_writer(request.user, trajectory.run.team_id)
     try:
@@ -66,7 +66,7 @@ def tag(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def untag(request: HttpRequest, slug: str) -> HttpResponse:
-    """Take a tag away."""
+    """Remove a tag."""
     trajectory, role = get_member_trajectory(request.user, slug)
     require_writer(request.user, trajectory.run.team_id)
     actions.do_untag(trajectory, request.POST.get("tag", ""))
@@ -76,12 +76,12 @@ def untag(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def comment(request: HttpRequest, slug: str) -> HttpResponse:
-    """Say something about it; `turn` is 1-based, empty for the whole trajectory."""
+    """Add a comment; `turn` is 1-based, empty for the whole trajectory."""
     trajectory, role = get_member_trajectory(request.user, slug)
     turn = request.POST.get("turn", "")
-    about = int(turn) - 1 if turn.isascii() and turn.isdigit() and 0 < len(turn) < 7 and int(turn) > 0 else None
+    index = int(turn) - 1 if turn.isascii() and turn.isdigit() and 0 < len(turn) < 7 and int(turn) > 0 else None
     try:
-        made = actions.do_comment(trajectory, _person(request), request.POST.get("text", ""), about)
+        made = actions.do_comment(trajectory, _person(request), request.POST.get("text", ""), index)
     except actions.AnnotationRefused as refusal:
         return _done(request, trajectory, role, problem=str(refusal))
     return _done(request, trajectory, role, saved="comment", to=made.address)
@@ -91,7 +91,7 @@ def comment(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @never_cache
 def comment_edit(request: HttpRequest, slug: str) -> HttpResponse:
-    """Other words for one's comment."""
+    """Edit a comment."""
     own = get_own_comment(request.user, slug)
     trajectory, role = get_member_trajectory(request.user, own.trajectory.slug)
     context: dict[str, Any] = {"comment": own, "longest_comment": MAX_COMMENT_LENGTH, "text": own.text, "page": "runs"}
@@ -113,7 +113,7 @@ def comment_edit(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def comment_delete(request: HttpRequest, slug: str) -> HttpResponse:
-    """Take a comment away."""
+    """Delete a comment."""
     own = get_own_comment(request.user, slug)
     trajectory, role = get_member_trajectory(request.user, own.trajectory.slug)
     actions.do_delete_comment(own)
@@ -124,7 +124,7 @@ def comment_delete(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def mentions(request: HttpRequest) -> HttpResponse:
-    """Where somebody named the user."""
+    """The user's mentions."""
     found = Mention.objects.of(request.user).select_related(
         "comment__author", "comment__trajectory__run", "comment__trajectory__group"
     )
@@ -133,12 +133,12 @@ def mentions(request: HttpRequest) -> HttpResponse:
     )
     for mention in page.object_list:
         render_comment(mention.comment)
-    wish = Wish.objects.filter(user=_person(request)).first()
+    preference = MailPreference.objects.filter(user=_person(request)).first()
     context = {
         "page": "mentions",
         "page_obj": page,
         "mentions": page.object_list,
-        "mail": wish is None or wish.mail,
+        "mail": preference is None or preference.mail,
         "mail_configured": mail_is_configured(),
         "address": _person(request).email,
     }
@@ -149,10 +149,10 @@ def mentions(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def mention(request: HttpRequest, slug: str) -> HttpResponse:
-    """To the comment; from then on the mention is read."""
+    """Mark the mention as read and redirect to its comment."""
     found = Mention.objects.of(request.user).select_related("comment__trajectory").filter(slug=slug).first()
     if found is None:
-        raise Http404("This mention is not there any more: the comment was changed or deleted.")
+        raise Http404("This mention no longer exists: its comment was edited or deleted.")
     actions.do_read_mentions(_person(request), slug)
     return redirect(found.comment.address)
 
@@ -160,7 +160,7 @@ def mention(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def mentions_read(request: HttpRequest) -> HttpResponse:
-    """All of them are read."""
+    """Mark all mentions as read."""
     actions.do_read_mentions(_person(request))
     return redirect("mentions")
 
@@ -168,15 +168,16 @@ def mentions_read(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def mentions_mail(request: HttpRequest) -> HttpResponse:
-    """Whether mentions are e-mailed."""
-    wanted = request.POST.get("mail") == "1"
-    actions.do_set_mention_mail(_person(request), wanted)
-    messages.success(request, "Mentions are e-mailed to you." if wanted else "Mentions are no longer e-mailed to you.")
+    """Switch e-mails about mentions on or off."""
+    enabled = request.POST.get("mail") == "1"
+    actions.do_set_mention_mail(_person(request), enabled)
+    message = "You will get an e-mail for each mention." if enabled else "You will get no more e-mails about mentions."
+    messages.success(request, message)
     return redirect("mentions")
 
 
 def _person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User), "login_required lets nobody else in"
+    assert isinstance(request.user, User), "login_required"
     return request.user
 
 
@@ -185,7 +186,7 @@ def _wants_panel(request: HttpRequest) -> bool:
 
 
 def _panel(request: HttpRequest, trajectory: Trajectory, role: Membership.Role, problem: str = "") -> HttpResponse:
-    context = {"annotations": facts(request.user, trajectory, role) | {"problem": problem}}
+    context = {"annotations": panel_data(request.user, trajectory, role) | {"problem": problem}}
     return render(request, "annotations/_state.html", context)
 
 
@@ -198,7 +199,7 @@ def _done(
     saved: str = "",
     to: str = "",
 ) -> HttpResponse:
-    """The panel as it is now, or the way back to the page."""
+    """The current panel, or a redirect to the page."""
     if _wants_panel(request):
         response = _panel(request, trajectory, role, problem)
         if saved:

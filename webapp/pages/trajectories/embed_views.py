@@ -1,4 +1,4 @@
-"""The bare player for frames in other people's pages, and the oEmbed address that tells them how to put it there."""
+"""Player for iframes on other sites, and the oEmbed endpoint."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from django.views.decorators.http import require_safe
 
 from webapp.core.csp import FRAMED_POLICY
 from webapp.pages.trajectory_page import player_context
-from webapp.trajectories.sharing.embeds import link_of, rich
+from webapp.trajectories.sharing.embeds import link_of, oembed_response
 from webapp.trajectories.sharing.public import shared_data
 from webapp.trajectories.sharing.share_links import find_link, link_address, start_of, start_query
 from webapp.trajectories.sharing.view_count import count_view
 
 THEMES = ("light", "dark")
-MISSING = "There is no such share link here, or it shows nothing any more."
+MISSING = "This share link does not exist or is no longer available."
 
 
 @require_safe
 @never_cache
 @xframe_options_exempt
 def embed(request: HttpRequest, token: str) -> HttpResponse:
-    """The player alone: `?turn=2&action=3` opens there, `autoplay=1` plays at once, `theme=dark` is dark for all."""
+    """The player alone. `?turn=2&action=3` sets the position, `autoplay=1` starts it, `theme=dark` forces the theme."""
     link = find_link(token)
     if link is None:
         response = render(request, "trajectories/embed_gone.html", status=404)
@@ -49,22 +49,22 @@ def embed(request: HttpRequest, token: str) -> HttpResponse:
 
 @require_safe
 def oembed(request: HttpRequest) -> HttpResponse:
-    """How to embed the share link `url`. JSON only; errors by the protocol's status codes, with a sentence."""
+    """oEmbed response for the share link `url`. JSON only; errors have the protocol's status codes and a message."""
     address = request.GET.get("url", "")
     if not address:
-        return _told({"error": "Give the address of a share link as url."}, 400)
+        return _oembed_json({"error": "The parameter url is required: the URL of a share link."}, 400)
     if request.GET.get("format", "json") != "json":
-        return _told({"error": "Only format=json is offered."}, 501)
-    found = link_of(request, address)
-    if found is None:
-        return _told({"error": MISSING}, 404)
+        return _oembed_json({"error": "Only format=json is supported."}, 501)
+    target = link_of(request, address)
+    if target is None:
+        return _oembed_json({"error": MISSING}, 404)
     try:
-        return _told(rich(request, *found, request.GET), 200)
+        return _oembed_json(oembed_response(request, *target, request.GET), 200)
     except ValueError as error:
-        return _told({"error": str(error)}, 400)
+        return _oembed_json({"error": str(error)}, 400)
 
 
-def _told(answer: dict[str, object], status: int) -> JsonResponse:
+def _oembed_json(answer: dict[str, object], status: int) -> JsonResponse:
     response = JsonResponse(answer, status=status)
     response["Access-Control-Allow-Origin"] = "*"
     response["X-Robots-Tag"] = "noindex, nofollow"

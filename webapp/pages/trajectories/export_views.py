@@ -1,4 +1,4 @@
-"""Downloads: one trajectory for readers of its run and for holders of a share link, a whole run for its readers."""
+"""Downloads of a trajectory (by its run's readers or by share link) and of a whole run."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from webapp.trajectories import export_run
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.export_document import document, shared_document, transcript
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.render.animation import CONTENT_TYPES, TooLong, animate
+from webapp.trajectories.render.animation import CONTENT_TYPES, AnimationTooLong, animate
 from webapp.trajectories.sharing.public import shared_data
 from webapp.trajectories.sharing.share_links import find_link
 from webapp.trajectories.token_view import tokens_of
 
-ANIMATING = threading.BoundedSemaphore(1)
-"""Each animation keeps a core busy for seconds: one at a time in each process."""
-PATIENCE = 20.0
-FRESH = 300
+ANIMATION_SLOT = threading.BoundedSemaphore(1)
+"""One animation per process at a time: each keeps a core busy for seconds."""
+ANIMATION_TIMEOUT = 20.0
+MAX_AGE = 300
 PARQUET, LINES = "application/vnd.apache.parquet", "application/x-ndjson; charset=utf-8"
 
-Maker = Callable[[Run], Iterator[bytes]]
-RUN_EXPORTS: dict[str, tuple[Maker, str, str]] = {
+ExportFunction = Callable[[Run], Iterator[bytes]]
+RUN_EXPORTS: dict[str, tuple[ExportFunction, str, str]] = {
     "parquet": (export_run.parquet, PARQUET, "trajectories.parquet"),
     "jsonl": (export_run.json_lines, LINES, "trajectories.jsonl"),
     "metrics.parquet": (export_run.metrics_parquet, PARQUET, "metrics.parquet"),
@@ -49,12 +49,12 @@ RUN_EXPORTS: dict[str, tuple[Maker, str, str]] = {
 @require_safe
 def trajectory_export(request: HttpRequest, slug: str, kind: str) -> HttpResponseBase:
     """JSON, text, WebP or GIF for those who may read the run."""
-    found = get_trajectory(request.user, slug)
+    trajectory = get_trajectory(request.user, slug)
 
-    def told() -> dict[str, Any]:
-        return document(found, _events(found), found.run.slug)
+    def data() -> dict[str, Any]:
+        return document(trajectory, _events(trajectory), trajectory.run.slug)
 
-    return _export(request, found, kind, slug, told)
+    return _export(request, trajectory, kind, slug, data)
 
 
 @require_safe
@@ -63,30 +63,30 @@ def shared_export(request: HttpRequest, token: str, kind: str) -> HttpResponseBa
     link = find_link(token)
     if link is None:
         return gone(request)
-    found = link.trajectory
+    trajectory = link.trajectory
 
-    def told() -> dict[str, Any]:
-        return shared_document(found, _events(found))
+    def data() -> dict[str, Any]:
+        return shared_document(trajectory, _events(trajectory))
 
-    return private(_export(request, found, kind, f"iteration-{found.iteration}", told), link)
+    return private(_export(request, trajectory, kind, f"iteration-{trajectory.iteration}", data), link)
 
 
 def _export(
-    request: HttpRequest, found: Trajectory, kind: str, name: str, told: Callable[[], dict[str, Any]]
+    request: HttpRequest, trajectory: Trajectory, kind: str, name: str, data: Callable[[], dict[str, Any]]
 ) -> HttpResponse:
-    file = f"{found.group.environment}-{name}.{kind}".lower()
+    file = f"{trajectory.group.environment}-{name}.{kind}".lower()
     if kind == "json":
-        text = json.dumps(told() | {"tokens": tokens_of(found)}, ensure_ascii=False, indent=1)
+        text = json.dumps(data() | {"tokens": tokens_of(trajectory)}, ensure_ascii=False, indent=1)
         return _file(text, "application/json", file, download=True)
     if kind == "txt":
-        return _file(transcript(found, _events(found)), "text/plain; charset=utf-8", file, download=True)
+        return _file(transcript(trajectory, _events(trajectory)), "text/plain; charset=utf-8", file, download=True)
     if kind in CONTENT_TYPES:
-        return _animation(request, found, kind, file)
-    raise Http404("There is no such export: json, txt, webp and gif are offered.")
+        return _animation(request, trajectory, kind, file)
+    raise Http404("Unknown export format. Available: json, txt, webp, gif.")
 
 
-def _events(found: Trajectory) -> list[Any]:
-    return list(found.turns.order_by("number").values_list("event", flat=True))
+def _events(trajectory: Trajectory) -> list[Any]:
+    return list(trajectory.turns.order_by("number").values_list("event", flat=True))
 
 
 def _file(data: str | bytes, content_type: str, name: str, *, download: bool) -> HttpResponse:
@@ -96,28 +96,28 @@ def _file(data: str | bytes, content_type: str, name: str, *, download: bool) ->
     return response
 
 
-def _animation(request: HttpRequest, found: Trajectory, kind: str, name: str) -> HttpResponse:
-    facts = (STYLE, found.pk, found.last_seq, found.status, kind)
+def _animation(request: HttpRequest, trajectory: Trajectory, kind: str, name: str) -> HttpResponse:
+    facts = (STYLE, trajectory.pk, trajectory.last_seq, trajectory.status, kind)
     etag = f'"{hashlib.sha256(repr(facts).encode()).hexdigest()[:24]}"'
     unchanged = get_conditional_response(request, etag=etag)
     if unchanged is not None:
         return unchanged
-    data = shared_data(found)
-    if not ANIMATING.acquire(timeout=PATIENCE):
-        return _refused(request, 503, "Other animations are being made just now. Try again in a minute.")
+    data = shared_data(trajectory)
+    if not ANIMATION_SLOT.acquire(timeout=ANIMATION_TIMEOUT):
+        return _export_error(request, 503, "The server is rendering other animations. Try again in a minute.")
     try:
-        moving = animate(data, caption(found, len(data["turns"])), kind)
-    except TooLong as error:
-        return _refused(request, 413, str(error))
+        animation = animate(data, caption(trajectory, len(data["turns"])), kind)
+    except AnimationTooLong as error:
+        return _export_error(request, 413, str(error))
     finally:
-        ANIMATING.release()
-    response = _file(moving, CONTENT_TYPES[kind], name, download=False)
-    response["ETag"], response["Cache-Control"] = etag, f"private, max-age={FRESH}"
+        ANIMATION_SLOT.release()
+    response = _file(animation, CONTENT_TYPES[kind], name, download=False)
+    response["ETag"], response["Cache-Control"] = etag, f"private, max-age={MAX_AGE}"
     return response
 
 
-def _refused(request: HttpRequest, status: int, why: str) -> HttpResponse:
-    response = render(request, "trajectories/refused.html", {"why": why}, status=status)
+def _export_error(request: HttpRequest, status: int, reason: str) -> HttpResponse:
+    response = render(request, "trajectories/refused.html", {"reason": reason}, status=status)
     if status == 503:
         response["Retry-After"] = "60"
     return response
@@ -126,20 +126,20 @@ def _refused(request: HttpRequest, status: int, why: str) -> HttpResponse:
 @account_optional
 @require_safe
 def run_export(request: HttpRequest, slug: str, kind: str) -> HttpResponseBase:
-    """Trajectories, metrics or the journal of a run, sent while they are read."""
+    """Trajectories, metrics or the journal of a run, streamed."""
     if kind == "journal":
         return _journal(request, get_run_of_team(request.user, slug))
     run = get_run(request.user, slug)
     if kind not in RUN_EXPORTS:
-        raise Http404(f"There is no such export: {', '.join(RUN_EXPORTS)} and journal are offered.")
+        raise Http404(f"Unknown export format. Available: {', '.join(RUN_EXPORTS)}, journal.")
     make, content_type, name = RUN_EXPORTS[kind]
-    compressible = content_type != PARQUET  # which is compressed already
+    compressible = content_type != PARQUET  # already compressed
     return streamed(request, make(run), content_type, f"{run.slug}-{name}", compressible=compressible)
 
 
 def _journal(request: HttpRequest, run: Run) -> HttpResponseBase:
-    found = run_files.journal(run)
-    if found is None:
-        why = "The journal of this run is not on this machine: it stayed where the run was trained."
-        return _refused(request, 404, why)
-    return streamed(request, export_run.journal(found), LINES, f"{run.slug}-{JOURNAL_FILE}", compressible=True)
+    path = run_files.journal(run)
+    if path is None:
+        reason = "The journal of this run is not on this machine: it is where the run was trained."
+        return _export_error(request, 404, reason)
+    return streamed(request, export_run.journal(path), LINES, f"{run.slug}-{JOURNAL_FILE}", compressible=True)

@@ -1,4 +1,4 @@
-"""The player's page of a trajectory, by its permalink. What a share link opens is in shares_views.py."""
+"""The player's page of a trajectory, and its data."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from webapp.trajectories.sharing.share_links import share_panel
 @never_cache
 def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
     """Board, turns and scrubber; `?turn=2&action=3` opens at that action."""
-    found = get_trajectory(request.user, slug)
-    role = role_in_team(request.user, found.run.team_id)
-    members = list(found.group.trajectories.order_by("member").only("slug", "member", "status", "group_id"))
-    at = next(index for index, member in enumerate(members) if member.pk == found.pk)
-    context = player_context(found, played(found)) | {
+    trajectory = get_trajectory(request.user, slug)
+    role = role_in_team(request.user, trajectory.run.team_id)
+    members = list(trajectory.group.trajectories.order_by("member").only("slug", "member", "status", "group_id"))
+    at = next(index for index, member in enumerate(members) if member.pk == trajectory.pk)
+    context = player_context(trajectory, played(trajectory)) | {
         "page": "runs",
         "members": members,
         "previous": members[at - 1] if len(members) > 1 else None,
         "next": members[(at + 1) % len(members)] if len(members) > 1 else None,
         "writer": role in Membership.WRITERS,
-        "share": share_panel(request, found, role),
+        "share": share_panel(request, trajectory, role),
         "tokens_address": reverse("trajectory-tokens", args=[slug]),
     }
-    context |= panel(request.user, found, role) | {"again": same_prompt(found)}
+    context |= panel(request.user, trajectory, role) | {"again": same_prompt(trajectory)}
     return render(request, "trajectories/trajectory.html", context)
 
 
@@ -45,5 +45,5 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def trajectory_data(request: HttpRequest, slug: str) -> JsonResponse:
-    """What the player reads."""
+    """Data of the player."""
     return JsonResponse(played(get_trajectory(request.user, slug)))

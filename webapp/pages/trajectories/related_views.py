@@ -1,4 +1,4 @@
-"""The pages around a trajectory: its group and the same prompt at other iterations, and two thoughts side by side."""
+"""Related trajectories: the group and the same prompt at other iterations, and a diff of two trajectories."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.text_diff import compared
+from webapp.trajectories.text_diff import compare_turns
 
 
 @account_optional
 @require_GET
 @never_cache
 def prompt(request: HttpRequest, slug: str) -> HttpResponse:
-    """Everything the run played from this initial state: the group, and other iterations."""
+    """All trajectories of the run from this initial state: the group, and other iterations."""
     found = get_trajectory(request.user, slug)
     context = {
         "page": "runs",
@@ -40,9 +40,9 @@ def prompt(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def thoughts(request: HttpRequest, slug: str, other: str) -> HttpResponse:
-    """What two trajectories thought and answered, turn by turn; `?view=inline` sets both into one text."""
+    """Diff of two trajectories, turn by turn; `?view=inline` merges both into one text."""
     left, right = (get_trajectory(request.user, name) for name in (slug, other))
-    turns = compared(*(_events(found) for found in (left, right)))
+    turns = compare_turns(*(_events(found) for found in (left, right)))
     context = {
         "page": "runs",
         "run": left.run,

@@ -1,4 +1,4 @@
-"""Making and revoking share links, and the page that one opens: the player without an account."""
+"""Share links: create, revoke, and the page behind one: the player without an account."""
 
 from __future__ import annotations
 
@@ -19,51 +19,51 @@ from webapp.teams.access import require_writer
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.actions import do_revoke_share, do_share_trajectory
 from webapp.trajectories.models import ShareLink
-from webapp.trajectories.positions import at, positions, telling
+from webapp.trajectories.positions import key_position, position_at, positions
 from webapp.trajectories.sharing.embeds import embed_code
 from webapp.trajectories.sharing.public import outcome_of, shared_data, when_of
 from webapp.trajectories.sharing.share_links import ShareForm, find_link, link_address, start_of, start_query
 from webapp.trajectories.sharing.view_count import count_view
 
-DESCRIPTION = 200
-"""Characters of a thought that a preview tells."""
+MAX_DESCRIPTION_LENGTH = 200
+"""Characters of a thought in the preview of a link."""
 
 
 @login_required
 @require_POST
 def share(request: HttpRequest, slug: str) -> HttpResponse:
-    """A link for everybody who has it."""
-    found = get_trajectory(request.user, slug)
-    require_writer(request.user, found.run.team_id)
+    """Create a share link."""
+    trajectory = get_trajectory(request.user, slug)
+    require_writer(request.user, trajectory.run.team_id)
     form = ShareForm({"ends": "never"} | request.POST.dict())
     back = reverse("trajectory", args=[slug])
     if not form.is_valid():
-        messages.error(request, f"No link was made. {form.problem()}")
+        messages.error(request, f"No link was created. {form.problem()}")
         return redirect(f"{back}#share")
     turn, action = form.position()
     do_share_trajectory(
-        found,
+        trajectory,
         request.user,  # type: ignore[arg-type]
         form.expires_at(timezone.now()),
         turn=turn,
         action=action,
         indexable=form.cleaned_data["indexable"],
     )
-    messages.success(request, "Shared. Everybody who has the link can watch this trajectory, without an account.")
+    messages.success(request, "Link created. Anyone with the link can watch this trajectory without an account.")
     return redirect(f"{back}{start_query(None if turn is None else (turn, -1 if action is None else action))}#share")
 
 
 @login_required
 @require_POST
 def revoke(request: HttpRequest, slug: str, token: str) -> HttpResponse:
-    """Close a share link for good."""
-    found = get_trajectory(request.user, slug)
-    require_writer(request.user, found.run.team_id)
-    link = ShareLink.objects.filter(trajectory=found, token=token).first()
+    """Revoke a share link permanently."""
+    trajectory = get_trajectory(request.user, slug)
+    require_writer(request.user, trajectory.run.team_id)
+    link = ShareLink.objects.filter(trajectory=trajectory, token=token).first()
     if link is None:
-        raise Http404("There is no such link.")
+        raise Http404("This link does not exist.")
     do_revoke_share(link)
-    messages.success(request, "Revoked. The link shows nothing any more.")
+    messages.success(request, "Revoked. The link no longer works.")
     return redirect(f"{reverse('trajectory', args=[slug])}#share")
 
 
@@ -96,11 +96,11 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def meta(request: HttpRequest, link: ShareLink, data: dict[str, Any], start: tuple[int, int] | None) -> dict[str, str]:
-    """What a preview of the link tells: title, a thought, the picture of the same position."""
-    position = at(positions(data), *(start or telling(data)))
+    """Metadata for previews of the link: title, a thought, the picture of the same position."""
+    position = position_at(positions(data), *(start or key_position(data)))
     thought = " ".join((position.turn_data or {}).get("thought", "").split())
-    if len(thought) > DESCRIPTION:
-        thought = thought[:DESCRIPTION].rsplit(" ", 1)[0] + " …"
+    if len(thought) > MAX_DESCRIPTION_LENGTH:
+        thought = thought[:MAX_DESCRIPTION_LENGTH].rsplit(" ", 1)[0] + " …"
     title = link.trajectory.group.environment
     outcome = outcome_of(link.trajectory)
     address = link_address(request, link)

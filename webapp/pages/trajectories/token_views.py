@@ -1,4 +1,4 @@
-"""The tokens of a trajectory as JSON, for the token view of the player: by permalink, and behind a share link."""
+"""Token data of a trajectory as JSON, for the player's token view: by permalink and by share link."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from webapp.trajectories.token_view import tokens_of
 @require_safe
 @never_cache
 def trajectory_tokens(request: HttpRequest, slug: str) -> HttpResponse:
-    """For those who may see the trajectory."""
+    """Token data for users who may see the trajectory."""
     return _answer(get_trajectory(request.user, slug))
 
 
 @require_safe
 @never_cache
 def shared_tokens(request: HttpRequest, token: str) -> HttpResponse:
-    """For everybody who holds the link."""
+    """Token data for holders of the link."""
     link = find_link(token)
     if link is None:
-        raise Http404("This link does not exist, has expired, or was revoked by its owner.")
+        raise Http404("This link does not exist, has expired or was revoked.")
     return private(_answer(link.trajectory), link)
 
 

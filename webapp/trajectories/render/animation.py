@@ -12,31 +12,31 @@ from webapp.trajectories.positions import START, Position, positions
 from webapp.trajectories.render.card import Caption, draw_frame
 
 MAX_FRAMES = 100
-"""Longer ones would take this process seconds and their readers' patience."""
+"""Longer animations take the process seconds."""
 COLOURS = 128
 LAST_MS, ACTION_MS = 3500, 550
 READING_MS, READING_LIMITS = 28, (1300, 4500)
-"""A thought stays so long for each of its characters, within these limits."""
+"""Display time of a thought per character, and its limits."""
 
 CONTENT_TYPES = {"webp": "image/webp", "gif": "image/gif"}
 
 
-class TooLong(ValueError):
-    """The trajectory has more positions than an animation may have. The message says how many."""
+class AnimationTooLong(ValueError):
+    """The trajectory has more than MAX_FRAMES positions. The message gives their number."""
 
 
 def animate(played: Mapping[str, Any], caption: Caption, kind: str) -> bytes:
-    """The file, of a kind in CONTENT_TYPES. Raises TooLong before anything is drawn."""
+    """The file, of a kind in CONTENT_TYPES. Raises AnimationTooLong before anything is drawn."""
     line = positions(played)
     if len(line) > MAX_FRAMES:
-        raise TooLong(
+        raise AnimationTooLong(
             f"This trajectory has {len(line)} positions, and an animation has at most {MAX_FRAMES}. "
             "The JSON and text exports are complete."
         )
     palette = _palette([line[0], line[len(line) // 2], line[-1]], caption)
     plain = Image.Dither.NONE
     frames = [draw_frame(position, caption).quantize(palette=palette, dither=plain) for position in line]
-    durations = [shown_for(position) for position in line]
+    durations = [frame_duration(position) for position in line]
     durations[-1] = LAST_MS
     file = BytesIO()
     options: dict[str, Any] = {"lossless": True, "quality": 40, "method": 2} if kind == "webp" else {"optimize": False}
@@ -45,7 +45,7 @@ def animate(played: Mapping[str, Any], caption: Caption, kind: str) -> bytes:
 
 
 def _palette(line: list[Position], caption: Caption) -> Image.Image:
-    """One for all frames, so that a file holds only what changes from frame to frame."""
+    """A palette for all frames, so that the file stores only the changes between frames."""
     frames = [draw_frame(position, caption) for position in line]
     width, height = frames[0].size
     sheet = Image.new("RGB", (width, height * len(frames)))
@@ -54,8 +54,8 @@ def _palette(line: list[Position], caption: Caption) -> Image.Image:
     return sheet.quantize(COLOURS, dither=Image.Dither.NONE)
 
 
-def shown_for(position: Position) -> int:
-    """Milliseconds: as long as its thought takes to read at a turn's start, a moment after an action."""
+def frame_duration(position: Position) -> int:
+    """Milliseconds of a frame: the reading time of the thought at a turn's start, short after an action."""
     if position.action != START:
         return ACTION_MS
     least, most = READING_LIMITS

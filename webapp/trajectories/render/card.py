@@ -17,14 +17,14 @@ from webapp.trajectories.render.palette import INK, LIGHT
 from webapp.trajectories.render.text import Draw, fitted, width, wrapped, write
 
 PREVIEW = (1200, 630)
-"""What social networks and chats show of a link."""
+"""Size of the preview of a link in social networks and chats."""
 FRAME = (720, 400)
-"""A frame of an animation."""
+"""Size of a frame of an animation."""
 
 
 @dataclass(frozen=True)
 class Caption:
-    """What stands above the thought. `success` is None while it is played."""
+    """Caption above the thought. `success` is None while the trajectory is being played."""
 
     title: str
     outcome: str
@@ -66,7 +66,7 @@ def _rounded(side: int, radius: int) -> Image.Image:
 
 
 def _head(draw: Draw, caption: Caption, left: int, right: int, top: int, point: int) -> float:
-    """Site, title and outcome; returns where the next thing may begin."""
+    """Draw site, title and outcome; returns the y coordinate below them."""
     small = round(point * 0.86)
     _brand(draw, left + point * 0.55, top + point * 0.5, point * 0.5)
     write(draw, (left + point * 1.45, top + point * 0.82), "Echoscope", small, INK, bold=0.02)
@@ -95,7 +95,7 @@ def _brand(draw: Draw, x: float, y: float, radius: float) -> None:
 
 
 def _mark(draw: Draw, x: float, y: float, radius: float, fill: str, *, good: bool) -> None:
-    """A tick or a cross: the colour is not the only signal."""
+    """A tick or a cross, so that colour is not the only signal."""
     line = max(2, round(radius * 0.4))
     if good:
         draw.line(
@@ -140,7 +140,7 @@ def _said(turn: Any) -> tuple[str, str]:
 
 
 def _actions(draw: Draw, position: Position, left: int, right: int, bottom: int, point: int) -> float:
-    """The turn's answer as chips, on one line above the bottom; returns where they begin."""
+    """Draw the turn's actions as chips on one line at the bottom; returns its y coordinate."""
     turn = position.turn_data
     if turn is None:
         return bottom

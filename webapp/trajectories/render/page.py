@@ -16,14 +16,14 @@ Data = Mapping[str, Any]
 
 
 def draw_page(board: Data, size: int) -> Image.Image:
-    """The top of the page, a square with sides of `size` pixels; what does not fit is below, as in a browser."""
+    """The top of the page as a square with sides of `size` pixels."""
     image = Image.new("RGB", (size * FINE, size * FINE), LIGHT["panel"])
     _Page(ImageDraw.Draw(image), size * FINE).put(board)
     return image.reduce(FINE)
 
 
 class _Page:
-    """Puts one thing below the other. `y` is where the next one goes, in pixels of the large picture."""
+    """Vertical layout. `y` is the position of the next item, in pixels of the enlarged picture."""
 
     def __init__(self, draw: Draw, side: int) -> None:
         self.draw, self.side = draw, side

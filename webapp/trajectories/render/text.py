@@ -17,7 +17,7 @@ Draw = ImageDraw.ImageDraw
 
 MACHINE_FACES = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf", "Arial.ttf", "arial.ttf")
 ALIKE = str.maketrans({"−": "-", "–": "-", "—": "-", "•": "·", "\t": "    ", "\u00a0": " ", "\u202f": " "})
-"""Look nearly the same, so that no other face is taken for them."""
+"""Characters replaced by similar ones, instead of using another font."""
 PLAIN = str.maketrans({"×": "x", "→": "->", "←": "<-", "≤": "<=", "≥": ">=", "½": "1/2", "¼": "1/4", "ß": "ss"})
 _MISSING = "\uffff"
 _ELLIPSIS = "…"
@@ -25,7 +25,7 @@ _ELLIPSIS = "…"
 
 @lru_cache(maxsize=64)
 def built_in(size: int) -> Font:
-    """The face that is always there."""
+    """The bundled font."""
     face = ImageFont.load_default(size)
     if not isinstance(face, ImageFont.FreeTypeFont):
         raise RuntimeError("This Pillow was built without FreeType: pictures cannot be written on.")
@@ -34,7 +34,7 @@ def built_in(size: int) -> Font:
 
 @lru_cache(maxsize=64)
 def machine(size: int) -> Font | None:
-    """A face of this machine with more letters, if it has one."""
+    """A system font with more glyphs, if there is one."""
     for name in MACHINE_FACES:
         try:
             return ImageFont.truetype(name, size)
@@ -55,7 +55,7 @@ def _knows(face_of_machine: bool, character: str) -> bool:
 
 
 def choose(text: str, size: int) -> tuple[Font, str]:
-    """The face to write the text in, and the text as that face can write it."""
+    """The font for the text, and the text in glyphs of that font."""
     alike = text.translate(ALIKE)
     if all(_knows(False, character) for character in alike):
         return built_in(size), alike
@@ -73,12 +73,12 @@ def _nearest(character: str, face_of_machine: bool) -> str:
 
 
 def can_write(text: str) -> bool:
-    """Whether every character has a glyph in one of the faces at hand."""
+    """Whether every character has a glyph in an available font."""
     return all(_knows(False, c) for c in text) or all(_knows(True, c) for c in text)
 
 
 def width(text: str, size: int) -> float:
-    """How long the text is in one line."""
+    """Width of the text on one line."""
     face, written = choose(text, size)
     return face.getlength(written)
 
@@ -96,7 +96,7 @@ def write(
 
 
 def fitted(text: str, size: int, room: float) -> str:
-    """The text, cut with an ellipsis where it is longer than the room."""
+    """The text, truncated with an ellipsis to fit the width."""
     if width(text, size) <= room:
         return text
     low, high = 0, len(text)
@@ -107,7 +107,7 @@ def fitted(text: str, size: int, room: float) -> str:
 
 
 def wrapped(text: str, size: int, room: float, lines: int) -> list[str]:
-    """The text in at most so many lines; the last one ends with an ellipsis where something is left out."""
+    """The text in at most `lines` lines; truncated text ends with an ellipsis."""
     found: list[str] = []
     for paragraph in text.strip().splitlines():
         line = ""
@@ -128,7 +128,7 @@ def wrapped(text: str, size: int, room: float, lines: int) -> list[str]:
 
 
 def _pieces(word: str, size: int, room: float) -> list[str]:
-    """A word, or the parts of one that is longer than a line."""
+    """A word, split if it is longer than a line."""
     if width(word, size) <= room:
         return [word]
     pieces, start = [], 0

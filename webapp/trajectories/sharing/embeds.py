@@ -1,4 +1,4 @@
-"""Players inside other people's pages: their address, the HTML that puts them there, and what oEmbed tells of them."""
+"""Embedded players: their URL, their HTML code and the oEmbed response."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from django.urls import Resolver404, resolve, reverse
 from django.utils.html import format_html
 
 from webapp.trajectories.models import ShareLink
-from webapp.trajectories.positions import asked, query
+from webapp.trajectories.positions import position_query, requested_position
 from webapp.trajectories.sharing.public import outcome_of
 from webapp.trajectories.sharing.share_links import find_link
 
 WIDTH, HEIGHT = 760, 540
 NARROW = 600
-"""Below this width the player stands above the thought and needs another height."""
+"""Below this width the player is above the thought and needs another height."""
 NARROW_HEIGHT = 780
 IMAGE_WIDTH = (1200, 630)
 CACHE_SECONDS = 3600
 OPTIONS = ("autoplay", "theme")
 
 
-def size_for(most_wide: int | None, most_high: int | None) -> tuple[int, int]:
-    """Width and height of a frame within what the page allows."""
-    wide = min(WIDTH, most_wide or WIDTH)
+def size_for(max_width: int | None, max_height: int | None) -> tuple[int, int]:
+    """Width and height of a frame within the limits of the page."""
+    wide = min(WIDTH, max_width or WIDTH)
     high = HEIGHT if wide >= NARROW else NARROW_HEIGHT
-    return wide, min(high, most_high or high)
+    return wide, min(high, max_height or high)
 
 
 def embed_address(request: HttpRequest, link: ShareLink, options: str) -> str:
-    """`options` is a query such as "?turn=2", or nothing."""
+    """URL of the embedded player. `options` is a query such as "?turn=2", or empty."""
     return request.build_absolute_uri(reverse("embed", args=[link.token])) + options
 
 
 def embed_code(
     request: HttpRequest, link: ShareLink, title: str, options: str, size: tuple[int, int] = (WIDTH, HEIGHT)
 ) -> str:
-    """The HTML that people paste into their pages."""
+    """HTML code to paste into a page."""
     return format_html(
         '<iframe src="{}" width="{}" height="{}" title="Echoscope: {}" frameborder="0" loading="lazy"></iframe>',
         embed_address(request, link, options),
@@ -48,7 +48,7 @@ def embed_code(
 
 
 def link_of(request: HttpRequest, address: str) -> tuple[ShareLink, str] | None:
-    """The open link behind an address of this site, /s/… or /embed/…, and the options in its query; else None."""
+    """The active link of a URL of this site, /s/… or /embed/…, and the options of its query; else None."""
     try:
         parts = urlsplit(address)
         found = resolve(parts.path)
@@ -64,16 +64,16 @@ def link_of(request: HttpRequest, address: str) -> tuple[ShareLink, str] | None:
 
 
 def embed_options(given: dict[str, list[str]]) -> str:
-    """Of a query only what an embedded player understands, as a query."""
+    """Query string with those options that the embedded player supports."""
     single = {name: values[0] for name, values in given.items() if values}
-    position = asked(single)
-    start = query(*position) if position else ""
+    position = requested_position(single)
+    start = position_query(*position) if position else ""
     kept = urlencode({name: single[name] for name in OPTIONS if name in single})
     return f"{start}{'&' if start else '?'}{kept}" if kept else start
 
 
-def rich(request: HttpRequest, link: ShareLink, options: str, given: QueryDict) -> dict[str, Any]:
-    """The answer of the oEmbed protocol, type "rich". Raises ValueError for a size that is no number."""
+def oembed_response(request: HttpRequest, link: ShareLink, options: str, given: QueryDict) -> dict[str, Any]:
+    """Response of the oEmbed protocol, type "rich". Raises ValueError for an invalid size."""
     most = (_pixels(given, "maxwidth"), _pixels(given, "maxheight"))
     wide, high = size_for(*most)
     title = f"{link.trajectory.group.environment}: {outcome_of(link.trajectory)}"

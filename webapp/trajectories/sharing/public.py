@@ -1,4 +1,4 @@
-"""What a stranger may know of a trajectory: when it was played, how it ended, every turn, nothing of the team."""
+"""Public (shared-link) representation of a trajectory: iteration, outcome and turns, nothing of the team."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webapp.trajectories.serialize import trajectory_data
 
 
 def outcome_of(trajectory: Trajectory) -> str:
-    """What became of it, in words."""
+    """Outcome as text."""
     ended = trajectory.status in Trajectory.ENDED
     success = trajectory.status == Trajectory.Status.SUCCESS if ended else None
     return formatting.outcome(
@@ -19,12 +19,12 @@ def outcome_of(trajectory: Trajectory) -> str:
 
 
 def when_of(trajectory: Trajectory) -> str:
-    """At which point of the training it was played."""
+    """Point of the training at which it was played, as text."""
     if trajectory.split != "eval":
         return f"iteration {trajectory.iteration}"
     return f"evaluation after iteration {trajectory.iteration}" if trajectory.iteration else "before training"
 
 
 def shared_data(trajectory: Trajectory) -> dict[str, Any]:
-    """What the player reads, without the trajectory's address and name inside the team."""
+    """Data of the player without the trajectory's ids inside the team."""
     return trajectory_data(trajectory) | {"id": "", "slug": ""}

@@ -1,4 +1,4 @@
-"""Reading share links: finding one by its token, the form for a new one, the panel on a trajectory's page.
+"""Share links: look-up by token, the form of a new link, the panel of a trajectory's page.
 
 Making and closing links is in actions.py, the pages that they open are in shares_views.py and embeds_views.py.
 """
@@ -17,34 +17,40 @@ from django.utils.timesince import timesince
 
 from webapp.teams.models import Membership
 from webapp.trajectories.models import ShareLink, Trajectory
-from webapp.trajectories.positions import asked, query
+from webapp.trajectories.positions import position_query, requested_position
 
-ENDS = (("never", "Never"), ("1", "After a day"), ("7", "After 7 days"), ("30", "After 30 days"), ("date", "On a date"))
+EXPIRY_CHOICES = (
+    ("never", "Never"),
+    ("1", "In a day"),
+    ("7", "In 7 days"),
+    ("30", "In 30 days"),
+    ("date", "On a date"),
+)
 
 
 def find_link(token: str) -> ShareLink | None:
-    """The link of that token with what it shows, if it is neither revoked nor expired."""
+    """The active link of that token with its trajectory, or None."""
     links = ShareLink.objects.open(timezone.now()).select_related("trajectory__group", "trajectory__run")
     return links.filter(token=token).first()
 
 
 def link_address(request: HttpRequest, link: ShareLink) -> str:
-    """What is copied and sent to people."""
+    """URL of the link."""
     return request.build_absolute_uri(reverse("shared", args=[link.token]))
 
 
 def start_of(link: ShareLink, given: QueryDict) -> tuple[int, int] | None:
-    """Where the player opens, counted from 0: as the address says, else as the link says, else None."""
-    position = asked(given)
+    """0-based position where the player opens: from the query, else from the link, else None."""
+    position = requested_position(given)
     if position is not None or link.turn is None:
         return position
     return link.turn, -1 if link.action is None else link.action
 
 
 class ShareForm(forms.Form):
-    """What is asked for when a link is made. Positions count from 1, as in addresses."""
+    """Form of a new link. Positions are 1-based, as in URLs."""
 
-    ends = forms.ChoiceField(choices=ENDS, initial="never")
+    ends = forms.ChoiceField(choices=EXPIRY_CHOICES, initial="never")
     until = forms.DateField(required=False)
     here = forms.BooleanField(required=False)
     turn = forms.IntegerField(required=False, min_value=1, max_value=999_999)
@@ -62,7 +68,7 @@ class ShareForm(forms.Form):
         return given
 
     def expires_at(self, now: datetime) -> datetime | None:
-        """When the link ends: on a full minute, so that a form sent twice asks for the same; a date is its last day."""
+        """Expiry, on a full minute, so that a form sent twice gives the same link; a date is the last valid day."""
         chosen = self.cleaned_data["ends"]
         if chosen == "never":
             return None
@@ -71,20 +77,20 @@ class ShareForm(forms.Form):
         return now.replace(second=0, microsecond=0) + timedelta(days=int(chosen), minutes=1)
 
     def position(self) -> tuple[int | None, int | None]:
-        """Turn and action counted from 0."""
+        """0-based turn and action."""
         turn, action = self.cleaned_data.get("turn"), self.cleaned_data.get("action")
         if not self.cleaned_data["here"] or turn is None or (turn == 1 and not action):
             return None, None
         return turn - 1, action - 1 if action else None
 
     def problem(self) -> str:
-        """The first thing that is wrong, in a sentence."""
+        """The first error of the form."""
         return next((str(errors[0]) for errors in self.errors.values()), "")
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A link as the panel lists it."""
+class SharedLink:
+    """A link in the panel."""
 
     link: ShareLink
     address: str
@@ -93,18 +99,18 @@ class Shown:
 
 
 def share_panel(request: HttpRequest, trajectory: Trajectory, role: Membership.Role | None) -> dict[str, Any]:
-    """What templates/trajectories/_share.html needs: links for the team alone, the form for those who may share."""
-    links: list[Shown] = []
+    """Context of templates/trajectories/_share.html: links for the team only, the form for writers."""
+    links: list[SharedLink] = []
     if role is not None:
         found = ShareLink.objects.open(timezone.now()).filter(trajectory=trajectory).select_related("author")
         links = [
-            Shown(link, link_address(request, link), _opens(link), _viewed(link)) for link in found.order_by("-pk")
+            SharedLink(link, link_address(request, link), _opens(link), _viewed(link)) for link in found.order_by("-pk")
         ]
-    position = asked(request.GET)
+    position = requested_position(request.GET)
     return {
         "inside": role is not None,
         "links": links,
-        "ends": ENDS,
+        "ends": EXPIRY_CHOICES,
         "today": timezone.now().date(),
         "turn": position[0] + 1 if position else "",
         "action": position[1] + 1 if position else "",
@@ -126,5 +132,5 @@ def _viewed(link: ShareLink) -> str:
 
 
 def start_query(position: tuple[int, int] | None) -> str:
-    """The query that opens the player there; empty for the beginning."""
-    return query(*position) if position else ""
+    """Query string that opens the player at the position; empty for the start."""
+    return position_query(*position) if position else ""

@@ -1,4 +1,4 @@
-"""Which requests for a shared page count as somebody's look: once a visitor and day, and no robots.
+"""View counts of share links: one per visitor and day, without robots.
 
 The visitor's browser remembers that it was counted, in a cookie that says nothing else and goes only to that link. So
 nobody is recognised anywhere, and nothing about visitors is stored here.
@@ -16,8 +16,8 @@ from django.utils import timezone
 from webapp.trajectories.actions import do_count_view
 from webapp.trajectories.models import ShareLink
 
-SEEN = "echoscope_seen"
-AGAIN_AFTER = timedelta(days=1)
+SEEN_COOKIE = "echoscope_seen"
+VIEW_INTERVAL = timedelta(days=1)
 ROBOTS = re.compile(
     r"bot\b|bot/|crawl|spider|slurp|preview|fetch|scrape|archiver|monitor|validator|facebookexternalhit|embedly|iframely"
     r"|whatsapp|telegram|skype|discord|slack|vkshare|quora|pinterest|curl|wget|httpie|python|java/|okhttp|go-http|libwww"
@@ -28,8 +28,8 @@ PREFETCH = ("Sec-Purpose", "Purpose", "X-Purpose", "X-Moz")
 
 
 def is_view(request: HttpRequest, link: ShareLink) -> bool:
-    """Whether a person opens the link: no robot, no guess of a browser, not its own author, not again the same day."""
-    if request.method != "GET" or SEEN in request.COOKIES:
+    """Whether the request counts: no robot, no prefetch, not the link's author, not the same day again."""
+    if request.method != "GET" or SEEN_COOKIE in request.COOKIES:
         return False
     agent = request.headers.get("User-Agent", "")
     if not agent or ROBOTS.search(agent):
@@ -40,15 +40,15 @@ def is_view(request: HttpRequest, link: ShareLink) -> bool:
 
 
 def count_view(request: HttpRequest, response: HttpResponse, link: ShareLink, *, framed: bool = False) -> None:
-    """Count it if it is one, and let the browser remember. In a foreign page's frame only https cookies are kept."""
+    """Count the view and set the cookie. In a third-party iframe only https cookies are kept."""
     if not is_view(request, link):
         return
     do_count_view(link, timezone.now())
     secure = request.is_secure()
     response.set_cookie(
-        SEEN,
+        SEEN_COOKIE,
         "1",
-        max_age=AGAIN_AFTER,
+        max_age=VIEW_INTERVAL,
         path=request.path,
         secure=secure or settings.SESSION_COOKIE_SECURE,
         httponly=True,

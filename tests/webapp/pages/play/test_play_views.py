@@ -32,8 +32,8 @@ def _tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings)
     """No live environment of one test reaches the next, and nobody is told to come again on a busy machine."""
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     fresh = sessions.SessionPool()
-    monkeypatch.setattr("webapp.play.games.TABLES", fresh)
-    monkeypatch.setattr(sessions, "PATIENCE", 120.0)
+    monkeypatch.setattr("webapp.play.games.SESSIONS", fresh)
+    monkeypatch.setattr(sessions, "ANSWER_TIMEOUT", 120.0)
     yield
     fresh.close()
 
@@ -74,7 +74,7 @@ def exam(number: int) -> Start:
 def test_every_environment_has_a_page_with_a_game(name: str, who: Visitors) -> None:
     page = text_of(who.viewer.get(f"/environments/{name}"))
     assert "Play it yourself" in page
-    assert "Prompt 1 of the fixed exam" in page
+    assert "Prompt 1 of the evaluation" in page
     assert envs.spec(name).success in html.unescape(page)
     assert who.outsider.get(f"/environments/{name}").status_code == 200
     assert who.nobody.get(f"/environments/{name}")["Location"].startswith("/login")
@@ -98,7 +98,7 @@ def test_the_rewards_are_those_of_the_environment_to_the_end(who: Visitors) -> N
         assert data_of(page)["board"] == env.board().model_dump(exclude_none=True)
     assert data_of(page)["over"]
     assert f"Solved in {len(actions)} actions, reward +{total:g}." in page
-    assert f"The best possible is {len(actions)} actions." in page
+    assert f"The optimum is {len(actions)} actions." in page
     after = act(who.owner, "Sokoban", "Up", prompt="3")
     assert data_of(after)["taken"] == len(actions)
 
@@ -119,7 +119,7 @@ def test_a_game_goes_on_in_another_process_of_the_site(who: Visitors, monkeypatc
     act(who.owner, "FrozenLake", "Right", seed="4")
     here = data_of(act(who.owner, "FrozenLake", "Down", seed="4"))
     other = sessions.SessionPool()
-    monkeypatch.setattr("webapp.play.games.TABLES", other)
+    monkeypatch.setattr("webapp.play.games.SESSIONS", other)
     there = data_of(text_of(who.owner.get("/environments/FrozenLake?seed=4")))
     assert there == here
 
@@ -133,16 +133,16 @@ def test_everybody_has_a_game_of_their_own(who: Visitors) -> None:
 
 def test_what_is_no_action_is_told_in_a_sentence_and_costs_nothing(who: Visitors) -> None:
     page = act(who.owner, "Sokoban", "Jump", prompt="1")
-    assert "There is no action “Jump” here. There is Up, Down, Left, Right." in page
+    assert "“Jump” is not an action here. Actions: Up, Down, Left, Right." in page
     assert data_of(page)["taken"] == 0
-    assert "Nothing was entered" in act(who.owner, "Sokoban", " ", prompt="1")
+    assert "Enter an action." in act(who.owner, "Sokoban", " ", prompt="1")
     assert "at most 1,000 characters" in act(who.owner, "Countdown", "1" * 1001, prompt="1")
 
 
 def test_an_action_for_an_older_state_is_not_played(who: Visitors) -> None:
     act(who.owner, "Sokoban", "Up", prompt="1", at="0")
     page = act(who.owner, "Sokoban", "Up", prompt="1", at="0")
-    assert "This game went on in another window." in page
+    assert "This game continued in another window." in page
     assert data_of(page)["taken"] == 1
 
 
@@ -176,7 +176,7 @@ def test_it_works_without_scripts(who: Visitors) -> None:
     assert 'name="prompt" value="9"' in page
     assert 'name="at" value="1"' in page
     refused = who.owner.post("/environments/Sokoban/play", {"action": "Sing", "prompt": "9"}, follow=True)
-    assert "There is no action “Sing” here." in text_of(refused)
+    assert "“Sing” is not an action here." in text_of(refused)
 
 
 def test_a_bandit_is_pulled_once(who: Visitors) -> None:
@@ -203,7 +203,7 @@ def test_a_shop_is_walked_by_its_own_buttons(who: Visitors) -> None:
     page = act(who.owner, "WebShop", products[-1], prompt="1")
     assert data_of(page)["taken"] == 2
     wrong = act(who.owner, "WebShop", "click[nothing of this kind]", prompt="1")
-    assert "is not possible here: nothing was done, and it cost nothing." in wrong
+    assert "is not possible here. Nothing was done, and no action was used." in wrong
 
 
 @pytest.mark.parametrize("query", ["prompt=0", "prompt=257", "seed=x", "seed=99999999999", "prompt=-1"])
@@ -219,7 +219,7 @@ def test_the_state_of_a_trajectory_can_be_played_by_those_who_may_see_it(run: Ru
     assert one is not None
     page = text_of(who.viewer.get(f"/environments/Sokoban?of={one.slug}"))
     assert data_of(page)["board"] == one.group.board
-    assert "What the policy did here" in page
+    assert "The policy's trajectory" in page
     assert who.outsider.get(f"/environments/Sokoban?of={one.slug}").status_code == 404
     assert who.owner.get(f"/environments/Bandit?of={one.slug}").status_code == 404
 
@@ -278,7 +278,7 @@ def test_rooms_that_need_a_compiler_are_made_in_another_process() -> None:
 
 
 def test_who_asks_while_it_is_being_made_is_told_to_come_again(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "PATIENCE", 0.0)
+    monkeypatch.setattr(sessions, "ANSWER_TIMEOUT", 0.0)
     page = text_of(who.owner.get("/environments/WebShop?prompt=4"))
     assert "Preparing" in page
     assert 'hx-trigger="load delay:1s"' in page

@@ -94,7 +94,7 @@ def test_the_check_while_typing_fills_and_empties_the_slots(who: Visitors) -> No
     assert shape in good
     bad = who.owner.post("/runs/new/check", fields | {"rollout.groups": "0"}).content.decode()
     assert 'id="f-rollout-groups-error" hx-swap-oob="true">must be greater than 0</p>' in bad
-    assert "1 setting needs another value" in bad
+    assert "1 invalid setting:" in bad
 
 
 def test_a_contradiction_between_settings_is_told_at_the_field_it_names(who: Visitors) -> None:

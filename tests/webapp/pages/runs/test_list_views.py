@@ -82,8 +82,8 @@ def test_a_private_run_is_listed_for_its_author_alone(people: People, run: Run, 
 
 
 def test_an_empty_list_says_how_to_fill_it(who: Visitors) -> None:
-    assert "Launch the first one" in who.owner.get("/").content.decode()
-    assert "Launch the first one" not in who.viewer.get("/").content.decode()
+    assert "Launch the first run" in who.owner.get("/").content.decode()
+    assert "Launch the first run" not in who.viewer.get("/").content.decode()
 
 
 @pytest.mark.parametrize(

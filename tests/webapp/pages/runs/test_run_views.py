@@ -82,7 +82,7 @@ def test_a_failed_run_shows_why_and_what_to_do(run: Run, who: Visitors) -> None:
     page = who.owner.get(f"/runs/{run.slug}/").content.decode()
     assert "The disk is full." in page
     assert "OSError: 28" in page
-    assert "Resume goes on from the last checkpoint" in page
+    assert "Resume continues from the last checkpoint" in page
 
 
 def test_the_log_tab_shows_the_end_of_the_log(run: Run, who: Visitors) -> None:

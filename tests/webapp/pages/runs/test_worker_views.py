@@ -71,7 +71,7 @@ def test_a_silent_worker_is_lost_and_one_that_leaves_says_so(who: Visitors) -> N
     worker("going@here", stopping=True)
     shown = page(who.owner)
     assert ">Lost<" in shown
-    assert ">Leaving<" in shown
+    assert ">Stopping<" in shown
     assert "No worker serves this queue" not in shown
 
 

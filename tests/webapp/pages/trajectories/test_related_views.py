@@ -103,8 +103,8 @@ def test_the_prompts_page_names_outcome_and_reward_of_every_member(told: Run, wh
     page = get(who.viewer, f"/t/{found.slug}/prompt")
     for other in Trajectory.objects.filter(group=found.group):
         assert f'href="/t/{other.slug}"' in page
-    assert page.count("thoughts side by side<span") == 3
-    assert page.count("thoughts beside this one<span") == 5
+    assert page.count("compare thoughts<span") == 3
+    assert page.count("compare thoughts<span") == 5
     assert "iteration 3, group 1 · dropped by the filter" in page
 
 
@@ -133,14 +133,14 @@ def test_two_thoughts_are_told_word_by_word_and_nothing_said_becomes_markup(told
     page = html.unescape(raw)
     assert re.search(r"<del>.*only the first: </span><b>up</b> <span", page)
     assert re.search(r"<ins>.*only the second: </span>down <span", page)
-    assert "They part at" in page
+    assert "First difference at" in page
     one_text = get(who.viewer, address + "?view=inline")
     assert re.search(r"I push the box <del>.*</del><ins>.*</ins>now\.", one_text)
 
 
 def test_a_trajectory_beside_itself_is_the_same_word_by_word(told: Run, who: Visitors) -> None:
     found = one(told, "train-1-0-0")
-    assert "the same, word by word" in get(who.viewer, f"/t/{found.slug}/diff/{found.slug}")
+    assert "Thoughts and answers are identical" in get(who.viewer, f"/t/{found.slug}/diff/{found.slug}")
 
 
 def test_the_pages_take_few_queries(

@@ -7,13 +7,13 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from bench.lib.page_weight import by_kind, first_visit
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from bench.lib.page_weight import by_kind, first_visit
 from tests.webapp.page_requests import Visitors, assert_private
 from tests.webapp.trajectories.shared_trajectory import PERSON, link, share, trajectory, who
 from trainer.config.run import RunConfig
@@ -56,7 +56,7 @@ def test_a_shared_page_leads_nowhere_into_the_team(run: Run, link: ShareLink, wh
 def test_a_revoked_link_shows_nothing_any_more(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
     page = who.owner.get(f"/t/{trajectory.slug}").content.decode()
     assert f"/s/{link.token}" in page
-    assert "It cannot be opened again." in page  # asked before it is done
+    assert "This cannot be undone." in page  # asked before it is done
     who.owner.post(f"/t/{trajectory.slug}/shares/{link.token}/revoke")
     for client in (who.nobody, who.owner):
         assert client.get(f"/s/{link.token}").status_code == 404
@@ -96,8 +96,8 @@ def test_a_date_is_the_last_day_on_which_a_link_works(trajectory: Trajectory, wh
         ({"ends": "date", "until": "2020-01-01"}, "must be today or later"),
         ({"ends": "date"}, "Give the last day"),
         ({"ends": "date", "until": "soon"}, "valid date"),
-        ({"ends": "sometimes"}, "No link was made"),
-        ({"turn": "-4", "here": "on"}, "No link was made"),
+        ({"ends": "sometimes"}, "No link was created"),
+        ({"turn": "-4", "here": "on"}, "No link was created"),
     ],
 )
 def test_a_wish_that_cannot_be_met_makes_no_link_and_says_why(
