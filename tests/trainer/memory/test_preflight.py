@@ -207,5 +207,5 @@ def test_the_hub_is_not_asked_for_what_cannot_be_one_of_its_ids(monkeypatch, nam
 def test_warnings_reach_the_journal(pocket_folder, tmp_path, monkeypatch):
     config = tiny.config(pocket_folder, iterations=1, memory={"preflight": "warn"})
     run, events = run_on(20_000_000, config, tmp_path, monkeypatch)
-    run.train()
+    run()
     assert any(isinstance(event, Notice) and "does not fit" in event.message for event in events())
