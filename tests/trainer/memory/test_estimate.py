@@ -380,7 +380,9 @@ def test_processes_share_out_what_is_split_and_nothing_else():
     assert copies.rows < one.rows
 
 
-@pytest.mark.parametrize("module", ["memory", "memory_advice", "model_shapes", "memory_command", "free_memory"])
+@pytest.mark.parametrize(
+    "module", ["memory.estimate", "memory.advice", "policy.shapes", "cli.estimate_memory", "memory.available"]
+)
 def test_the_launch_form_need_not_import_torch(module):
     code = f"import sys, trainer.{module}; sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
