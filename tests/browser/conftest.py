@@ -86,6 +86,10 @@ def played(browser: Browser, live_stack: LiveStack) -> str:
     page = browser.new_context(base_url=live_stack.url).new_page()
     sign_in(page, live_stack)
     path = urlsplit(launch(page, **{"policy.model": str(POCKET_CHECKPOINT)})).path
-    expect(page.locator(".state").first).to_have_attribute("data-state", "finished")
+    try:
+        expect(page.locator(".state").first).to_have_attribute("data-state", "finished")
+    except AssertionError as error:
+        error.add_note(live_stack.logs())
+        raise
     page.context.close()
     return path

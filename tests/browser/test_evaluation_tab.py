@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.running_product import LiveStack
+from tests.running_product import LiveStack, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -75,8 +75,12 @@ def test_a_request_that_was_cut_is_made_again(live_stack: LiveStack, signed_in: 
 def test_a_session_that_has_ended_leads_to_the_login(live_stack: LiveStack, signed_in: Callable[..., Page]) -> None:
     slug = set_up(live_stack)
     page = signed_in()
+    frames: list[str | bytes] = []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda data: frames.append(data)))
     page.goto(f"/runs/{slug}/evaluation")
     page.wait_for_selector("html.ready.exams-ready")
+    # a connection made only after the cookie is gone would be refused and receive no result
+    wait_for(lambda: frames or page.wait_for_timeout(100), "the first frame")
     page.context.clear_cookies()
     live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=8, success=1.0))
     page.wait_for_url("**/login?next=**")
