@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("alerts", "0001_initial")]
+    dependencies = [("alerts", "0001_squashed")]
 
     operations = [
         migrations.RenameModel("Try", "DeliveryAttempt"),

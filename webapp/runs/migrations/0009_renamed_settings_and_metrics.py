@@ -87,6 +87,6 @@ def backwards(apps, editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0008_queues_and_shares")]
+    dependencies = [("runs", "0001_squashed")]
 
     operations = [migrations.RunPython(forwards, backwards)]
