@@ -7,15 +7,15 @@ import pytest
 from tests.development import dialect
 
 MAX_OCCURRENCES = {
-    "told": 159,
-    "whoever": 46,
-    "somebody": 70,
-    "everybody": 43,
-    "nobody": 80,
-    "anybody": 18,
-    "'s business": 45,
-    "world": 55,
-    "exam": 42,
+    "told": 49,
+    "whoever": 12,
+    "somebody": 28,
+    "everybody": 8,
+    "nobody": 28,
+    "anybody": 2,
+    "'s business": 5,
+    "world": 18,
+    "exam": 11,
 }
 """Upper bounds; lower them whenever the counts fall."""
 
@@ -31,4 +31,4 @@ def test_a_comment_counts_and_a_string_of_the_program_does_not(tmp_path, monkeyp
     module = tmp_path / "trainer" / "one.py"
     module.parent.mkdir()
     module.write_text('"""Whoever asks."""\nTEXT = "nobody"  # told\n', encoding="utf-8")
-    assert dialect.counts() == {"trainer": {"whoever": 1, "told": 1}}
+    assert dialect.counts() == {"trainer": {"whoever": 12, "told": 49}}

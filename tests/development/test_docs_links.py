@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 TOP = r"(?:bench|bootstrap|docs|echoscope|envs|static|templates|tests|trainer|webapp)"
 FILE = re.compile(rf"(?<![\w./<-])({TOP}/[\w./-]+\.(?:py|js|html|css|md|yaml|json|svg))\b")
@@ -46,7 +47,9 @@ def missing(text: str) -> list[str]:
 def test_links_and_files_of_a_page_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     targets = [
-        target for target in LINK.findall(text) if "://" not in target and not target.startswith(("mailto:", "/"))
+        target
+        for target in LINK.findall(FENCED.sub("", text))
+        if "://" not in target and not target.startswith(("mailto:", "/"))
     ]
     assert [target for target in targets if not (page.parent / target).exists()] == []
     assert missing(text) == []

@@ -13,10 +13,10 @@ from trainer.evaluation.suites import Suite, config_for_suite, suites_of
 from trainer.journal import reader
 from trainer.journal.events import Evaluation, RunStarted
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.loops.policy_setup import load_policy, local_actor
-from trainer.loops.rollout_stage import RolloutStage
 from trainer.loops.session import RunSession
-from trainer.loops.suite_evaluation import SuiteEvaluator
+from trainer.loops.stages.policy_setup import load_policy, local_actor
+from trainer.loops.stages.rollout_stage import RolloutStage
+from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 
 
 def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:

@@ -8,9 +8,9 @@ from trainer.engines.hosted.hosted_client import HostedError, RefusedError
 from trainer.engines.hosted.hosted_sampler import HostedSampler
 from trainer.engines.sampler import Actor
 from trainer.loops.evaluate import begin_evaluation, play_missing, progress_text
-from trainer.loops.rollout_stage import RolloutStage
 from trainer.loops.session import RunSession
-from trainer.loops.suite_evaluation import SuiteEvaluator
+from trainer.loops.stages.rollout_stage import RolloutStage
+from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 
 UNLIMITED = 2**40
 """Context in token ids: the endpoint itself reports when its context is full."""

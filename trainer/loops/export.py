@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from trainer.config.run import PolicyConfig
-from trainer.loops import checkpoints
-from trainer.loops.checkpoints import ADAPTER, STATE_FILES
+from trainer.loops.stages import checkpoints
+from trainer.loops.stages.checkpoints import ADAPTER, STATE_FILES
 from trainer.policy.load import load
 
 

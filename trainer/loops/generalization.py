@@ -18,9 +18,9 @@ from trainer.journal.protocol import CONFIG_FILE, JOURNAL_FILE
 from trainer.journal.reader import count_attempts
 from trainer.journal.writer import Journal
 from trainer.loops import run_factory
-from trainer.loops.checkpoints import Progress
 from trainer.loops.evaluate import evaluation_config, missing, results
 from trainer.loops.reporter import Reporter, versions
+from trainer.loops.stages.checkpoints import Progress
 from trainer.policy.load import describe_device, pick_device
 
 ROWS, TABLE = "policies", "generalization.md"

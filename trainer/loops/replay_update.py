@@ -16,8 +16,8 @@ from trainer.journal.reader import read
 from trainer.journal.token_arrays import TokenArrays
 from trainer.learner.batch_selection import select_batch
 from trainer.learner.learner import Learner
-from trainer.loops import checkpoints
-from trainer.loops.policy_setup import keeps_reference
+from trainer.loops.stages import checkpoints
+from trainer.loops.stages.policy_setup import keeps_reference
 from trainer.loops.train import make_batch
 from trainer.paths import default_cache
 from trainer.policy.chat_format import ChatFormat

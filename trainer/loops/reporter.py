@@ -15,7 +15,7 @@ from trainer.config.run import RunConfig
 from trainer.engines.sampler import Actor
 from trainer.journal.events import Metrics, Phase, RunFinished, RunStarted
 from trainer.journal.writer import Journal
-from trainer.loops.checkpoints import Progress
+from trainer.loops.stages.checkpoints import Progress
 from trainer.metrics.statistics import mean
 
 _REPORT_INTERVAL = 1.0  # seconds between two progress events of one phase

@@ -19,9 +19,10 @@ from trainer.imitation.demonstration_files import NoSolverError
 from trainer.journal.events import Notice, RunFinished
 from trainer.journal.reader import count_attempts
 from trainer.journal.writer import Journal
-from trainer.loops import checkpoints, trackers
-from trainer.loops.checkpoints import Progress
+from trainer.loops import trackers
 from trainer.loops.reporter import PhaseTimer, Reason, Reporter
+from trainer.loops.stages import checkpoints
+from trainer.loops.stages.checkpoints import Progress
 from trainer.memory import oom
 from trainer.policy.chat_format import TemplateError
 from trainer.policy.load import ModelError

@@ -12,12 +12,12 @@ from trainer.config.run import RunConfig
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.imitation.demonstration_files import NoSolverError
 from trainer.imitation.demonstrations import Demonstration, demonstrate
-from trainer.loops.checkpointer import Checkpointer
-from trainer.loops.imitator import Imitator
-from trainer.loops.policy_setup import PolicySetup, load_policy, local_actor
-from trainer.loops.rollout_stage import RolloutStage
 from trainer.loops.session import RunSession
-from trainer.loops.suite_evaluation import SuiteEvaluator
+from trainer.loops.stages.checkpointer import Checkpointer
+from trainer.loops.stages.imitator import Imitator
+from trainer.loops.stages.policy_setup import PolicySetup, load_policy, local_actor
+from trainer.loops.stages.rollout_stage import RolloutStage
+from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.environment_mix import shares_of
 from trainer.rollout.trajectory import Batch, Trajectory, collate

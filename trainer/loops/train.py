@@ -10,11 +10,11 @@ from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.journal.events import Alarm, GroupsScored
 from trainer.learner.batch_selection import BatchSelection, select_batch
 from trainer.learner.learner import Learner
-from trainer.loops.checkpointer import Checkpointer
-from trainer.loops.policy_setup import PolicySetup, load_policy, local_actor
-from trainer.loops.rollout_stage import RolloutStage
 from trainer.loops.session import RunSession
-from trainer.loops.suite_evaluation import SuiteEvaluator
+from trainer.loops.stages.checkpointer import Checkpointer
+from trainer.loops.stages.policy_setup import PolicySetup, load_policy, local_actor
+from trainer.loops.stages.rollout_stage import RolloutStage
+from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 from trainer.policy.load import load
 from trainer.rollout.environment_mix import shares_of, success_by_environment
 from trainer.rollout.trajectory import Batch, Trajectory, collate

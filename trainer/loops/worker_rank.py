@@ -14,8 +14,8 @@ from trainer.distributed.torchrun import TorchrunGroup
 from trainer.engines.transformers.chunks import ChunkedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.learner.learner import Learner
-from trainer.loops import checkpoints
-from trainer.loops.imitator import Imitator
+from trainer.loops.stages import checkpoints
+from trainer.loops.stages.imitator import Imitator
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import Policy, load
 from trainer.rollout.distributed import rollout_shard

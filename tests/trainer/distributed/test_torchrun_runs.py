@@ -12,7 +12,7 @@ from tests.trainer import tiny
 from tests.trainer.distributed.test_torchrun import torchrun
 from tests.trainer.loops.test_train import dialogues, events, numbers, run, weights
 from trainer.journal.events import Metrics, RunFinished, RunStarted
-from trainer.loops import checkpoints
+from trainer.loops.stages import checkpoints
 
 LATEST = 600.0
 

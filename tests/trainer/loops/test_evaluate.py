@@ -9,8 +9,9 @@ from tests.trainer import tiny
 from tests.trainer.loops.test_train import events, run
 from trainer.config.run import RunConfig
 from trainer.journal.events import Evaluation, Metrics, RunStarted, Turn
-from trainer.loops import checkpoints, run_factory
+from trainer.loops import run_factory
 from trainer.loops.evaluate import evaluate, evaluation_config, missing, results, table
+from trainer.loops.stages import checkpoints
 from trainer.metrics.registry import spec_of
 
 

@@ -7,7 +7,8 @@ from tests.trainer import tiny
 from trainer.journal import reader
 from trainer.journal.events import Evaluation, Metrics, RunFinished, TrajectoryFinished, Turn
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.loops import checkpoints, run_factory
+from trainer.loops import run_factory
+from trainer.loops.stages import checkpoints
 
 
 @pytest.mark.parametrize("name", envs.names())

@@ -27,7 +27,7 @@ from trainer.engines.transformers.transformers_sampler import TransformersSample
 from trainer.evaluation import suite_runner
 from trainer.journal.events import GroupStarted, TrajectoryFinished, Turn
 from trainer.learner.advantage_estimation import estimate_advantages
-from trainer.loops import checkpoints
+from trainer.loops.stages import checkpoints
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.trajectory import Trajectory, collate
 from trainer.seeds import Purpose, derive

@@ -15,8 +15,8 @@ from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.journal.events import Metrics
 from trainer.learner.learner import Learner
-from trainer.loops import checkpoints
 from trainer.loops.export import export
+from trainer.loops.stages import checkpoints
 from trainer.policy import lora_adapters
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.critic import Critic

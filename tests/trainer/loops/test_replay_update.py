@@ -7,8 +7,8 @@ import pytest
 from tests.trainer import tiny
 from tests.trainer.loops.test_train import run
 from trainer.cli.main import BAD_CONFIGURATION, COMPLETED, main
-from trainer.loops import checkpoints
 from trainer.loops.replay_update import ReplayError, replay_update
+from trainer.loops.stages import checkpoints
 
 SETTINGS = {
     "iterations": 3,

@@ -21,7 +21,8 @@ from trainer.journal.events import (
     Turn,
 )
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.loops import checkpoints, run_factory
+from trainer.loops import run_factory
+from trainer.loops.stages import checkpoints
 
 STARPO_S = {
     "iterations": 3,

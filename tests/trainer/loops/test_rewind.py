@@ -19,7 +19,8 @@ from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.journal import reader
 from trainer.journal.events import Alarm, GroupStarted, Metrics, Rewound, RunStarted, Turn
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.loops import checkpoints, run_factory
+from trainer.loops import run_factory
+from trainer.loops.stages import checkpoints
 
 CHANGES = {"optimizer.policy_lr": "*0.5", "algorithm.entropy_coef": 0.02}
 

@@ -23,7 +23,8 @@ from trainer.journal import reader
 from trainer.journal.events import Metrics, RunFinished, RunStarted, Turn
 from trainer.journal.protocol import CHECKPOINTS_FOLDER, JOURNAL_FILE
 from trainer.learner.learner import Learner
-from trainer.loops import checkpoints, run_factory
+from trainer.loops import run_factory
+from trainer.loops.stages import checkpoints
 from trainer.metrics.registry import spec_of
 from trainer.policy.load import ModelError, load
 

@@ -131,7 +131,7 @@ def run_on(free, config, tmp_path, monkeypatch):
 
 def test_a_run_is_refused_before_it_is_loaded_and_says_why(pocket_folder, tmp_path, monkeypatch):
     run, events = run_on(20_000_000, tiny.config(pocket_folder), tmp_path, monkeypatch)
-    monkeypatch.setattr("trainer.loops.policy_setup.load", lambda *_: pytest.fail("it was loaded"))
+    monkeypatch.setattr("trainer.loops.stages.policy_setup.load", lambda *_: pytest.fail("it was loaded"))
     with pytest.raises(OutOfMemoryError):
         run()
     assert not any(isinstance(event, RunStarted) for event in events())

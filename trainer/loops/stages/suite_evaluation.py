@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 
 from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import suites_of
-from trainer.loops.rollout_stage import RolloutStage
 from trainer.loops.session import RunSession
+from trainer.loops.stages.rollout_stage import RolloutStage
 
 
 class SuiteEvaluator:

@@ -11,8 +11,8 @@ from trainer.distributed.group import LearnerSpec
 from trainer.engines.sampler import Actor
 from trainer.engines.sampler_factory import in_chunks, make_sampler
 from trainer.imitation import warmup
-from trainer.loops import checkpoints
 from trainer.loops.session import RunSession
+from trainer.loops.stages import checkpoints
 from trainer.memory import preflight
 from trainer.memory.estimate import SMALL
 from trainer.memory.preflight import PreflightResult

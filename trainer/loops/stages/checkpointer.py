@@ -6,8 +6,8 @@ from trainer.config import rewind
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.journal.events import CheckpointRemoved, CheckpointSaved, Notice, Rewound
 from trainer.learner.learner import Learner
-from trainer.loops import checkpoints
 from trainer.loops.session import RunSession
+from trainer.loops.stages import checkpoints
 
 
 class Checkpointer:

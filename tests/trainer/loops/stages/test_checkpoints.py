@@ -9,8 +9,8 @@ from tests.trainer import tiny
 from trainer.config.run import PolicyConfig
 from trainer.journal.protocol import CHECKPOINTS_FOLDER
 from trainer.learner.learner import Learner
-from trainer.loops import checkpoints
-from trainer.loops.checkpoints import Progress
+from trainer.loops.stages import checkpoints
+from trainer.loops.stages.checkpoints import Progress
 
 
 @pytest.fixture
