@@ -63,16 +63,16 @@ class _Session(TransformersSession):
 
     def __init__(self, sampler: OurSampler, seeds: Sequence[int], params: SamplingParams, turns: Sequence[int]) -> None:
         super().__init__(sampler, seeds, params, None, turns)
-        self.lengths, self.said = [sampler.lengths[row] for row in seeds], [0] * len(seeds)
+        self.lengths, self.sampled = [sampler.lengths[row] for row in seeds], [0] * len(seeds)
 
-    def _draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        tokens, logprobs, entropies = super()._draw(logits, uniform)
+    def _sample_step(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        tokens, logprobs, entropies = super()._sample_step(logits, uniform)
         ends = []
-        for row in self.store.row_in[: len(tokens)]:
-            self.said[row] += 1
-            ends.append(self.said[row] == self.lengths[row][self.turn[row] - 1])
+        for row in self.cache.row_in[: len(tokens)]:
+            self.sampled[row] += 1
+            ends.append(self.sampled[row] == self.lengths[row][self.turn[row] - 1])
             if ends[-1]:
-                self.said[row] = 0
+                self.sampled[row] = 0
         tokens = tokens.masked_fill(tokens == ENDS, PLAIN)
         return tokens.masked_fill(torch.tensor(ends, device=tokens.device), ENDS), logprobs, entropies
 
@@ -84,7 +84,7 @@ class OurSampler(TransformersSampler):
         super().__init__(model, ENDS, PADDING)
         self.lengths: list[list[int]] = []
 
-    def lane(
+    def thread_session(
         self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None, turns: Sequence[int]
     ) -> _Session:
         return _Session(self, seeds, params, turns)  # a row's seed is its number

@@ -95,7 +95,7 @@ def test_a_term_that_fails_or_gives_no_number_is_named(monkeypatch: pytest.Monke
     monkeypatch.setitem(thought_rewards.BUILT_IN_TERMS, "endless", lambda turn: math.inf)
     with pytest.raises(thought_rewards.RewardTermError, match="'broken' failed: ZeroDivisionError"):
         thought_rewards.score({"broken": 1.0}, turn())
-    with pytest.raises(thought_rewards.RewardTermError, match="'endless' gave inf"):
+    with pytest.raises(thought_rewards.RewardTermError, match="'endless' returned inf"):
         thought_rewards.score({"endless": 1.0}, turn())
 
 

@@ -57,7 +57,7 @@ def test_vllm_reports_our_log_probabilities_or_the_settings_are_refused():
 def test_vllm_refuses_temperatures_above_two():
     for sections in ({"rollout": {"temperature": 2.5}}, {"evaluation": {"temperature": 3.0}}):
         RunConfig.model_validate(sections)
-        with pytest.raises(ValidationError, match="vLLM draws at temperatures up to 2"):
+        with pytest.raises(ValidationError, match="vLLM samples at temperatures up to 2"):
             RunConfig.model_validate(sections | {"engine": {"name": "vllm"}})
 
 

@@ -233,7 +233,7 @@ def test_an_environment_without_advice_cannot_be_demonstrated(tmp_path, capsys):
         (["--environment", "Chess"], "unknown environment 'Chess'; choose one of"),
         (["--noise", "1.5"], "--noise is a share from 0 to 1, not 1.5"),
         (["--count", "0"], "--count must be at least 1, not 0"),
-        (["--seed", "-1"], "--seed must not be negative: -1"),
+        (["--seed", "-1"], "--seed must be at least 0, not -1"),
         (["--set", "environment.settings={boxes: 99}"], "boxes"),
     ],
 )

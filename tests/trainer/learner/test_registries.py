@@ -18,7 +18,7 @@ from trainer.rollout.trajectory import collate
 
 SETTINGS = {
     "estimator": ESTIMATORS,
-    "filter": FILTERS,
+    "group_filter": FILTERS,
     "aggregation": AGGREGATIONS,
     "kl_estimator": KL_ESTIMATORS,
 }
@@ -54,7 +54,8 @@ def test_every_estimator_of_the_registry_can_be_resolved(name):
 
 def with_algorithm(folder, **changes):
     """A learner whose settings name registry entries that no configuration file can name."""
-    learner = learner_for(folder, algorithm={"entropy_coef": 0.0}, optimizer={"update_batch": 6, "name": "sgd"})
+    optimizer = {"mini_batch_trajectories": 6, "name": "sgd"}
+    learner = learner_for(folder, algorithm={"entropy_coef": 0.0}, optimizer=optimizer)
     learner.config.algorithm = learner.config.algorithm.model_copy(update=changes)
     return learner
 
@@ -113,7 +114,7 @@ def test_a_new_filter_chooses_and_weighs_groups_of_the_update(pocket_folder, mon
         "toy",
         GroupFilter(lambda candidates: candidates.numbers[-1:], weights=lambda groups: [0.5] * len(groups)),
     )
-    learner = with_algorithm(pocket_folder, filter="toy", filter_keep=0.1)
+    learner = with_algorithm(pocket_folder, group_filter="toy", group_filter_keep=0.1)
     choice = select_batch(played([1, 0, 0, 0, 0, 2]), learner.config.algorithm)
     assert [score.kept for score in choice.scores] == [False, True]
     assert choice.weights == [0.5] * 3

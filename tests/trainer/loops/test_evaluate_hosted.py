@@ -14,8 +14,8 @@ from tests.trainer.hosted_server import Reply, Server, completion, in_turn, refu
 from tests.trainer.loops.test_train import events
 from trainer.cli.main import COMPLETED, main
 from trainer.config.run import RunConfig
+from trainer.engines.hosted import response_cache
 from trainer.engines.hosted.hosted_client import HostedError, RefusedError
-from trainer.engines.hosted.response_cache import JOURNAL_FILE
 from trainer.journal import token_arrays
 from trainer.journal.events import (
     Evaluation,
@@ -302,5 +302,5 @@ def test_the_command_line_evaluates_a_hosted_model(tmp_path: Path, capsys: pytes
     assert status == COMPLETED
     assert {body["model"] for body in server.bodies} == {"some/model"}
     assert "| Bandit | 2 |" in capsys.readouterr().out
-    assert (tmp_path / JOURNAL_FILE).exists()
+    assert (tmp_path / response_cache.FILE_NAME).exists()
     assert math.isfinite(account(tmp_path)["requests"])

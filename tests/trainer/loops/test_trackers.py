@@ -11,7 +11,6 @@ import pytest
 
 from tests.trainer import tiny
 from trainer.cli import main
-from trainer.journal import events as journal
 from trainer.journal import reader
 from trainer.journal.events import Metrics, Notice, RunFinished, RunStarted
 from trainer.journal.protocol import JOURNAL_FILE
@@ -195,7 +194,7 @@ def test_a_sink_that_fails_is_told_once_and_left_alone_after_three_times(pocket_
     monkeypatch.setitem(trackers.TRACKERS, "trackio", (Broken, "trackio", "trackio"))
     config = tiny.config(pocket_folder, iterations=6, sinks=["trackio", "tensorboard"], evaluation={"prompts": 0})
     assert run_factory.run(config, tmp_path, tmp_path / "cache").reason == "completed"
-    notices = [event.message for event in journal.read(tmp_path / JOURNAL_FILE) if isinstance(event, Notice)]
+    notices = [event.message for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, Notice)]
     assert notices == [
         "trackio did not take what it was sent: no route to host. The run goes on, and the journal has everything. "
         "After 3 failures in a row nothing more is sent there."

@@ -191,7 +191,7 @@ def test_a_critic_of_an_untied_model_has_no_output_layer():
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_cache_of_a_rollout_is_foreseen_to_the_byte(pocket_folder, dtype):
     policy = load(pocket_folder, PolicyConfig(dtype=dtype))
-    sampler = TransformersSampler(policy.model, policy.tokenizer.eos_token_id, policy.pad_id, lanes=0)
+    sampler = TransformersSampler(policy.model, policy.tokenizer.eos_token_id, policy.pad_id, threads=0)
     session = sampler.session([1, 2, 3], SamplingParams(max_tokens=5))
     list(session.generate({row: [5, 6, 7 + row] for row in range(3)}))
     buffers = [buffer for layer in session.cache.layers for buffer in (layer.keys, layer.values)]

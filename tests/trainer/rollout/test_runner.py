@@ -75,7 +75,7 @@ def test_a_failing_thought_reward_ends_its_trajectory_and_is_named(chat, monkeyp
     episode = tiny.episode(chat, config, options={"room": ROOM})
     say(episode, tiny.answer("Left"))
     assert episode.ended
-    assert "the reward term 'broken' gave nan" in episode.trajectory.error
+    assert "the reward term 'broken' returned nan" in episode.trajectory.error
 
 
 def test_an_unparsable_response_costs_the_penalty_and_a_turn_but_no_action(chat):

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer import tiny
-from trainer.journal import events as journal
 from trainer.journal import reader, token_arrays
 from trainer.journal.events import GroupsScored, GroupStarted, Metrics, TrajectoryFinished, TrajectoryTokens, Turn
 from trainer.journal.protocol import JOURNAL_FILE
@@ -31,7 +30,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def played(folder: Path, model: Path, **settings: Any) -> list[Any]:
     config = tiny.config(model, **settings)
     run_factory.run(config, folder, folder / "cache")
-    return list(journal.read(folder / JOURNAL_FILE))
+    return list(reader.read(folder / JOURNAL_FILE))
 
 
 def of(events: list[Any], kind: type) -> list[Any]:
