@@ -16,9 +16,9 @@ from tests.running_product import LiveStack
 pytestmark = pytest.mark.browser
 
 PLAYED = """
-    from tests.webapp import played
+    from tests.webapp import recorded_journal
     from trainer.config.run import RunConfig
-    from webapp.ingest.tailer import Ingest
+    from webapp.ingest.tailer import JournalTailer
     from webapp.runs.models import Run
     from webapp.teams.actions import do_create_user, do_set_role
     from webapp.teams.models import Membership, Team
@@ -31,8 +31,8 @@ PLAYED = """
     config.rollout.groups, config.rollout.group_size = 2, 2
     run = Run.objects.create(team=team, title="Trial", config=config.model_dump(mode="json"), environment="Sokoban",
                              iterations=1, imported=True, state=Run.State.STOPPED)
-    _ = played.write(run.folder, config, 1)
-    _ = Ingest(run).drain()
+    _ = recorded_journal.write(run.folder, config, 1)
+    _ = JournalTailer(run).drain()
     print("slug:", Trajectory.objects.filter(run=run).order_by("-turn_count", "pk").first().slug)
 """
 

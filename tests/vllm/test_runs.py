@@ -8,7 +8,7 @@ import pytest
 
 from trainer.config.files import load_preset
 from trainer.config.run import RunConfig
-from trainer.journal import events as journal
+from trainer.journal import reader
 from trainer.journal.events import Metrics, Turn
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops import run_factory
@@ -32,7 +32,7 @@ def runs(tmp_path_factory):
     for engine in ("transformers", "vllm"):
         folder = tmp_path_factory.mktemp(engine)
         assert run_factory.run(settings(engine), folder, folder / "cache").reason == "completed"
-        found[engine] = list(journal.read(folder / JOURNAL_FILE))
+        found[engine] = list(reader.read(folder / JOURNAL_FILE))
     return found
 
 

@@ -75,7 +75,13 @@ def furnished(people: People, run: Run) -> World:
         addresses=["team@example.org"],
     )
     delivery = do_test_rule(rule)
-    known: dict[str, Any] = {"slug": run.slug, "name": "Bandit", "key": trajectory.key, "wish": "pause", "kind": "json"}
+    known: dict[str, Any] = {
+        "slug": run.slug,
+        "name": "Bandit",
+        "key": trajectory.key,
+        "action": "pause",
+        "kind": "json",
+    }
     of_trajectory = (
         "trajectory",
         "trajectory-data",

@@ -309,4 +309,4 @@ def test_a_job_that_breaks_is_done_again(caplog: pytest.LogCaptureFixture) -> No
     background.start()
     assert enough.wait(30)
     background.stop()
-    assert "broken failed; it goes on" in caplog.text
+    assert "broken failed; it continues" in caplog.text

@@ -133,7 +133,7 @@ def test_a_closed_port_and_an_unknown_name_are_told_in_words(settings: Settings)
     with listening(Receiver()) as receiver:
         url = receiver.url
     assert post(url, b"{}", {}).answer.startswith("No response:")
-    assert "is not known" in post("http://no-such-host.invalid/", b"{}", {}).answer
+    assert "Cannot resolve no-such-host.invalid: " in post("http://no-such-host.invalid/", b"{}", {}).answer
 
 
 def test_proxies_of_the_environment_are_not_asked(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:

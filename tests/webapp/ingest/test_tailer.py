@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -181,13 +182,26 @@ def test_a_later_attempt_replaces_what_it_plays_again(run: Run, folder: Path) ->
     assert Evaluation.objects.filter(iteration=0).exists()
 
 
-def test_a_rewind_replaces_what_came_after_the_checkpoint_it_returned_to(run: Run, folder: Path) -> None:
+def test_a_rewind_replaces_what_came_after_the_checkpoint_it_returned_to(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run of the trainer's own: it collapses at iteration 3, goes back to 1 and plays to its end."""
     from tests.trainer import tiny
-    from tests.trainer.loops.test_rewind import configuration, play
+    from tests.trainer.loops.test_rewind import ScriptedTrap, configuration
+    from trainer.loops import run_factory
 
+    class CollapsesOnce(ScriptedTrap):
+        collapses, signs = (3,), (2,)
+
+        def update(self, iteration: int, metrics: Mapping[str, float]) -> journal.Alarm | None:
+            alarm = super().update(iteration, metrics)
+            if alarm is not None:
+                type(self).collapses = type(self).signs = ()
+            return alarm
+
+    monkeypatch.setattr("trainer.loops.train.EchoTrap", CollapsesOnce)
     model = tiny.save_pocket(folder / "model")
-    end = play(configuration(model, limit=1), folder, at=(3,), uneasy=(2,), until=2)
+    end = run_factory.run(configuration(model, limit=1), folder, folder / "cache")
     assert end.reason == "completed"
     JournalTailer(run, folder).drain()
     run.refresh_from_db()

@@ -56,8 +56,8 @@ def test_the_page_waits_for_no_compiler() -> None:
 import sys, django
 django.setup()
 import envs
-from webapp import pages
-assert not any(pages.sample(name).problem for name in envs.names())
+from webapp.play import environment_info
+assert not any(environment_info.sample(name).problem for name in envs.names())
 sys.exit('numba' in sys.modules)
 """
     env = {**os.environ, "DJANGO_SETTINGS_MODULE": "webapp.settings"}

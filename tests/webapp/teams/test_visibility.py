@@ -183,4 +183,4 @@ def test_the_form_leads_back_to_a_page_of_this_site_only(run: Run, who: Visitors
 
 def test_what_is_not_for_everybody_is_told_on_the_pages_of_readers(run: Run, who: Visitors) -> None:
     see(run, "link")
-    assert "anyone with the link" in who.viewer.get(f"/runs/{run.slug}/").content.decode()
+    assert "Anyone with the link" in who.viewer.get(f"/runs/{run.slug}/").content.decode()

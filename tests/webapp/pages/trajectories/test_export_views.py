@@ -116,8 +116,8 @@ def test_an_animation_that_would_be_too_long_is_refused_with_a_sentence(
 def test_animations_wait_for_each_other_and_not_for_ever(
     trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export_views, "PATIENCE", 0.01)
-    with export_views.ANIMATING:
+    monkeypatch.setattr(export_views, "ANIMATION_TIMEOUT", 0.01)
+    with export_views.ANIMATION_SLOT:
         response = who.viewer.get(f"/t/{trajectory.slug}/export/webp")
     assert (response.status_code, response["Retry-After"]) == (503, "60")
     assert who.viewer.get(f"/t/{trajectory.slug}/export/webp").status_code == 200
@@ -188,7 +188,7 @@ def test_pages_and_row_groups_leave_nothing_out(
     whole = download(who.viewer, f"/runs/{run.slug}/export/jsonl")
     points = download(who.viewer, f"/runs/{run.slug}/export/metrics.csv")
     monkeypatch.setattr(export_run, "ROW_GROUP", 1)
-    monkeypatch.setattr(export_run, "POINTS", 3)
+    monkeypatch.setattr(export_run, "METRIC_BATCH_SIZE", 3)
     assert download(who.viewer, f"/runs/{run.slug}/export/jsonl") == whole
     assert download(who.viewer, f"/runs/{run.slug}/export/metrics.csv") == points
     file = pq.ParquetFile(io.BytesIO(download(who.viewer, f"/runs/{run.slug}/export/parquet")))

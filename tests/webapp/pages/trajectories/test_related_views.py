@@ -103,8 +103,9 @@ def test_the_prompts_page_names_outcome_and_reward_of_every_member(told: Run, wh
     page = get(who.viewer, f"/t/{found.slug}/prompt")
     for other in Trajectory.objects.filter(group=found.group):
         assert f'href="/t/{other.slug}"' in page
-    assert page.count("compare thoughts<span") == 3
-    assert page.count("compare thoughts<span") == 5
+    hidden = 'compare thoughts<span class="visually-hidden">'
+    assert len(re.findall(rf"{hidden}, of trajectory \d+ and this one</span>", page)) == 3
+    assert len(re.findall(rf"{hidden}, of iteration \d+</span>", page)) == 5
     assert "iteration 3, group 1 · dropped by the filter" in page
 
 
@@ -131,8 +132,8 @@ def test_two_thoughts_are_told_word_by_word_and_nothing_said_becomes_markup(told
     raw = who.viewer.get(address).content.decode()
     assert "<b>up" not in raw
     page = html.unescape(raw)
-    assert re.search(r"<del>.*only the first: </span><b>up</b> <span", page)
-    assert re.search(r"<ins>.*only the second: </span>down <span", page)
+    assert re.search(r"<del>.*\[first only: </span><b>up</b> <span", page)
+    assert re.search(r"<ins>.*\[second only: </span>down <span", page)
     assert "First difference at" in page
     one_text = get(who.viewer, address + "?view=inline")
     assert re.search(r"I push the box <del>.*</del><ins>.*</ins>now\.", one_text)

@@ -7,13 +7,13 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from bench.lib.page_weight import by_kind, first_visit
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from bench.lib.site.page_weight import by_kind, first_visit
 from tests.webapp.page_requests import Visitors, assert_private
 from tests.webapp.trajectories.shared_trajectory import PERSON, link, share, trajectory, who
 from trainer.config.run import RunConfig

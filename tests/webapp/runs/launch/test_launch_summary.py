@@ -48,7 +48,7 @@ def test_what_differs_from_the_preset_is_told_while_typing(who: Visitors) -> Non
     assert "2 settings differ from sokoban-starpo_s-pocket" in page
     assert "<del>48</del> → <ins>7</ins>" in page
     assert "<code>rollout.temperature</code>" in page
-    assert f"As {DEMO} has it" in checked(who)
+    assert f"Same as {DEMO}" in checked(who)
 
 
 def test_a_clone_shows_what_differs_from_its_run(run: Run, who: Visitors) -> None:
