@@ -102,7 +102,7 @@ INSERT INTO public.annotations_tag VALUES
 INSERT INTO public.annotations_tagging VALUES
 	(1, '2026-11-22 12:04:58.005517+00', 1, 1, 1);
 INSERT INTO public.annotations_wish VALUES
-	(1, true, 1);
+	(1, false, 1);
 INSERT INTO public.api_idempotencykey VALUES
 	(1, 'operation', 'key', 'fingerprint', '2026-11-22 12:04:58.03074+00', 1, 1);
 INSERT INTO public.api_sentjournal VALUES

@@ -13,6 +13,8 @@ from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from pytest_django import DjangoDbBlocker
 
+from webapp.alerts.models import DeliveryAttempt, StalledRun
+from webapp.annotations.models import AnnotationVersion, MailPreference
 from webapp.runs.models import Run
 from webapp.services.postgres import Postgres
 from webapp.trajectories.models import Trajectory
@@ -46,3 +48,7 @@ def test_an_old_database_upgrades_without_help(old_database: str) -> None:
     assert (run.title, run.team.name, run.author and run.author.username) == ("Trial", "Agents", "ada")
     assert (run.state, run.visibility, run.seq) == ("finished", "link", 17)
     assert Trajectory.objects.using(old_database).filter(run=run, turns__isnull=False).count() == 3
+    assert DeliveryAttempt.objects.using(old_database).get().answer == "answer"
+    assert StalledRun.objects.using(old_database).get(run=run).seq == 1
+    assert not MailPreference.objects.using(old_database).get().mail
+    assert AnnotationVersion.objects.using(old_database).get().version == 0
