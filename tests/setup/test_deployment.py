@@ -158,6 +158,11 @@ def test_compose_gives_every_program_of_ours_the_same_variables() -> None:
     assert {"ECHOSCOPE_STORAGE", "ECHOSCOPE_STORAGE_ENDPOINT"} <= ours["worker"]["environment"].keys()
 
 
+def test_compose_gives_a_worker_time_for_its_checkpoint() -> None:
+    worker = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["worker"]
+    assert int(worker["stop_grace_period"].removesuffix("s")) > Intervals().stop_timeout
+
+
 def test_the_guide_shows_where_the_manifests_are() -> None:
     guide = Path(ROOT / "docs/deploy.md").read_text()
     assert "kubectl apply -k deploy/kubernetes" in guide
