@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# Two images: `docker build --target cpu .` and `docker build --target cuda .` (torch brings its own CUDA libraries).
+# Two images: `docker build --target cpu .` and `docker build --target cuda .` (the torch wheel includes CUDA libraries).
 
 ARG PYTHON=3.12
 
@@ -42,7 +42,7 @@ COPY trainer trainer
 COPY webapp webapp
 COPY templates templates
 COPY static static
-# Whoever runs it may not write here.
+# Compile now: the user echoscope has no write access to /app.
 RUN python -m compileall -q bootstrap envs trainer webapp
 COPY --from=pages /pages/node_modules/uplot/dist/uPlot.esm.js /pages/node_modules/uplot/dist/uPlot.min.css static/vendor/uplot/
 USER echoscope
@@ -54,6 +54,6 @@ FROM site AS cuda
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 COPY --from=packages-cuda /opt/echoscope /opt/echoscope
 
-# The last one is what `docker build .` makes.
+# Default target of `docker build .`: the last stage.
 FROM site AS cpu
 COPY --from=packages-cpu /opt/echoscope /opt/echoscope

@@ -1,4 +1,4 @@
-# Echoscope: `make help` explains every target. bootstrap/ does the work, with the standard library alone.
+# Echoscope: `make help` explains every target. bootstrap/ implements them with the standard library only.
 
 PYTHON ?= python3
 ARGS ?=
@@ -10,7 +10,7 @@ export ONE
 
 help demo up dev test test-fast test-vllm lint install lock clean:
 	@command -v $(PYTHON) >/dev/null 2>&1 || { \
-	  echo "There is no $(PYTHON). Echoscope needs Python 3.11 or newer: install it (Debian, Ubuntu: apt-get install python3"; \
-	  echo "python3-venv; macOS: brew install python) and run 'make $@' again, or name one: 'make $@ PYTHON=/path/to/python'."; \
+	  echo "$(PYTHON) was not found. Echoscope needs Python 3.11 or newer: install it (Debian, Ubuntu: apt-get install python3"; \
+	  echo "python3-venv; macOS: brew install python) and run 'make $@' again, or choose one: 'make $@ PYTHON=/path/to/python'."; \
 	  exit 1; } >&2
 	@exec $(PYTHON) -m bootstrap $@ $(ARGS)
