@@ -1,4 +1,4 @@
-"""Documentation: links between pages resolve, and files named in pages and docstrings exist."""
+"""Documentation: links and their anchors resolve, and files and folders named in pages and docstrings exist."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 TOP = r"(?:bench|bootstrap|docs|echoscope|envs|static|templates|tests|trainer|webapp)"
 FILE = re.compile(rf"(?<![\w./<-])({TOP}/[\w./-]+\.(?:py|js|html|css|md|yaml|json|svg))\b")
 CODE = ("bench", "bootstrap", "echoscope", "envs", "trainer", "webapp", "tests")
+FOLDER = re.compile(rf"`({TOP}/[\w./-]*/)`")
+ANCHOR = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 EXAMPLES = {"tests/path/test_file.py"}
 GENERATED = ("static/vendor/",)
 
@@ -53,6 +56,25 @@ def test_links_and_files_of_a_page_exist(page: Path) -> None:
     ]
     assert [target for target in targets if not (page.parent / target).exists()] == []
     assert missing(text) == []
+
+
+def anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub derives them: lower case, without punctuation, hyphens for spaces."""
+    headings = HEADING.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_anchors_of_links_are_headings(page: Path) -> None:
+    links = ANCHOR.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
+    targets = [(page.parent / name if name else page, anchor) for name, anchor in links if "://" not in name]
+    assert [(target.name, anchor) for target, anchor in targets if anchor not in anchors(target)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_folders_named_in_a_page_exist(page: Path) -> None:
+    names = FOLDER.findall(page.read_text(encoding="utf-8"))
+    assert [name for name in names if not (ROOT / name).is_dir()] == []
 
 
 @pytest.mark.parametrize("folder", CODE)
