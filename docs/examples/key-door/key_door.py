@@ -25,7 +25,7 @@ State = tuple[tuple[int, int], bool]  # row and column of the player, and whethe
 
 class KeyDoorSettings(EnvSettings):
     size: int = Field(6, ge=5, le=12, description="Cells along each side of the room, walls included.")
-    lava: int = Field(2, ge=0, le=20, description="Cells of lava, as far as there is room for them.")
+    lava: int = Field(2, ge=0, le=20, description="Cells of lava, limited by the free cells.")
 
 
 class KeyDoor(TextEnv):
@@ -60,10 +60,10 @@ class KeyDoor(TextEnv):
         return self.render(), self.info(effective=False)
 
     def build(self, rng: SeededRng) -> tuple[int, int]:
-        """Make a room: a wall across, a door in it, the goal behind it. Returns the player's cell before it."""
+        """Generate a room with a dividing wall, a door in it and the goal behind it. Returns the player's cell."""
         inside, wall = range(1, self.settings.size - 1), 2 + rng.below(self.settings.size - 4)
-        everywhere = [(r, c) for r in range(self.settings.size) for c in range(self.settings.size)]
-        self.cells = {(r, c): "_" if r in inside and c in inside and c != wall else "#" for r, c in everywhere}
+        cells = [(r, c) for r in range(self.settings.size) for c in range(self.settings.size)]
+        self.cells = {(r, c): "_" if r in inside and c in inside and c != wall else "#" for r, c in cells}
         start, key = rng.sample([(r, c) for r in inside for c in inside if c < wall], 2)
         goal = rng.choice([(r, c) for r in inside for c in inside if c > wall])
         self.cells |= {key: "K", goal: "G", (rng.choice(inside), wall): "D"}
@@ -77,8 +77,8 @@ class KeyDoor(TextEnv):
         if (name := self.action_space.name_of(action)) is None:
             return self.render(), 0.0, False, False, self.info(effective=False, valid=False)
         before, self.state = self.state, self.after(self.state, name)
-        self.over = (here := self.cells[self.state[0]]) in "G~"
-        return self.render(), 10.0 if here == "G" else -0.1, self.over, False, self.info(self.state != before)
+        self.over = (ground := self.cells[self.state[0]]) in "G~"
+        return self.render(), 10.0 if ground == "G" else -0.1, self.over, False, self.info(self.state != before)
 
     def after(self, state: State, action: str) -> State:
         (row, column), has_key = state
@@ -88,30 +88,30 @@ class KeyDoor(TextEnv):
 
     def distance(self, start: State) -> int | None:
         """Fewest actions to the goal; None if unreachable."""
-        reached, ahead = {start: 0}, deque([start])
-        while ahead:
-            here = ahead.popleft()
-            if self.cells[here[0]] == "G":
-                return reached[here]
-            for then in (self.after(here, action) for action in MOVES if self.cells[here[0]] != "~"):
-                if then not in reached:
-                    reached[then] = reached[here] + 1
-                    ahead.append(then)
+        distances, queue = {start: 0}, deque([start])
+        while queue:
+            state = queue.popleft()
+            if self.cells[state[0]] == "G":
+                return distances[state]
+            for successor in (self.after(state, action) for action in MOVES if self.cells[state[0]] != "~"):
+                if successor not in distances:
+                    distances[successor] = distances[state] + 1
+                    queue.append(successor)
         return None
 
     def render(self) -> str:
-        (place, has_key), side = self.state, range(self.settings.size)
-        signs = {cell: "_" if has_key and sign in "KD" else sign for cell, sign in self.cells.items()} | {place: "P"}
+        (position, has_key), side = self.state, range(self.settings.size)
+        signs = {cell: "_" if has_key and sign in "KD" else sign for cell, sign in self.cells.items()} | {position: "P"}
         return "\n".join("".join(signs[row, column] for column in side) for row in side)
 
     def board(self) -> GridBoard:
         return GridBoard(theme="key_door", rows=self.render().split("\n"), legend=SYMBOLS)
 
     def hint(self) -> Hint:
-        if (left := self.distance(self.state)) is None:
+        if (distance := self.distance(self.state)) is None:
             return Hint(solvable="no", reason="the player is in the lava")
-        best = [name for name in MOVES if left and self.distance(self.after(self.state, name)) == left - 1]
-        return Hint(actions=best, distance=left)
+        best = [name for name in MOVES if distance and self.distance(self.after(self.state, name)) == distance - 1]
+        return Hint(actions=best, distance=distance)
 
     def info(self, effective: bool, valid: bool = True) -> dict[str, Any]:
         return StepInfo(success=self.cells[self.state[0]] == "G", effective=effective, valid=valid).model_dump()
