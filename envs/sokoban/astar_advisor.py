@@ -19,7 +19,7 @@ from envs.sokoban.deadlocks import Deadlocks, unreachable_reason
 from envs.sokoban.exhaustive import FAR as LOST
 from envs.sokoban.exhaustive import ExhaustiveTable, binomials
 from envs.sokoban.grid import Grid
-from envs.sokoban.lower_bounds import FAR, bound, push_distances, sides_of
+from envs.sokoban.lower_bounds import push_distances, sides_of
 from envs.sokoban.moves import ACTIONS, State, move, steps, walks
 
 BUDGET = 300_000
@@ -80,13 +80,6 @@ class AStarSearch:
             return np.zeros(0, dtype=np.uint8)
         reached: NDArray[np.uint8] = (ExhaustiveTable(self.room, size).distances != LOST).astype(np.uint8)
         return reached
-
-    def lower_bound(self, state: State) -> int | None:
-        """Lower bound of the pushes left; None if it proves that the position is lost."""
-        boxes = np.array([self.room.index[box] for box in state[1]], dtype=np.int16)
-        facts = self.facts
-        least = bound(boxes, self.room.index[state[0]], facts.targets, facts.sides, facts.distances)
-        return None if least >= FAR else int(least)
 
     def region(self, state: State) -> int:
         """The lowest cell that the player can reach, which identifies the player's region."""

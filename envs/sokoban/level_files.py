@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -53,18 +52,6 @@ class LevelFile:
     def text(self) -> str:
         """The exact text of the file."""
         return "".join(text.before + text.rows for text in self.texts) + self.after
-
-
-def level_file(levels: Iterable[Level]) -> LevelFile:
-    """A file in the Boxoban format: each level under a head `; number`, followed by a blank line."""
-    texts, line = [], 1
-    for number, level in enumerate(levels):
-        rows = "\n".join(level.rows()) + "\n"
-        before = f"; {number}\n" if number == 0 else f"\n; {number}\n"
-        line += before.count("\n")
-        texts.append(LevelText(before, rows, line, level))
-        line += level.height
-    return LevelFile(tuple(texts), "\n" if texts else "")
 
 
 def parse_levels(text: str, name: str = "the text") -> LevelFile:

@@ -60,22 +60,13 @@ def bi_level_gae(
     """
     rewards, values, chosen = only(rewards, mask), only(values, mask), mask.bool()
     ends = turn_ends(turns, mask)
-    length = values.shape[1]
-    start = torch.zeros_like(values[:, 0])
-
-    turn_return = torch.zeros_like(values)
-    running, next_value = start, start
-    for t in range(length - 1, -1, -1):
-        end = ends[:, t]
-        delta = rewards[:, t] + turn_gamma * next_value - values[:, t]
-        running = torch.where(end, delta + turn_gamma * lam * running, running)
-        next_value = torch.where(end, values[:, t], next_value)
-        turn_return[:, t] = running + values[:, t]
-    rewards = torch.where(ends, turn_return, rewards)
+    _, turn_returns = gae(rewards, values, ends, turn_gamma, lam)
+    rewards = torch.where(ends, turn_returns, rewards)
 
     advantages = torch.zeros_like(values)
+    start = torch.zeros_like(values[:, 0])
     running, next_value = start, start
-    for t in range(length - 1, -1, -1):
+    for t in range(values.shape[1] - 1, -1, -1):
         here, end = chosen[:, t], ends[:, t]
         running = torch.where(end, start, running)
         next_value = torch.where(end, start, next_value)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from trainer.config import former_names
 
@@ -43,6 +43,9 @@ class Section(BaseModel):
         return result
 
 
-def as_list(value: Any) -> Any:
-    """A single text as a list of one: `urls: http://gpu1:8000` is as good as a list."""
+def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
+
+
+TextList = Annotated[list[str], BeforeValidator(_as_list)]
+"""Texts; a single one is accepted in place of a list: `urls: http://gpu1:8000`."""

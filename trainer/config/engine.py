@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import field_validator, model_validator
 
-from trainer.config.base import Section, as_list, setting
+from trainer.config.base import Section, TextList, setting
 
 
 class EngineConfig(Section):
@@ -19,7 +19,7 @@ class EngineConfig(Section):
         "for GPUs and models from about 0.5B; server: vLLM servers started by `python -m trainer serve-vllm`. The last "
         "two need algorithm.tis_cap=2.",
     )
-    urls: list[str] = setting([], "Addresses of the servers, for engine.name=server, as in http://gpu1:8000.")
+    urls: TextList = setting([], "Addresses of the servers, for engine.name=server, as in http://gpu1:8000.")
     gpu_memory_utilization: float = setting(
         0.4,
         "Share of the GPU's memory for a vLLM engine beside the learner: weights and KV cache.",
@@ -58,12 +58,6 @@ class EngineConfig(Section):
         "Folder visible to learner and servers, through which weights are passed; empty = in the run's folder.",
         formerly="weights",
     )
-
-    @field_validator("urls", mode="before")
-    @classmethod
-    def accept_one_address(cls, value: Any) -> Any:
-        """A single address is a list of one."""
-        return as_list(value)
 
     @field_validator("urls")
     @classmethod

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import field_validator
 
-from trainer.config.base import Section, as_list, setting
+from trainer.config.base import Section, TextList, setting
 
 
 class LoraConfig(Section):
@@ -28,17 +26,11 @@ class LoraConfig(Section):
         le=10_000,
     )
     dropout: float = setting(0.0, "Dropout on the input of an adapter during training.", ge=0, lt=1)
-    targets: list[str] = setting(
+    targets: TextList = setting(
         ["all-linear"],
         "Layers that get an adapter: all-linear, or layer names such as q_proj, v_proj.",
         source="paper, appendix D: all linear layers",
     )
-
-    @field_validator("targets", mode="before")
-    @classmethod
-    def accept_one_name(cls, value: Any) -> Any:
-        """A single name is a list of one."""
-        return as_list(value)
 
     @field_validator("targets")
     @classmethod

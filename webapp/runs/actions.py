@@ -18,7 +18,7 @@ from trainer.config.run import RunConfig
 from webapp.core.publisher import publisher
 from webapp.runs import object_storage
 from webapp.runs.launch import estimates
-from webapp.runs.models import EventBatch, Run, Worker
+from webapp.runs.models import EventBatch, Run, RunQuerySet, Worker
 from webapp.runs.queue import device_classes, fair_share, order
 from webapp.teams.models import Team, User
 
@@ -213,28 +213,36 @@ def do_renew_lease(run: Run, now: datetime) -> Run | None:
 @transaction.atomic
 def do_release_run(run: Run, state: Run.State, *, failure: str = "", log_tail: str = "") -> bool:
     """Release the lease and leave the run in `state`. False if the lease was lost."""
-    ended = timezone.now() if state in Run.ENDED else None
-    changed = (
-        Run.objects.held_by(run.lease)
-        .filter(pk=run.pk)
-        .update(
-            state=state,
-            requested="",
-            lease="",
-            lease_expires_at=None,
-            worker=None,
-            reserved=[],
-            failure=failure,
-            log_tail=log_tail.replace("\0", "␀"),
-            ended_at=ended,
-            tokens_per_second=None,
-            eta_seconds=None,
-        )
+    released = _release(
+        Run.objects.held_by(run.lease),
+        run,
+        state,
+        timezone.now(),
+        failure=failure,
+        log_tail=log_tail.replace("\0", "␀"),
+        tokens_per_second=None,
+        eta_seconds=None,
+    )
+    if released:
+        wake_next_on_commit()
+    return released
+
+
+def _release(held: RunQuerySet, run: Run, state: Run.State, now: datetime, **changes: object) -> bool:
+    """End the lease of the run if it is still among `held`. False otherwise."""
+    changed = held.filter(pk=run.pk).update(
+        state=state,
+        requested="",
+        lease="",
+        lease_expires_at=None,
+        worker=None,
+        reserved=[],
+        ended_at=now if state in Run.ENDED else None,
+        **changes,
     )
     if changed:
-        fair_share.end([run.pk], timezone.now())
+        fair_share.end([run.pk], now)
         notify_on_commit(run.pk)
-        wake_next_on_commit()
     return bool(changed)
 
 
@@ -255,24 +263,9 @@ def do_reap(now: datetime) -> int:
         request = Run.Request(run.requested)
         state = IDLE_STATES[request][0] if request in IDLE_STATES else Run.State.QUEUED
         with transaction.atomic():
-            changed = (
-                Run.objects.lost(now)
-                .filter(pk=run.pk, lease=run.lease)
-                .update(
-                    state=state,
-                    requested="",
-                    lease="",
-                    lease_expires_at=None,
-                    worker=None,
-                    reserved=[],
-                    ended_at=now if state in Run.ENDED else None,
-                )
-            )
-            if changed:
-                fair_share.end([run.pk], now)
+            if _release(Run.objects.lost(now).filter(lease=run.lease), run, state, now):
                 logger.warning("Run %s lost its worker and is %s now.", run.slug, state.label.lower())
-                notify_on_commit(run.pk)
-            count += changed
+                count += 1
     waiting = Run.objects.filter(Q(woken_at=None) | Q(woken_at__lt=now - WAKE_INTERVAL), state=Run.State.QUEUED)
     for run_id in waiting.order_by("created_at").values_list("pk", flat=True):
         wake(run_id)

@@ -26,12 +26,6 @@ def get(mapping: Mapping[str, Any], key: str) -> Any:
 
 
 @register.filter
-def hundredths(share: float) -> str:
-    """A share as a coordinate in a drawing that is 100 wide."""
-    return f"{100 * share:.2f}"
-
-
-@register.filter
 def millions(count: float) -> str:
     """A rounded count, as in “12.3 M”."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

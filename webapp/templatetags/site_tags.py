@@ -10,7 +10,7 @@ from django.conf import settings
 from webapp.core import formatting
 from webapp.teams import access
 from webapp.teams.models import Membership
-from webapp.trajectories.models import Trajectory
+from webapp.trajectories.sharing.public import outcome_of
 
 register = template.Library()
 
@@ -18,6 +18,7 @@ register.filter("signed", formatting.signed)
 register.filter("percent", formatting.percent)
 register.filter("duration", formatting.duration)
 register.filter("fixed", formatting.number)
+register.filter("outcome", outcome_of)
 
 
 @register.filter
@@ -30,16 +31,6 @@ def state_word(state: str) -> str:
 def one_based(number: int) -> int:
     """A 0-based number of the journal, 1-based for display."""
     return number + 1
-
-
-@register.filter
-def outcome(trajectory: Trajectory) -> str:
-    """Outcome of a trajectory as text."""
-    ended = trajectory.status in Trajectory.ENDED
-    success = trajectory.status == Trajectory.Status.SUCCESS if ended else None
-    return formatting.outcome(
-        success, trajectory.end, trajectory.turn_count, trajectory.action_count, trajectory.lost_at
-    )
 
 
 @register.filter

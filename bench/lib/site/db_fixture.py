@@ -20,7 +20,7 @@ EVALUATION_INTERVAL = 10
 SHORTEST_CURVE = 40
 METRICS = ("reward/mean", "reward/in_group_std", "success/rate", "entropy/mean", "policy/grad_norm")
 THOUGHT, TRAJECTORY = "THE-THOUGHT", "THE-TRAJECTORY"
-START, PRESENT, COMMON, RARE = "the", "box", 300, 4000
+START, PRESENT, RARE = "the", "box", 4000
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 TICK = 0.01  # seconds between writes
 HEAD = re.compile(r'\{"type":\s*"events",\s*"first":\s*(\d+),\s*"last":\s*(\d+)')
 CONNECT_TIMEOUT = 120.0
-ITERATION_EVENTS = {"group_started", "groups_scored", "metrics", "phase"}
 
 
 def moments(path: Path, events: int) -> np.ndarray:

@@ -15,12 +15,10 @@ from typing import Any
 
 import torch
 
-from trainer.config.run import PolicyConfig
 from trainer.diagnostics.echo_trap import is_safe_to_resume
 from trainer.journal.protocol import CHECKPOINT_STATE, CHECKPOINTS_FOLDER, checkpoint_path
 from trainer.learner.learner import Learner
 from trainer.policy import lora_adapters
-from trainer.policy.load import Policy, load
 
 ADAPTER = "adapter"
 _LEARNER = "learner.pt"
@@ -149,11 +147,6 @@ def _remove(run: Path, iterations: list[int]) -> list[int]:
         (path_of(run, iteration) / CHECKPOINT_STATE).unlink()  # first, so that half a checkpoint does not look complete
         shutil.rmtree(path_of(run, iteration))
     return iterations
-
-
-def load_policy(run: Path, iteration: int, config: PolicyConfig) -> Policy:
-    """The policy of a checkpoint."""
-    return load(path_of(run, iteration), config)
 
 
 def load_progress(run: Path, iteration: int) -> Progress:

@@ -17,7 +17,7 @@ LIGHT = {
     "warn": "#96600a",
     "warn_wash": "#fbf1dc",
     "wall": "#454b54",
-    "wall_edge": "#3d434b",
+    "wall_edge": "#383d45",
     "floor": "#eceae3",
     "floor_alt": "#e4e2da",
     "target": "#cf5a2b",

@@ -11,6 +11,7 @@ from trainer.journal.protocol import CHECKPOINTS_FOLDER
 from trainer.learner.learner import Learner
 from trainer.loops.stages import checkpoints
 from trainer.loops.stages.checkpoints import Progress
+from trainer.policy.load import load
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def test_what_was_saved_comes_back(tmp_path, learner):
     progress = Progress(iteration=3, evaluated=2, tokens=11, seconds=0.1 + 0.2, echo_trap={"a": [1.5]})
     folder = checkpoints.save(tmp_path, learner, progress)
     assert checkpoints.load_progress(tmp_path, 3) == progress
-    again = checkpoints.load_policy(tmp_path, 3, PolicyConfig())
+    again = load(checkpoints.path_of(tmp_path, 3), PolicyConfig())
     for name, weight in learner.policy.model.state_dict().items():
         assert torch.equal(weight, again.model.state_dict()[name])
     other = Learner(learner.config, again)
