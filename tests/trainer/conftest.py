@@ -9,6 +9,7 @@ import torch
 from hypothesis import settings
 
 from tests.trainer import tiny
+from tests.trainer.threads import THREADS
 from trainer.config.run import PolicyConfig
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import Policy, load
@@ -18,9 +19,8 @@ settings.load_profile("trainer")
 
 
 @pytest.fixture(autouse=True)
-def _one_thread():
-    """Numbers are compared bit for bit here, and several test processes share few cores."""
-    torch.set_num_threads(1)
+def _threads():
+    torch.set_num_threads(THREADS)
 
 
 @pytest.fixture(scope="session")

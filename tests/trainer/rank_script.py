@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from tests.trainer.threads import THREADS
 from trainer.config.run import RunConfig
 from trainer.distributed import torchrun
 from trainer.distributed.group import LearnerSpec, ProcessGroup
@@ -27,7 +28,7 @@ def learn(
     config: RunConfig, batch: Any, team: ProcessGroup | None, state: Any = None, first: int = 1
 ) -> dict[str, Any]:
     """Five updates; what came of them."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(THREADS)
     policy = load(config.policy.model, config.policy)
     learner = Learner(config, policy, load(config.policy.model, config.policy), team)
     if state is not None:

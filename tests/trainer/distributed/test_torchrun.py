@@ -10,6 +10,7 @@ import torch
 from tests.trainer import rank_script, shared_prefix_batches, tiny
 from tests.trainer.learner.test_learner import batch_of
 from tests.trainer.shared_prefix_batches import Family, prefixes_of
+from tests.trainer.threads import THREADS
 from trainer.learner.learner import Learner
 from trainer.policy.load import load
 
@@ -48,7 +49,7 @@ def case(folder, name, sharding="none"):
 
 
 def torchrun(*command, processes=2):
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "60"}
+    environment = os.environ | {"OMP_NUM_THREADS": str(THREADS), "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "60"}
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     return subprocess.Popen(
         [*launcher, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment

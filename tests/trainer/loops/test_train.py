@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 
 from envs.sokoban.sokoban_env import Sokoban
 from tests.trainer import tiny
+from tests.trainer.threads import THREADS
 from trainer.config.run import PolicyConfig
 from trainer.engines.sampler import DivergedError
 from trainer.journal import reader
@@ -71,7 +72,7 @@ def in_a_process(config, folder, *extra, **popen):
     file = folder / "given.yaml"
     file.write_text(yaml.safe_dump(config.model_dump(mode="json")))
     command = [sys.executable, "-m", "trainer", "train", "--config", str(file), "--out", str(folder), *extra]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": str(THREADS), "HF_HUB_OFFLINE": "1"}
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **popen
     )
