@@ -165,6 +165,15 @@ def do_request(run: Run, request: str) -> Run:
     return run
 
 
+def do_request_rebuild(run: Run) -> None:
+    """Request that the run's tables are rebuilt from its journal; the clock does it. Raises RequestRefused."""
+    if run.imported:
+        raise RequestRefused("This run was sent here, so its journal is not here: send it again as a new run.")
+    active = (Run.State.STARTING, Run.State.RUNNING)
+    if not Run.objects.filter(pk=run.pk).exclude(state__in=active).update(rebuild_requested=True):
+        raise RequestRefused("This run is being trained: pause it first, then rebuild it and resume it.")
+
+
 IDLE_STATES = {
     Run.Request.PAUSE: (Run.State.PAUSED, (Run.State.QUEUED,)),
     Run.Request.STOP: (Run.State.STOPPED, (Run.State.QUEUED, Run.State.PAUSED)),
