@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import yaml
-from django.utils import timezone
 
 from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, INTERRUPTED
+from webapp.core.database import database_now
 from webapp.core.publisher import publisher
 from webapp.ingest.rebuild import do_recover_cut_journal
 from webapp.ingest.tailer import JournalMismatch, JournalTailer
@@ -51,7 +51,7 @@ class Intervals:
 
 def serve(worker_name: str) -> str:
     """Claim and supervise the best waiting run that fits the worker. Returns the outcome as text."""
-    now = timezone.now()
+    now = database_now()
     worker = Worker.objects.filter(name=worker_name).first()
     if worker is None:  # its first heartbeat is still on the way; the reaper wakes it again
         return "this worker is not known yet"
