@@ -103,6 +103,7 @@ if env.switch("ECHOSCOPE_DB_POOL", default=False):  # asgi.py turns it on; a wor
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 16, "timeout": 10}
 else:
     DATABASES["default"]["CONN_MAX_AGE"] = 600
+env.set_timeouts(DATABASES["default"], web=env.switch("ECHOSCOPE_DB_POOL", default=False))
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "teams.User"
@@ -160,13 +161,20 @@ if COPIES := env.storage("ECHOSCOPE_STORAGE"):  # of runs, for workers that shar
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_connect_timeout": 2}], "prefix": "echoscope"},
+        "CONFIG": {
+            "hosts": [{"address": REDIS_URL, "socket_connect_timeout": 2}],
+            "prefix": "echoscope",
+        },
     },
 }
 
 CELERY_BROKER_URL = env.broker(REDIS_URL)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "global_keyprefix": "echoscope:"}
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "socket_connect_timeout": 2,
+    "socket_timeout": 10,  # a Redis that hangs is given up; a consumer waits a second at most for each answer
+    "global_keyprefix": "echoscope:",
+}
 CELERY_TASK_DEFAULT_QUEUE = "training"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False  # the message only wakes a worker up; the lease in PostgreSQL is the lock

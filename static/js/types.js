@@ -111,6 +111,7 @@
 /**
  * @typedef {object} Snapshot
  * @property {number} seq
+ * @property {number} rebuilds how often the run was read again from its journal
  * @property {number} attempt
  * @property {string} state
  * @property {{slug: string, title: string, iterations: number, group_size: number, groups: number, environment: string, device: string, started_at: string|null}} run

@@ -13,6 +13,15 @@ from trainer.journal.events import Event
 from trainer.journal.protocol import JOURNAL_FILE
 
 
+def sync_to_disk(path: Path) -> None:
+    """fsync a file or a folder's entries: a new file or a rename into place must survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 class Journal:
     """Append-only writer. Opening an existing journal truncates an incomplete last line and continues its numbers."""
 
@@ -23,6 +32,7 @@ class Journal:
         """Called with every event once it is written."""
         self.seq = self._recover()
         self._file = self.path.open("ab", buffering=0)
+        sync_to_disk(folder)  # the entry of a new file
 
     def _recover(self) -> int:
         if not self.path.exists():
@@ -58,5 +68,16 @@ class Journal:
             for event in events:
                 listener(event)
 
+    def sync(self) -> None:
+        """Wait until everything written is on disk.
+
+        Called before a checkpoint is completed and at the end of a run, so that after a power cut the journal reaches
+        at least as far as the newest checkpoint.
+        """
+        os.fdatasync(self._file.fileno())
+
     def close(self) -> None:
+        """Sync and close the file."""
+        if not self._file.closed:
+            self.sync()
         self._file.close()

@@ -36,11 +36,17 @@ def export(
     saved = checkpoints.checkpoint_iterations(run)
     if not saved:
         raise ValueError(f"{run} holds no checkpoint of a run")
-    if iteration is not None and iteration not in saved:
+    if iteration is None:
+        iteration, damaged = checkpoints.newest_sound(run)
+        if iteration is None:
+            raise ValueError(f"no checkpoint can be read: {'; '.join(damaged.values())}")
+    elif iteration not in saved:
         raise ValueError(f"there is no checkpoint of iteration {iteration}; there are {', '.join(map(str, saved))}")
+    elif problem := checkpoints.damage(run, iteration):
+        raise ValueError(problem)
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"{out} is not empty: choose another folder")
-    source = checkpoints.path_of(run, saved[-1] if iteration is None else iteration)
+    source = checkpoints.path_of(run, iteration)
     if adapter and not (source / ADAPTER).is_dir():
         raise ValueError(f"{source} has no adapter: the run trained all weights (lora.rank 0)")
     if adapter:

@@ -31,10 +31,10 @@ class PhaseTimer:
     def __init__(self) -> None:
         self.start()
 
-    def start(self) -> None:
-        """Begin a lap now."""
-        self._began = time.monotonic()
-        self._phases: dict[str, float] = {}
+    def start(self, checkpoint: float = 0.0) -> None:
+        """Begin a lap now, or as many seconds earlier as an interrupted attempt spent on its last checkpoint."""
+        self._began = time.monotonic() - checkpoint
+        self._phases: dict[str, float] = {"checkpoint": checkpoint} if checkpoint else {}
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

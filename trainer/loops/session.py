@@ -16,7 +16,7 @@ from trainer.distributed.group import ProcessGroup, SingleProcess
 from trainer.engines.hosted.hosted_client import HostedError, RefusedError
 from trainer.engines.sampler import Actor, DivergedError
 from trainer.imitation.demonstration_files import NoSolverError
-from trainer.journal.events import Notice, RunFinished
+from trainer.journal.events import CheckpointRemoved, Notice, RunFinished
 from trainer.journal.reader import count_attempts
 from trainer.journal.writer import Journal
 from trainer.loops import trackers
@@ -73,9 +73,8 @@ class RunSession:
         """Begin an attempt from the newest checkpoint, or from the beginning where there is none."""
         if self.config.policy.threads:
             torch.set_num_threads(self.config.policy.threads)
-        saved = checkpoints.checkpoint_iterations(self.folder)
         self.attempt = 1 + count_attempts(self.folder)
-        self.checkpoint = saved[-1] if saved else None
+        self.checkpoint = self._newest_checkpoint()
         if self.checkpoint is not None:
             self.progress = checkpoints.load_progress(self.folder, self.checkpoint)
             self.config = rewind.settings_after_rewind(self.requested, self.progress.rewinds)
@@ -83,6 +82,20 @@ class RunSession:
                 self.warn("The settings were changed since the last attempt.")
         self.reporter.resume(self.progress)
         self.reporter.phase("load")
+
+    def _newest_checkpoint(self) -> int | None:
+        """The newest sound checkpoint; damaged ones are set aside and reported. Raises ModelError if all are."""
+        newest, damaged = checkpoints.newest_sound(self.folder)
+        for iteration, problem in damaged.items():
+            kept = checkpoints.set_aside(self.folder, iteration).relative_to(self.folder)
+            self.warn(f"{problem[0].upper()}{problem[1:]}. It is kept as {kept} and not used.")
+            self.journal.write(CheckpointRemoved(iteration=iteration))
+        if damaged and newest is None:
+            raise ModelError(
+                f"No checkpoint of this run can be read: {'; '.join(damaged.values())}. They were set aside: resume "
+                "once more to train from the beginning, or restore the files from a backup first."
+            )
+        return newest
 
     def started(self, actor: Actor, evaluated_suites: list[str] | None = None) -> None:
         """Write the opening event of the attempt, and a warning where the importance ratio is biased."""

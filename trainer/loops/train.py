@@ -44,7 +44,7 @@ def _attempt(session: RunSession) -> None:
         evaluator.run()
         checkpointer.save_evaluated()
     checkpointer.save_initial()
-    timer.start()
+    timer.start(progress.checkpoint_seconds)
     while progress.iteration < config.iterations:
         session.check_stop()
         with session.reporter.timed_iteration():

@@ -1,13 +1,17 @@
-"""Queries from coroutines, and the errors of an unavailable database."""
+"""Queries from coroutines, the database's clock, and errors of a database that is away or locked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from channels.db import database_sync_to_async
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, connection, transaction
+from psycopg.errors import LockNotAvailable
 
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
 
@@ -21,3 +25,36 @@ async def query(
     call = database_sync_to_async(function, thread_sensitive=executor is None, executor=executor)
     result: Result = await call(*arguments)
     return result
+
+
+def database_now() -> datetime:
+    """The time by the clock of the database, which all machines share: leases and signs of life are compared by it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        now: datetime = cursor.fetchone()[0]
+    return now
+
+
+def clock_offset() -> float:
+    """Seconds by which this machine's clock is ahead of the database's, to within half of the query's duration."""
+    began, asked = time.monotonic(), datetime.now(UTC)
+    now = database_now()
+    return (asked - now).total_seconds() + (time.monotonic() - began) / 2
+
+
+class RowLocked(Exception):
+    """Another process holds the row, or the table, for longer than `lock_wait` allows."""
+
+
+@contextmanager
+def lock_wait(seconds: float) -> Iterator[None]:
+    """A transaction that waits so long for any one lock. Raises RowLocked."""
+    try:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{round(seconds * 1000)}ms"])
+            yield
+    except OperationalError as error:
+        if isinstance(error.__cause__, LockNotAvailable):
+            raise RowLocked from error
+        raise

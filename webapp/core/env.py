@@ -53,6 +53,20 @@ def database(url: str) -> dict[str, Any]:
     }
 
 
+TIMEOUTS = {"lock_timeout": "10s", "idle_in_transaction_session_timeout": "30s"}
+WEB_TIMEOUTS = {"lock_timeout": "3s", "idle_in_transaction_session_timeout": "30s", "statement_timeout": "15s"}
+
+
+def set_timeouts(settings: dict[str, Any], *, web: bool) -> None:
+    """Add PostgreSQL's timeouts to the connection settings, unless DATABASE_URL has `options` of its own.
+
+    A process that is frozen within a transaction (a paused virtual machine, a lost network) keeps its locks until the
+    database ends that transaction; nothing else waits for a lock for long.
+    """
+    timeouts = WEB_TIMEOUTS if web else TIMEOUTS
+    settings["OPTIONS"].setdefault("options", " ".join(f"-c {name}={value}" for name, value in timeouts.items()))
+
+
 def broker(redis_url: str) -> str:
     """The same Redis as Celery spells it (a socket file is `redis+socket://` there, `unix://` everywhere else)."""
     return "redis+socket://" + redis_url.removeprefix("unix://") if redis_url.startswith("unix://") else redis_url

@@ -8,13 +8,17 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+import kombu.exceptions
 import redis.exceptions
 from channels.layers import get_channel_layer
 
 logger = logging.getLogger(__name__)
+
+_REDIS_UNAVAILABLE = (redis.exceptions.RedisError, kombu.exceptions.OperationalError, OSError)
 
 RUN_CHANGED = "run.poke"
 ANNOTATIONS_CHANGED = "annotations.poke"
@@ -69,6 +73,16 @@ class Publisher:
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join(SHUTDOWN_TIMEOUT)
 
+    def in_background(self, send: Callable[[], object]) -> None:
+        """Call a function that sends through Redis in a thread; dropped when too many are pending."""
+        if self._pending >= MAX_PENDING:
+            return
+        with self._lock:
+            self._pending += 1
+            loop = self._loop = self._loop or self._start_loop()
+            future = asyncio.run_coroutine_threadsafe(self._call(send), loop)
+        future.add_done_callback(self._on_sent)
+
     def send(self, group: str, message: dict[str, Any]) -> None:
         """Send a message to a channel-layer group. Dropped when too many are pending."""
         if self._pending >= MAX_PENDING:
@@ -97,6 +111,10 @@ class Publisher:
         async with asyncio.timeout(SEND_TIMEOUT):
             await layer.group_send(group, message)
 
+    async def _call(self, send: Callable[[], object]) -> None:
+        async with asyncio.timeout(SEND_TIMEOUT):
+            await asyncio.to_thread(send)
+
     def _on_sent(self, future: Future[None]) -> None:
         with self._lock:
             self._pending -= 1
@@ -106,8 +124,8 @@ class Publisher:
         if error is None or time.monotonic() - self._logged_at < LOG_INTERVAL:
             return
         self._logged_at = time.monotonic()
-        if isinstance(error, (redis.exceptions.RedisError, OSError)):
-            logger.warning("Redis does not answer (%s): live pages poll the database until it is back.", error)
+        if isinstance(error, _REDIS_UNAVAILABLE):
+            logger.warning("Redis does not answer (%s): pages and workers poll the database.", error)
         else:
             logger.error("A wake-up message could not be sent.", exc_info=error)
 

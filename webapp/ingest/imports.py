@@ -87,6 +87,22 @@ def _over(base: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @transaction.atomic
+def do_settle_end(run: Run) -> Run:
+    """Set the state of a run whose journal was read to its end only after its training had ended.
+
+    A trained run counts as failed while the end of its journal was not read; once it was, the journal decides.
+    """
+    if run.imported:
+        return do_finish_import(run, growing=False)
+    found = Run.objects.select_for_update().get(pk=run.pk)
+    if found.state == Run.State.FAILED and ENDS.get(found.end_reason) == Run.State.FINISHED and not found.journal_error:
+        found.state, found.failure, found.log_tail = Run.State.FINISHED, "", ""
+        found.save(update_fields=["state", "failure", "log_tail"])
+        notify_on_commit(found.pk)
+    return found
+
+
+@transaction.atomic
 def do_finish_import(run: Run, *, growing: bool) -> Run:
     """Set the run's state from the end of its journal; without an end it runs while the journal grows."""
     found = Run.objects.select_for_update().get(pk=run.pk)

@@ -5,10 +5,13 @@ Reading the same bytes twice is a no-op: the offset is checked under the run's r
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from django.db import DataError, connection, transaction
 
@@ -35,11 +38,38 @@ class JournalLine:
     size: int
 
 
+class JournalMismatch(Exception):
+    """The file is not the one that was read before, or only its beginning.
+
+    Attributes:
+        same_run: the file begins as before: a power cut took its end, and what was read of that is lost.
+    """
+
+    def __init__(self, path: Path, problem: str, *, same_run: bool) -> None:
+        super().__init__(
+            f"The journal {path} {problem}. Everything read so far is still shown, but nothing can be added. Restore "
+            "the folder of the run from a backup and resume it; or rebuild these pages from the file as it is: "
+            f"python manage.py rebuild_run {path.parent.name}"
+        )
+        self.same_run = same_run
+
+
+def fingerprint(line: bytes) -> str:
+    """Size and SHA-256 of the last line that was read, by which the file is recognised later."""
+    return f"{len(line)}:{hashlib.sha256(line).hexdigest()[:32]}"
+
+
 class JournalTailer:
     """The reader of one run's journal. All its state is in the database."""
 
+    mismatch: JournalMismatch | None = None
+    """Why the file is not read any more; the database's view has to be rebuilt from it, or the file restored."""
+
     def __init__(self, run: Run, folder: Path | None = None, *, skip_bad_lines: bool = False) -> None:
         self.run_id = run.pk
+        self._started_at = run.started_at
+        self._tail = run.journal_tail
+        self._verified: tuple[int, int] | None = None
         self.path = (folder or run.folder) / JOURNAL_FILE
         self.offset = run.journal_offset
         self.skip_bad_lines = skip_bad_lines
@@ -60,6 +90,10 @@ class JournalTailer:
         while True:
             try:
                 return self._step(most)
+            except JournalMismatch as mismatch:
+                self.mismatch = mismatch
+                self._record_mismatch(str(mismatch))
+                return 0
             except DataError as error:  # a value out of range: find its line
                 if len(self._tried) == 1:
                     words = str(error).splitlines()[0]
@@ -76,18 +110,20 @@ class JournalTailer:
             _commit_without_waiting()
             run = Run.objects.select_for_update().get(pk=self.run_id)
             if run.journal_offset != self.offset:  # another reader was faster
-                self.offset = run.journal_offset
+                self.offset, self._tail, self._verified = run.journal_offset, run.journal_tail, None
                 data = self._read()
             taken, problem = self._apply(run, data, most)
         self.offset += sum(line.size for line in taken)
+        self._tail = run.journal_tail
         self._bad = data if problem and not taken else None
         return len(taken)
 
     def _read(self) -> bytes:
-        """Complete lines after the offset."""
+        """Complete lines after the offset. Raises JournalMismatch."""
         limit = BATCH_BYTES
         try:
             with self.path.open("rb") as file:
+                self._verify(file)
                 while True:
                     file.seek(self.offset)
                     data = file.read(limit)
@@ -96,7 +132,49 @@ class JournalTailer:
                         return data[:end]
                     limit *= 2
         except FileNotFoundError:
+            if self.offset:
+                raise JournalMismatch(self.path, "is gone", same_run=False) from None
             return b""
+
+    def _verify(self, file: BinaryIO) -> None:
+        """Compare the file with what was read before: its length always, its last line whenever it is another file."""
+        if not self.offset:
+            return
+        status = os.fstat(file.fileno())
+        if status.st_size < self.offset:
+            problem = f"has {status.st_size:,} bytes, of {self.offset:,} that were read before"
+            raise JournalMismatch(self.path, problem, same_run=self._is_of_this_run(file))
+        identity = (status.st_dev, status.st_ino)
+        if identity == self._verified:
+            return
+        if self._tail:
+            size, _, _ = self._tail.partition(":")
+            file.seek(max(0, self.offset - int(size)))
+            if fingerprint(file.read(int(size))) != self._tail:
+                problem = "does not hold what was read before"
+                raise JournalMismatch(self.path, problem, same_run=self._is_of_this_run(file))
+        self._verified = identity
+
+    def _is_of_this_run(self, file: BinaryIO) -> bool:
+        """Whether the file begins as the journal that was read: its first attempt started at the same moment."""
+        file.seek(0)
+        for number, line in enumerate(file, 1):
+            try:
+                event = parse_line(line, number)
+            except JournalError:
+                return False
+            if isinstance(event, RunStarted):
+                return writer.moment(event.time) == self._started_at
+        return False
+
+    def _record_mismatch(self, message: str) -> None:
+        with transaction.atomic():
+            run = Run.objects.select_for_update().get(pk=self.run_id)
+            if run.journal_error != message:
+                logger.error("Run %s: %s", run.slug, message)
+                run.journal_error = message
+                run.save(update_fields=["journal_error"])
+                notify_on_commit(run.pk)
 
     def _apply(self, run: Run, data: bytes, most: int) -> tuple[list[JournalLine], str]:
         lines, problem = self._parse(data, run.seq, most)
@@ -107,7 +185,9 @@ class JournalTailer:
             first, last = lines[0].event.seq, lines[-1].event.seq
             EventBatch.objects.create(run=run, first_seq=first, last_seq=last, frame=frame(lines, slugs))
             run.seq = last
-            run.journal_offset += sum(line.size for line in lines)
+            taken = sum(line.size for line in lines)
+            run.journal_offset += taken
+            run.journal_tail = fingerprint(data[taken - lines[-1].size : taken])
         message = self._advice(run, problem) if problem else ""
         if lines or message != run.journal_error:
             if message:

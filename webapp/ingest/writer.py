@@ -8,14 +8,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Model, Q, QuerySet
 
 from trainer.journal import events as journal
 from trainer.journal import token_arrays
 from webapp.annotations.queries import is_annotated
+from webapp.core import ids
 from webapp.runs.echo_trap import record_rewind
 from webapp.runs.generalization import record_matrix
-from webapp.runs.models import Alarm, Checkpoint, Evaluation, MetricPoint, Notice, Run
+from webapp.runs.models import Alarm, Checkpoint, Evaluation, GeneralizationMatrix, MetricPoint, Notice, Run
 from webapp.trajectories.models import Group, ShareLink, TokenArrays, Trajectory, Turn
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ WRITTEN = [
     "end_message",
     "summary",
     "journal_offset",
+    "journal_tail",
     "seq",
     "resync_seq",
     "journal_error",
@@ -73,9 +75,9 @@ def validate(
         if attempt != run.attempt
         else {
             key: turns if finished is None else _ENDED if arrays is None else _TOKENS_WRITTEN
-            for key, turns, finished, arrays in Trajectory.objects.filter(
-                run=run, attempt=attempt, key__in=spoken
-            ).values_list("key", "turn_count", "finished_seq", "token_arrays")
+            for key, turns, finished, arrays in Trajectory.objects.current()
+            .filter(run=run, attempt=attempt, key__in=spoken)
+            .values_list("key", "turn_count", "finished_seq", "token_arrays")
         }
     )
     accepted: list[JournalLine] = []
@@ -193,37 +195,101 @@ def _supersede(run: Run, event: journal.RunStarted) -> None:
 
 def _groups(run: Run, events: Sequence[journal.GroupStarted]) -> dict[int, list[str]]:
     groups = Group.objects.bulk_create(
-        Group(
-            run=run,
-            attempt=run.attempt,
-            iteration=event.iteration,
-            split=event.split,
-            suite=event.suite or "",
-            number=event.group,
-            environment=event.environment,
-            seed=event.seed,
-            prompt=event.prompt,
-            board=event.board.model_dump(exclude_none=True),
-            hint=event.hint.model_dump(exclude_none=True) if event.hint else None,
-        )
-        for event in events
+        [
+            Group(
+                run=run,
+                attempt=run.attempt,
+                iteration=event.iteration,
+                split=event.split,
+                suite=event.suite or "",
+                number=event.group,
+                environment=event.environment,
+                seed=event.seed,
+                prompt=event.prompt,
+                board=event.board.model_dump(exclude_none=True),
+                hint=event.hint.model_dump(exclude_none=True) if event.hint else None,
+            )
+            for event in events
+        ],
+        **_replacing(run, Group, _GROUP_KEY),
     )
+    kept = _left_by_a_rebuild(run, [key for event in events for key in event.members])
     made = Trajectory.objects.bulk_create(
-        Trajectory(
-            run=run,
-            group=group,
-            attempt=run.attempt,
-            key=key,
-            member=member,
-            iteration=event.iteration,
-            split=event.split,
-            last_seq=event.seq,
-        )
-        for group, event in zip(groups, events, strict=True)
-        for member, key in enumerate(event.members)
+        [
+            Trajectory(
+                slug=kept.get(key) or ids.slug(),
+                run=run,
+                group=group,
+                attempt=run.attempt,
+                key=key,
+                member=member,
+                iteration=event.iteration,
+                split=event.split,
+                last_seq=event.seq,
+            )
+            for group, event in zip(groups, events, strict=True)
+            for member, key in enumerate(event.members)
+        ],
+        **_replacing(run, Trajectory, _TRAJECTORY_KEY, "slug", "pinned"),
     )
     slugs = iter(trajectory.slug for trajectory in made)
     return {event.seq: [next(slugs) for _ in event.members] for event in events}
+
+
+_GROUP_KEY = ["run", "iteration", "split", "suite", "number", "attempt"]
+_TRAJECTORY_KEY = ["run", "attempt", "key"]
+
+
+def _replacing(run: Run, model: type[Model], key: list[str], *kept: str) -> dict[str, Any]:
+    """Options of bulk_create: after a rebuild, rows of an earlier reading with the same key are filled anew."""
+    if not run.rebuilds:
+        return {}
+    columns = [field.name for field in model._meta.concrete_fields if not field.primary_key]
+    changed = [name for name in columns if name not in key and name not in kept]
+    return {"update_conflicts": True, "unique_fields": key, "update_fields": changed}
+
+
+def _left_by_a_rebuild(run: Run, keys: Sequence[str]) -> dict[str, str]:
+    """Slugs of the trajectories that an earlier reading made, so that permalinks stay; their turns are deleted."""
+    if not run.rebuilds:
+        return {}
+    left = Trajectory.objects.filter(run=run, attempt=run.attempt, key__in=keys)
+    Turn.objects.filter(trajectory__in=left).delete()
+    TokenArrays.objects.filter(trajectory__in=left).delete()
+    return dict(left.values_list("key", "slug"))
+
+
+def clear(run: Run) -> None:
+    """Delete what was read from the journal, and reset the columns of `run` (not saved) that the ingest writes.
+
+    Trajectories and groups stay, superseded, until the journal has been read again: those that it announces again keep
+    their permalinks, shares and annotations. `drop_unannounced` then deletes the others.
+    """
+    for rows in (run.metrics, run.alarms, run.rewinds, run.notices, run.checkpoints, run.evaluations, run.batches):
+        rows.all().delete()
+    GeneralizationMatrix.objects.filter(run=run).delete()
+    unprotected = run.trajectories.exclude(pk__in=_shared()).exclude(is_annotated())
+    Turn.objects.filter(trajectory__in=unprotected).delete()
+    TokenArrays.objects.filter(trajectory__in=unprotected).delete()
+    run.trajectories.update(superseded=True)
+    run.groups.update(superseded=True)
+    blank = Run()
+    for name in WRITTEN:
+        if name not in ("state", "resync_seq"):
+            setattr(run, name, getattr(blank, name))
+    run.rebuilds += 1
+
+
+def drop_unannounced(run: Run) -> None:
+    """After a rebuild: delete trajectories that the journal does not hold, unless they are shared or annotated."""
+    gone = run.trajectories.filter(superseded=True).exclude(pk__in=_shared()).exclude(is_annotated())
+    Turn.objects.filter(trajectory__in=gone).delete()
+    gone.delete()
+    run.groups.filter(superseded=True, trajectories__isnull=True).delete()
+
+
+def _shared() -> QuerySet[ShareLink, Any]:
+    return ShareLink.objects.values("trajectory")
 
 
 def _play(run: Run, lines: Sequence[JournalLine]) -> None:

@@ -98,7 +98,7 @@ class AnnotationsConsumer(LiveConsumer):
         if trajectory is None:
             return NOT_FOUND
         self.trajectory = trajectory
-        self.version = self.cursor(default=-1)
+        self.version = self.cursor("after", default=-1)
         hub().join(self)
         return None
 

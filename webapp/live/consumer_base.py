@@ -95,10 +95,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def send_frame(self, frame: dict[str, Any]) -> None:
         await self.send(json.dumps(frame))
 
-    def cursor(self, default: int) -> int:
-        """The number in `?after=`; `default` where it is missing or no number."""
+    def cursor(self, name: str, default: int) -> int:
+        """The number of a query parameter; `default` where it is missing or no number."""
         query = self.scope["query_string"].decode("ascii", "replace")
-        text = parse_qs(query).get("after", [""])[0]
+        text = parse_qs(query).get(name, [""])[0]
         is_number = text.isascii() and text.isdigit() and len(text) <= MAX_CURSOR_DIGITS
         return int(text) if is_number else default
 

@@ -41,17 +41,20 @@ class RunStatus:
     attempt: int
     state: str
     resync_seq: int
+    rebuilds: int
     failure: str
     journal_error: str
 
 
 def run_status(run_id: int) -> RunStatus | None:
     """Current status of the run; None if it was deleted."""
-    fields = ("seq", "attempt", "state", "requested", "resync_seq", "failure", "journal_error")
+    fields = ("seq", "attempt", "state", "requested", "resync_seq", "rebuilds", "failure", "journal_error")
     run = Run.objects.filter(pk=run_id).only(*fields).first()
     if run is None:
         return None
-    return RunStatus(run.seq, run.attempt, run.shown_state, run.resync_seq, run.failure, run.journal_error)
+    return RunStatus(
+        run.seq, run.attempt, run.shown_state, run.resync_seq, run.rebuilds, run.failure, run.journal_error
+    )
 
 
 def frames_after(run_id: int, seq: int) -> list[Frame]:
@@ -194,17 +197,23 @@ class FrameReader:
                 self.deleted = True
                 self._wake_listeners()
                 return
+            if status.rebuilds != self.status.rebuilds:
+                self._skip_to(status.seq)
+                break
             for frame in page:
                 self._append(frame)
             if self.seq < status.seq and not page:  # pruned: clients that need these frames are sent a resync
-                self._buffer.clear()
-                self._buffer_bytes = 0
-                self.seq = status.seq
+                self._skip_to(status.seq)
             if self.seq >= status.seq:
                 break
         self.status = status
         if before != (self.status, self.seq):
             self._wake_listeners()
+
+    def _skip_to(self, seq: int) -> None:
+        self._buffer.clear()
+        self._buffer_bytes = 0
+        self.seq = seq
 
     def _append(self, frame: Frame) -> None:
         self._buffer.append(frame)

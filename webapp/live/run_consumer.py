@@ -1,4 +1,7 @@
-"""Websocket of a run, `/ws/runs/<slug>/?after=<seq>`: sends each client the run's frames at its own pace.
+"""Websocket of a run, `/ws/runs/<slug>/?after=<seq>&rebuilds=<n>`: sends each client the run's frames at its own pace.
+
+`after` and `rebuilds` come from the snapshot that the client shows. Numbers of events are comparable only between
+rebuilds of a run from its journal, so a client with another `rebuilds` is sent a resync first.
 
 Frames of the server, all JSON objects with a `type`:
 
@@ -51,7 +54,8 @@ class RunConsumer(LiveConsumer):
         status = await query(run_status, run_id) if run_id is not None else None
         if run_id is None or status is None:
             return NOT_FOUND if self.scope["user"].is_authenticated else LOG_IN
-        self.seq = self.cursor(default=status.seq)
+        self.seq = self.cursor("after", default=status.seq)
+        self.rebuilds = self.cursor("rebuilds", default=status.rebuilds)
         self.reader = hub().join(run_id, self.slug, status, self)
         if self.seq > self.reader.seq:
             self.reader.wake()  # it has not polled since
@@ -108,6 +112,9 @@ class RunConsumer(LiveConsumer):
                 return
             await self._send_hello(reader)
             status = reader.status
+            if self.rebuilds != status.rebuilds:
+                self.rebuilds = status.rebuilds
+                await self._resync(status.seq)
             if self.seq < status.resync_seq or reader.seq - self.seq > MAX_EVENTS_BEHIND:
                 await self._resync(max(reader.seq, status.seq))
             await self._send_frames(reader)

@@ -2,7 +2,8 @@
 
 Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
 
-    seq, attempt, state        state as pages name it (Run.shown_state)
+    seq, rebuilds              cursor of the websocket
+    attempt, state             state as pages name it (Run.shown_state)
     run                        slug title iterations group_size groups environment device started_at (ISO or null)
     phase                      phase iteration done total unit tokens_per_second eta_seconds; null before the first
     wall                       the newest wave of groups, train or eval; null before the first
@@ -59,6 +60,7 @@ def heading(run: Run) -> dict[str, Any]:
     rollout = run.config.get("rollout", {})
     return {
         "seq": run.seq,
+        "rebuilds": run.rebuilds,
         "attempt": run.attempt,
         "state": run.shown_state,
         "run": {

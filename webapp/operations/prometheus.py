@@ -12,7 +12,6 @@ from datetime import datetime
 from django.conf import settings
 from django.db.models import Count, Min
 from django.http import Http404, HttpRequest, HttpResponse
-from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -21,6 +20,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from webapp.core.database import database_now
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue import fair_share, order
 from webapp.runs.queue.order import ALIVE
@@ -41,7 +41,7 @@ class QueueCollector(Collector):
     """Runs by state, queues, workers and how far the journals are read, from the database."""
 
     def collect(self) -> Iterator[Metric]:
-        now = timezone.now()
+        now = database_now()
         states = dict(Run.objects.order_by().values_list("state").annotate(Count("pk")))
         runs = GaugeMetricFamily("echoscope_runs", "Runs by state.", labels=["state"])
         for state in Run.State.values:

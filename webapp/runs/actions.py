@@ -8,13 +8,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-import kombu.exceptions
 from celery import current_app
-from django.db import transaction
-from django.db.models import F, Q
+from django.db import IntegrityError, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from trainer.config.run import RunConfig
+from webapp.core.database import RowLocked, lock_wait
 from webapp.core.publisher import publisher
 from webapp.runs import object_storage
 from webapp.runs.launch import estimates
@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 LEASE = timedelta(seconds=20)
 TRAIN_TASK = "webapp.worker.train"
 """Name of the Celery task that starts a queued run; sent by name, so that the site does not import the worker."""
+REQUEST_LOCK_WAIT = 2.0
+"""Seconds that a request of a user waits for the run's row."""
 WAKE_INTERVAL = timedelta(seconds=15)
 MAX_CRASHES = 3
 WORKER_RETENTION = timedelta(days=1)
@@ -61,7 +63,6 @@ class RequestRefused(ValueError):
     """The run's state does not allow the request. The message is for users."""
 
 
-@transaction.atomic
 def do_create_run(
     team: Team,
     author: User,
@@ -70,11 +71,16 @@ def do_create_run(
     preset: str = "",
     asked: SchedulingOptions | None = None,
     visibility: Run.Visibility = Run.Visibility.TEAM,
+    launch_key: str = "",
 ) -> Run:
-    """Create a queued run; workers are notified once it is committed."""
+    """Create a queued run; workers are notified once it is committed.
+
+    With the author's `launch_key` of an earlier call, that run is returned: a form that is sent again after a lost
+    answer launches nothing twice.
+    """
     now, asked = timezone.now(), asked or SchedulingOptions()
     queue, gpus = asked.resolved(config, order.known_classes(now))
-    run = Run.objects.create(
+    run = Run(
         team=team,
         author=author,
         title=config.title(),
@@ -89,8 +95,17 @@ def do_create_run(
         priority=asked.priority,
         queued_at=now,
         visibility=visibility,
+        launch_key=launch_key,
     )
-    _wake_on_commit(run.pk)
+    try:
+        with transaction.atomic():
+            run.save(force_insert=True)
+            _wake_on_commit(run.pk)
+    except IntegrityError:
+        earlier = Run.objects.filter(author=author, launch_key=launch_key).first() if launch_key else None
+        if earlier is None:
+            raise
+        return earlier
     return run
 
 
@@ -152,17 +167,33 @@ def do_request(run: Run, request: str) -> Run:
             f"This run was trained elsewhere, so it cannot {request} from here. Do that where it is trained, or "
             "clone it to train it here."
         )
-    match request:
-        case "pause" | "stop" | "cancel":
-            changed = _interrupt(run.pk, Run.Request(request))
-        case "resume":
-            changed = _resume(run.pk)
-        case _:
-            raise RequestRefused(f"A run accepts pause, stop, cancel and resume, not {request!r}.")
+    try:
+        with lock_wait(REQUEST_LOCK_WAIT):
+            match request:
+                case "pause" | "stop" | "cancel":
+                    changed = _interrupt(run.pk, Run.Request(request))
+                case "resume":
+                    changed = _resume(run.pk)
+                case _:
+                    raise RequestRefused(f"A run accepts pause, stop, cancel and resume, not {request!r}.")
+    except RowLocked:
+        raise RequestRefused(
+            "The worker of this run does not answer at the moment, so nothing was changed. It is replaced within a "
+            "minute: try again then."
+        ) from None
     run.refresh_from_db()
     if not changed:
         raise RequestRefused(f"This run is {run.get_state_display().lower()}: it cannot {request} now.")
     return run
+
+
+def do_request_rebuild(run: Run) -> None:
+    """Request that the run's tables are rebuilt from its journal; the clock does it. Raises RequestRefused."""
+    if run.imported:
+        raise RequestRefused("This run was sent here, so its journal is not here: send it again as a new run.")
+    active = (Run.State.STARTING, Run.State.RUNNING)
+    if not Run.objects.filter(pk=run.pk).exclude(state__in=active).update(rebuild_requested=True):
+        raise RequestRefused("This run is being trained: pause it first, then rebuild it and resume it.")
 
 
 IDLE_STATES = {
@@ -257,20 +288,23 @@ def do_count_crash(run: Run) -> int:
 
 
 def do_reap(now: datetime) -> int:
-    """Requeue runs with an expired lease, and wake workers for runs that still wait. Returns the number of both."""
+    """Requeue runs with an expired lease, and wake workers for the first run of each queue.
+
+    Returns the number of both.
+    """
     count = 0
-    for run in Run.objects.lost(now):
-        request = Run.Request(run.requested)
-        state = IDLE_STATES[request][0] if request in IDLE_STATES else Run.State.QUEUED
+    for run_id in Run.objects.lost(now).values_list("pk", flat=True):
         with transaction.atomic():
+            # a row that its supervisor locks is left for the next round: the database ends idle transactions
+            run = Run.objects.lost(now).filter(pk=run_id).select_for_update(skip_locked=True).first()
+            if run is None:
+                continue
+            request = Run.Request(run.requested)
+            state = IDLE_STATES[request][0] if request in IDLE_STATES else Run.State.QUEUED
             if _release(Run.objects.lost(now).filter(lease=run.lease), run, state, now):
                 logger.warning("Run %s lost its worker and is %s now.", run.slug, state.label.lower())
                 count += 1
-    waiting = Run.objects.filter(Q(woken_at=None) | Q(woken_at__lt=now - WAKE_INTERVAL), state=Run.State.QUEUED)
-    for run_id in waiting.order_by("created_at").values_list("pk", flat=True):
-        wake(run_id)
-        count += 1
-    return count
+    return count + _wake_next(now - WAKE_INTERVAL)
 
 
 def do_record_heartbeat(name: str, now: datetime, **description: object) -> Worker:
@@ -315,14 +349,19 @@ def wake_next_on_commit() -> None:
     transaction.on_commit(_wake_next)
 
 
-def _wake_next() -> None:
-    woken: set[str] = set()
-    now = timezone.now()
+def _wake_next(before: datetime | None = None) -> int:
+    """Wake the workers for the first run of each queue, unless they were woken for it after `before`."""
+    seen: set[str] = set()
+    woken, now = 0, timezone.now()
     runs = order.waiting()
     for run in order.claim_order(runs, fair_share.used(now) if runs else {}, now):
-        if run.queue not in woken:
-            woken.add(run.queue)
+        if run.queue in seen:
+            continue
+        seen.add(run.queue)
+        if before is None or run.woken_at is None or run.woken_at < before:
             wake(run.pk)
+            woken += 1
+    return woken
 
 
 def wake(run_id: int) -> None:
@@ -330,10 +369,7 @@ def wake(run_id: int) -> None:
 
     Without Redis nothing is lost: the reaper wakes them later.
     """
-    now = timezone.now()
     queue = Run.objects.values_list("queue", flat=True).get(pk=run_id)
-    Run.objects.filter(pk=run_id).update(woken_at=now)
-    try:
-        current_app.send_task(TRAIN_TASK, (run_id,), queue=queue, expires=WAKE_INTERVAL.total_seconds())
-    except kombu.exceptions.OperationalError as error:
-        logger.warning("Redis does not answer (%s): run %d waits in the database and starts later.", error, run_id)
+    Run.objects.filter(pk=run_id).update(woken_at=timezone.now())
+    expires = WAKE_INTERVAL.total_seconds()
+    publisher().in_background(lambda: current_app.send_task(TRAIN_TASK, (run_id,), queue=queue, expires=expires))

@@ -1,5 +1,4 @@
 from django.apps import AppConfig
-from django.utils import timezone
 
 from webapp.core.scheduler import every
 
@@ -11,7 +10,8 @@ class RunsConfig(AppConfig):
     name = "webapp.runs"
 
     def ready(self) -> None:
+        from webapp.core.database import database_now
         from webapp.runs import actions
 
-        every(REAP_EVERY, "reaper", lambda: actions.do_reap(timezone.now()))
-        every(PRUNE_EVERY, "pruning", lambda: actions.do_prune(timezone.now()))
+        every(REAP_EVERY, "reaper", lambda: actions.do_reap(database_now()))
+        every(PRUNE_EVERY, "pruning", lambda: actions.do_prune(database_now()))

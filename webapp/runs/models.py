@@ -34,6 +34,7 @@ class Worker(models.Model):
     started_at = models.DateTimeField()
     last_seen_at = models.DateTimeField(db_index=True)
     stopping = models.BooleanField(default=False, help_text="Told to shut down: its runs go back to the queue.")
+    clock_offset = models.FloatField(default=0.0, help_text="Seconds that its clock is ahead of the database's.")
 
     def __str__(self) -> str:
         return self.name
@@ -127,6 +128,9 @@ class Run(models.Model):
     environment = models.CharField(max_length=100)
     tags = models.JSONField(default=list)
     imported = models.BooleanField(default=False, help_text="Trained elsewhere; its journal was imported.")
+    launch_key = models.CharField(
+        max_length=40, blank=True, help_text="From the launch form: submitted again, it gives the same run."
+    )
     visibility = models.CharField(max_length=7, choices=Visibility.choices, default=Visibility.TEAM)
 
     # Scheduling
@@ -181,6 +185,9 @@ class Run(models.Model):
     kept_iteration = models.IntegerField(default=-1, help_text="Newest checkpoint in object storage; -1 = none.")
     storage_error = models.TextField(blank=True, help_text="Why its files cannot be copied to object storage.")
     journal_offset = models.PositiveBigIntegerField(default=0, help_text="Bytes of the journal in the database.")
+    journal_tail = models.CharField(max_length=60, blank=True, help_text="Size and digest of the last line read.")
+    rebuilds = models.PositiveIntegerField(default=0, help_text="How often all was read again from the journal.")
+    rebuild_requested = models.BooleanField(default=False)
     seq = models.PositiveBigIntegerField(default=0, help_text="Events of the journal in the database.")
     resync_seq = models.PositiveBigIntegerField(default=0, help_text="Cursors before this event must reload.")
     journal_error = models.TextField(blank=True, help_text="Why the journal cannot be read on, and what to do.")
@@ -198,6 +205,11 @@ class Run(models.Model):
             models.Index(fields=["team", "-created_at"], name="run_list"),
             models.Index(fields=["state", "lease_expires_at"], name="run_claim"),
             models.Index(fields=["queue"], name="run_line", condition=Q(state="queued")),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["author", "launch_key"], name="one_run_per_launch", condition=~Q(launch_key="")
+            ),
         ]
 
     def __str__(self) -> str:

@@ -17,6 +17,7 @@ import envs
 from trainer.config.files import load_preset, preset_names
 from trainer.config.run import POCKET, RunConfig
 from webapp.core import formatting
+from webapp.core.database import database_now
 from webapp.runs.models import Evaluation, Run
 from webapp.runs.queue.order import queue_positions
 from webapp.teams.models import Team, User
@@ -164,7 +165,7 @@ def cards(runs: Sequence[Run]) -> list[RunSummary]:
     results: dict[int, Evaluation] = {}
     newest_of_suites = Evaluation.objects.filter(run__in=keys).order_by("run_id", "suite", "-iteration")
     environments = {run.pk: run.environment for run in runs}
-    places = queue_positions(timezone.now()) if any(run.state == Run.State.QUEUED for run in runs) else {}
+    places = queue_positions(database_now()) if any(run.state == Run.State.QUEUED for run in runs) else {}
     for result in newest_of_suites.distinct("run_id", "suite"):
         if result.run_id not in results or result.suite == environments[result.run_id]:
             results[result.run_id] = result

@@ -1,8 +1,15 @@
 from django.apps import AppConfig
 
+from webapp.core.scheduler import every
+
+REBUILD_EVERY = 2.0
+
 
 class WorkerConfig(AppConfig):
     name = "webapp.worker"
 
     def ready(self) -> None:
         import webapp.worker.heartbeat  # noqa: F401  connects to Celery's signals
+        from webapp.ingest.rebuild import do_requested_rebuilds
+
+        every(REBUILD_EVERY, "rebuilds", do_requested_rebuilds)

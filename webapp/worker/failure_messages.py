@@ -33,6 +33,12 @@ def cannot_start(error: Exception) -> str:
     return f"The run could not be started: {error}. Its checkpoints are kept: fix the problem, then resume the run."
 
 
+def end_not_read(run: Run) -> str:
+    """Message for a trainer that completed while the end of its journal could not be read."""
+    reason = run.journal_error or "it ends without a closing event, as if its last lines had been removed"
+    return f"Training ended without an error, but its journal was not read to the end: {reason}"
+
+
 def signal_name(status: int) -> str:
     """Name of the signal in a negative exit status."""
     try:

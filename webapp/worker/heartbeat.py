@@ -1,4 +1,4 @@
-"""Heartbeat thread of a Celery worker; it also requeues runs whose worker died."""
+"""Heartbeat of a Celery worker, and the reaper that requeues runs whose worker died, in a thread each."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 from celery.signals import celeryd_after_setup, worker_ready, worker_shutdown, worker_shutting_down
 from django.db import connection
-from django.utils import timezone
 
-from webapp.core.database import DATABASE_UNAVAILABLE
+from webapp.core.database import DATABASE_UNAVAILABLE, clock_offset, database_now
 from webapp.runs import actions
 from webapp.runs.queue import device_classes
+from webapp.runs.queue.order import CLOCK_TOLERANCE
 from webapp.worker.hardware import describe_device, describe_gpus, describe_memory
 
 logger = logging.getLogger(__name__)
@@ -56,11 +56,15 @@ class Heartbeat:
             "runs_per_gpu": runs_per_gpu(),
         } | measured()
         self._wake = threading.Event()
+        self._reap_wake = threading.Event()
         self._end = False
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._reaper = threading.Thread(target=self._reap, name="reaper", daemon=True)
+        self._trusted_since = time.monotonic()
 
     def start(self) -> None:
         self._thread.start()
+        self._reaper.start()
 
     def leave(self) -> None:
         """Mark the worker as stopping: its supervisors read that from the database and give their runs back."""
@@ -69,30 +73,44 @@ class Heartbeat:
 
     def stop(self) -> None:
         self._end = True
+        self._reap_wake.set()
         self.leave()
         self._thread.join(HEARTBEAT_INTERVAL)
+        self._reaper.join(HEARTBEAT_INTERVAL)
 
     def _run(self) -> None:
-        trusted_since = measured_at = time.monotonic()
+        measured_at = time.monotonic()
         while True:
             self._wake.clear()
             if time.monotonic() - measured_at > MEMORY_INTERVAL:
                 measured_at = time.monotonic()
                 self.description |= measured()
             try:
-                now = timezone.now()
-                actions.do_record_heartbeat(self.name, now, **self.description)
-                if time.monotonic() >= trusted_since and not self.description["stopping"]:
-                    actions.do_reap(now)
+                self.description["clock_offset"] = offset = clock_offset()
+                if abs(offset) > CLOCK_TOLERANCE:
+                    logger.warning("The clock of this machine is %+.1f s off that of the database: set it.", offset)
+                actions.do_record_heartbeat(self.name, database_now(), **self.description)
             except DATABASE_UNAVAILABLE as error:
                 logger.warning("The database does not answer: %s", str(error).strip())
                 # once it is back, supervisors renew their leases first
-                trusted_since = time.monotonic() + actions.LEASE.total_seconds()
+                self._trusted_since = time.monotonic() + actions.LEASE.total_seconds()
             finally:
                 connection.close()
             if self._end:
                 return
             self._wake.wait(HEARTBEAT_INTERVAL)
+
+    def _reap(self) -> None:
+        """Apart from the heartbeat, so that a run that cannot be reaped makes no worker look lost."""
+        while not self._end:
+            try:
+                if time.monotonic() >= self._trusted_since and not self.description["stopping"]:
+                    actions.do_reap(database_now())
+            except DATABASE_UNAVAILABLE as error:
+                logger.warning("The runs of lost workers could not be requeued: %s", str(error).strip())
+            finally:
+                connection.close()
+            self._reap_wake.wait(HEARTBEAT_INTERVAL)
 
 
 _heartbeat: Heartbeat | None = None

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from django.db import close_old_connections, connection
-from django.utils import timezone
 
-from webapp.core.database import DATABASE_UNAVAILABLE
+from webapp.core.database import DATABASE_UNAVAILABLE, database_now
 from webapp.runs import actions
 from webapp.runs.models import Run, RunQuerySet
 
@@ -52,7 +51,7 @@ class RunLease:
         """Read the requests, and renew the lease when that is due. Raises LeaseLost."""
         self._refreshed_at = time.monotonic()
         if self._refreshed_at - self._renewed_at >= self._renew_interval:
-            done, run = self.attempt(lambda: actions.do_renew_lease(self.run, timezone.now()))
+            done, run = self.attempt(lambda: actions.do_renew_lease(self.run, database_now()))
             if done:
                 self._renewed_at = self._refreshed_at
         else:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import yaml
-from django.utils import timezone
 
-from trainer.journal.protocol import BAD_CONFIGURATION, INTERRUPTED
+from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, INTERRUPTED
+from webapp.core.database import database_now
 from webapp.core.publisher import publisher
-from webapp.ingest.tailer import JournalTailer
+from webapp.ingest.rebuild import do_recover_cut_journal
+from webapp.ingest.tailer import JournalMismatch, JournalTailer
 from webapp.runs import actions, object_storage, token_subscriptions
 from webapp.runs.launch import hosted_endpoints
 from webapp.runs.models import Run, Worker
@@ -50,7 +51,7 @@ class Intervals:
 
 def serve(worker_name: str) -> str:
     """Claim and supervise the best waiting run that fits the worker. Returns the outcome as text."""
-    now = timezone.now()
+    now = database_now()
     worker = Worker.objects.filter(name=worker_name).first()
     if worker is None:  # its first heartbeat is still on the way; the reaper wakes it again
         return "this worker is not known yet"
@@ -107,7 +108,7 @@ class Supervisor:
         try:
             trainer = self._start()
             return self._finish(trainer, self._monitor(trainer))
-        except (TrainerCannotStart, CopyUnavailable) as error:
+        except (TrainerCannotStart, CopyUnavailable, JournalMismatch) as error:
             return self.lease.release(Run.State.FAILED, str(error))
         except LeaseLost:
             logger.warning("Run %s: the lease was lost; its trainer is killed.", self.claimed.slug)
@@ -151,7 +152,16 @@ class Supervisor:
         token_subscriptions.write(self.files.folder, [])
         self.tailer = JournalTailer(self.claimed)
         self.lease.persist(self.tailer.drain)
+        if self.tailer.mismatch is not None:
+            self._recover_journal(self.tailer.mismatch)
         self.lease.refresh()
+
+    def _recover_journal(self, mismatch: JournalMismatch) -> None:
+        """Rebuild the run's tables from a journal that lost its end. Raises the mismatch if it is another journal."""
+        if not mismatch.same_run:
+            raise mismatch
+        self.tailer = JournalTailer(self.lease.persist(lambda: do_recover_cut_journal(self.claimed)))
+        self.lease.persist(self.tailer.drain)
 
     def _monitor(self, trainer: TrainerProcess) -> int:
         """Ingest and obey requests until the trainer has ended. Returns its exit status."""
@@ -163,6 +173,8 @@ class Supervisor:
                 return status
             began = time.monotonic()
             self.lease.attempt(self.tailer.step)
+            if self.tailer.mismatch is not None:
+                raise self.tailer.mismatch
             if self.lease.is_due():
                 self.lease.refresh()
                 self._write_subscriptions()
@@ -193,16 +205,25 @@ class Supervisor:
     def _finish(self, trainer: TrainerProcess, status: int) -> str:
         """Ingest the rest of the journal after the trainer's end, and release the run in the resulting state."""
         self.lease.persist(self.tailer.drain)
+        if self.tailer.mismatch is not None:
+            raise self.tailer.mismatch
         self.lease.refresh()
         if self.copy is not None and self.lease.request != Run.Request.CANCEL:
             self.copy.finish(self.intervals.copy_timeout)
         if self.lease.request == Run.Request.CANCEL:
             return self.lease.release(Run.State.CANCELLED)
-        if status == 0:
-            return self.lease.release(Run.State.FINISHED)
+        if status == COMPLETED:
+            return self._complete()
         if status == INTERRUPTED:
             return self.lease.release(self._interrupted_state())
         return self._fail(status, trainer.log_tail())
+
+    def _complete(self) -> str:
+        """Release a run whose trainer exited with 0: finished only if its journal was read to the closing event."""
+        run = self.lease.persist(lambda: Run.objects.get(pk=self.claimed.pk))
+        if run.end_reason:
+            return self.lease.release(Run.State.FINISHED)
+        return self.lease.release(Run.State.FAILED, failure_messages.end_not_read(run))
 
     def _interrupted_state(self) -> Run.State:
         match self.lease.request:

@@ -62,7 +62,7 @@ export class LivePage {
       settled: () => this.#settled(),
     });
     this.socket = new LiveSocket(`/ws/runs/${state.run.slug}/`, {
-      cursor: () => this.state.seq,
+      cursor: () => `after=${this.state.seq}&rebuilds=${this.state.rebuilds}`,
       onFrame: (frame) => this.#receive(frame),
       onStatus: (status) => {
         this.connection = status;

@@ -11,7 +11,7 @@ const SILENCE_TIMEOUT = 50_000;
 export class LiveSocket {
   /**
    * @param {string} path "/ws/runs/<slug>/"
-   * @param {{cursor: () => number, onFrame: (frame: Frame) => void, onStatus: (status: "live"|"connecting"|"refused") => void}} options
+   * @param {{cursor: () => string, onFrame: (frame: Frame) => void, onStatus: (status: "live"|"connecting"|"refused") => void}} options
    */
   constructor(path, { cursor, onFrame, onStatus }) {
     this.path = path;
@@ -35,7 +35,7 @@ export class LiveSocket {
     this.retry = 0;
     this.onStatus("connecting");
     const scheme = location.protocol === "https:" ? "wss" : "ws";
-    const socket = new WebSocket(`${scheme}://${location.host}${this.path}?after=${this.cursor()}`);
+    const socket = new WebSocket(`${scheme}://${location.host}${this.path}?${this.cursor()}`);
     this.socket = socket;
     this.lastMessageAt = Date.now();
     socket.addEventListener("open", () => {

@@ -112,7 +112,7 @@ const linked = location.hash.startsWith("#comment-") ? document.getElementById(l
 linked?.scrollIntoView({ block: "center" });
 
 new LiveSocket(panel.dataset.socket ?? "", {
-  cursor: version,
+  cursor: () => `after=${version()}`,
   onFrame: (frame) => {
     if (frame.type !== "changed" || frame.version === version()) return;
     const before = Number(state().dataset.comments);

@@ -12,9 +12,11 @@ from safetensors.torch import load_file
 from tests.trainer import tiny
 from trainer.journal import reader
 from trainer.journal.events import (
+    CheckpointRemoved,
     Evaluation,
     GroupStarted,
     Metrics,
+    Notice,
     RunStarted,
     TrajectoryFinished,
     TrajectoryTokens,
@@ -23,6 +25,7 @@ from trainer.journal.events import (
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops import run_factory
 from trainer.loops.stages import checkpoints
+from trainer.policy.load import ModelError
 
 STARPO_S = {
     "iterations": 3,
@@ -109,7 +112,7 @@ def whole(request, pocket_folder, tmp_path_factory):
     return config, folder, asked.count
 
 
-def same_files(one: Path, other: Path) -> None:
+def same_files(one: Path, other: Path, *, same_settings: bool = True) -> None:
     """The two runs' final checkpoints hold the same weights, critic, optimisers and memory of the watch."""
     one_path, other_path = (
         checkpoints.path_of(folder, checkpoints.checkpoint_iterations(folder)[-1]) for folder in (one, other)
@@ -123,7 +126,8 @@ def same_files(one: Path, other: Path) -> None:
     same_state(*states)
     progress = [checkpoints.load_progress(folder, int(one_path.name)) for folder in (one, other)]
     for state in progress:
-        state.seconds = 0.0
+        state.seconds = state.checkpoint_seconds = 0.0
+        state.config_digest = state.config_digest if same_settings else ""
     assert progress[0] == progress[1]
 
 
@@ -168,3 +172,47 @@ def test_the_comparison_notices_another_seed(whole, tmp_path) -> None:
     config, unbroken, _ = whole
     play(config.model_copy(update={"seed": 1}), tmp_path)
     assert history(tmp_path) != history(unbroken)
+
+
+def newest_weights(folder: Path) -> Path:
+    return checkpoints.path_of(folder, checkpoints.checkpoint_iterations(folder)[-1]) / "model.safetensors"
+
+
+def test_resume_falls_back_to_the_newest_sound_checkpoint(whole, tmp_path) -> None:
+    config, unbroken, polls = whole
+    config = config.model_copy(update={"checkpoint": config.checkpoint.model_copy(update={"every": 1})})
+    assert play(config, tmp_path, Asked(0.97 * polls)).reason == "interrupted"
+    weights = newest_weights(tmp_path)
+    weights.write_bytes(weights.read_bytes()[:-100])
+    damaged, older = checkpoints.checkpoint_iterations(tmp_path)[-1], checkpoints.checkpoint_iterations(tmp_path)[-2]
+    assert play(config, tmp_path).reason == "completed"
+    events = list(reader.read(tmp_path / JOURNAL_FILE))
+    started = [event for event in events if isinstance(event, RunStarted)]
+    assert started[-1].from_iteration == older
+    notices = [event.message for event in events if isinstance(event, Notice)]
+    assert any(f"heckpoint {damaged} is damaged (model.safetensors changed" in message for message in notices)
+    assert damaged in [event.iteration for event in events if isinstance(event, CheckpointRemoved)]
+    same_files(tmp_path, unbroken, same_settings=False)
+
+
+def test_resume_reports_that_no_checkpoint_is_sound_and_can_then_start_over(whole, tmp_path) -> None:
+    config, unbroken, polls = whole
+    assert play(config, tmp_path, Asked(0.97 * polls)).reason == "interrupted"
+    for iteration in checkpoints.checkpoint_iterations(tmp_path):
+        (checkpoints.path_of(tmp_path, iteration) / "state.json").write_text("")
+    with pytest.raises(ModelError, match="No checkpoint of this run can be read"):
+        play(config, tmp_path)
+    assert play(config, tmp_path).reason == "completed"
+    same_files(tmp_path, unbroken)
+
+
+def test_time_of_the_last_checkpoint_is_reported_after_a_resume(whole, tmp_path) -> None:
+    config, _, polls = whole
+    config = config.model_copy(update={"checkpoint": config.checkpoint.model_copy(update={"every": 1})})
+    play(config, tmp_path, Asked(0.55 * polls))
+    saved = checkpoints.checkpoint_iterations(tmp_path)[-1]
+    seconds = checkpoints.load_progress(tmp_path, saved).checkpoint_seconds
+    play(config, tmp_path)
+    metrics = [event for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, Metrics)]
+    after = next(event.values for event in metrics if event.iteration == saved + 1 and "policy/loss" in event.values)
+    assert 0 < seconds <= after["time/checkpoint"]

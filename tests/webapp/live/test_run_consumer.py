@@ -26,6 +26,7 @@ from tests.webapp.conftest import People
 from trainer.journal import events as journal
 from trainer.journal.protocol import JOURNAL_FILE
 from webapp.core.publisher import publisher
+from webapp.ingest.rebuild import do_rebuild
 from webapp.ingest.tailer import JournalTailer
 from webapp.live import consumer_base, frame_reader, run_consumer
 from webapp.live.frame_reader import hub
@@ -232,6 +233,27 @@ async def test_a_new_attempt_makes_pages_reload_and_continue(run: Run, people: P
         assert (await page.until("resync"))["seq"] == again
         newest = await ingest(run, tmp_path, journal_builder.turn("x", 0))
         assert await page.events(newest) == [newest]
+
+
+async def test_rebuilt_run_resyncs_pages_that_are_open_and_that_return(
+    run: Run, people: People, tmp_path: Path
+) -> None:
+    last = await ingest(run, tmp_path, *journal_builder.whole_run(1))
+    path = tmp_path / JOURNAL_FILE
+    async with browser(run, people.owner, after=f"{last}&rebuilds=0") as page:
+        await page.until("hello")
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-3]))
+        await sync_to_async(do_rebuild)(run, tmp_path)
+        assert (await page.until("resync"))["seq"] == last - 3
+        again = [journal_builder.started(2), *journal_builder.iteration(2)]
+        await sync_to_async(run.refresh_from_db)()
+        newest = await ingest(run, tmp_path, *again)
+        assert newest > last
+        assert (await page.until("resync"))["seq"] > last - 3, "a new attempt"
+    async with browser(run, people.owner, after=f"{last}&rebuilds=0") as page:
+        assert (await page.until("resync"))["seq"] == newest, "the same number is another event now"
+    async with browser(run, people.owner, after=f"{newest - 2}&rebuilds=1") as page:
+        assert await page.events(newest) == [newest - 1, newest]
 
 
 @pytest.mark.parametrize("after", [10**6, "0"])

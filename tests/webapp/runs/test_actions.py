@@ -8,8 +8,10 @@ import pytest
 from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
+from tests.patience import SECONDS
 from tests.webapp.conftest import People
 from trainer.config.run import RunConfig
+from webapp.core.publisher import publisher
 from webapp.runs import actions
 from webapp.runs.access import get_run
 from webapp.runs.actions import RequestRefused, do_release_run, do_renew_lease, do_request
@@ -138,12 +140,14 @@ def test_without_redis_a_run_can_still_be_launched(
     monkeypatch.setitem(app.conf, "broker_write_url", "redis://127.0.0.1:9/0")
     # An earlier test may have left an open connection to the broker that does answer.
     monkeypatch.setattr(app, "_pool", None)
+    monkeypatch.setattr("webapp.core.publisher.LOG_INTERVAL", 0.0)
     monkeypatch.setattr(app.amqp, "_producer_pool", None)
     with django_capture_on_commit_callbacks(execute=True):
         run = actions.do_create_run(people.team, people.owner, RunConfig())
     run.refresh_from_db()
     assert run.state == Run.State.QUEUED
-    assert "waits in the database and starts later" in caplog.text
+    publisher().flush(SECONDS)
+    assert "workers poll the database" in caplog.text
 
 
 def test_old_workers_and_old_frames_go_and_new_ones_stay(run: Run) -> None:
@@ -174,3 +178,13 @@ def test_runs_are_seen_by_the_team_and_by_nobody_else(run: Run, people: People) 
     for stranger in (people.outsider, AnonymousUser()):
         with pytest.raises(Http404):
             get_run(stranger, run.slug)
+
+
+def test_a_form_sent_twice_launches_one_run(people: People) -> None:
+    first, again = (
+        actions.do_create_run(people.team, people.owner, RunConfig(), launch_key="from the form") for _ in range(2)
+    )
+    assert first.pk == again.pk
+    assert actions.do_create_run(people.team, people.viewer, RunConfig(), launch_key="from the form").pk != first.pk
+    without = [actions.do_create_run(people.team, people.owner, RunConfig()) for _ in range(2)]
+    assert len({run.pk for run in without}) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,10 +18,12 @@ from pathlib import Path
 import pytest
 from channels.layers import get_channel_layer
 from django.conf import settings
+from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
 from tests.patience import SECONDS
+from tests.webapp import journal_builder
 from trainer.journal import events as journal
 from trainer.journal import reader
 from trainer.journal.protocol import JOURNAL_FILE
@@ -211,13 +214,59 @@ def test_a_worker_that_shuts_down_gives_its_run_back_with_a_checkpoint(run: Run)
     assert fresh(run).checkpoints.exists()
 
 
-def test_a_broken_line_is_told_and_does_not_change_how_the_run_ends(run: Run) -> None:
+def test_a_run_is_not_finished_before_its_journal_was_read_to_the_end(run: Run) -> None:
     run.folder.mkdir(parents=True)
     (run.folder / JOURNAL_FILE).write_bytes(b"rubbish\n")
-    assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "finished"
+    assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "failed"
     run = fresh(run)
     assert "line 1 is not an event" in run.journal_error
-    assert (run.state, run.failure, run.seq) == ("finished", "", 0)
+    assert "was not read to the end" in run.failure
+    assert run.seq == 0
+    call_command("import_journal", "--run", run.slug, "--skip-bad-lines")
+    run = fresh(run)
+    assert (run.state, run.failure, run.journal_error, run.iteration) == ("finished", "", "", 4)
+
+
+def paused(run: Run) -> None:
+    """Train the run until it is paused after its second iteration."""
+    watch = Watch(run, "long")
+    watch.until(lambda now: now.iteration >= 2)
+    do_request(run, "pause")
+    assert watch.ended() == "paused"
+    do_request(run, "resume")
+
+
+def test_a_journal_that_lost_its_end_is_rebuilt_and_trained_on(run: Run) -> None:
+    paused(run)
+    path = run.folder / JOURNAL_FILE
+    lines, before = path.read_bytes().splitlines(keepends=True), fresh(run).seq
+    path.write_bytes(b"".join(lines[:-7]) + lines[-7][:9])
+    assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "finished"
+    run = fresh(run)
+    assert (run.journal_error, run.rebuilds, run.iteration) == ("", 1, 4)
+    assert run.notices.filter(message__contains=f"{before - len(lines) + 7} events before what had been shown").exists()
+    assert_complete(run)
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
+def test_a_run_whose_folder_was_exchanged_while_paused_is_not_trained(run: Run, replaced: bool) -> None:
+    paused(run)
+    seq = fresh(run).seq
+    shutil.rmtree(run.folder)
+    if replaced:
+        journal_builder.write(run.folder, *journal_builder.whole_run(9))
+    assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "failed"
+    run = fresh(run)
+    assert "rebuild_run" in run.failure
+    assert (run.seq, run.rebuilds) == (seq, 0), "what was shown stays"
+
+
+def test_a_run_whose_folder_is_deleted_while_it_trains_fails(run: Run) -> None:
+    watch = Watch(run, "long")
+    watch.until(lambda now: now.iteration >= 1)
+    shutil.rmtree(run.folder)
+    assert watch.ended() == "failed"
+    assert "is gone" in fresh(run).failure
 
 
 def test_a_run_whose_folder_cannot_be_made_fails_in_words(run: Run) -> None:

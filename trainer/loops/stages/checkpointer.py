@@ -37,6 +37,7 @@ class Checkpointer:
         session = self.session
         session.reporter.phase("checkpoint")
         session.reporter.tick()
+        session.journal.sync()
         folder = checkpoints.save(session.folder, self.learner, session.progress)
         session.journal.write(
             CheckpointSaved(
@@ -45,6 +46,7 @@ class Checkpointer:
                 bytes=checkpoints.size(folder),
             )
         )
+        session.journal.sync()
         for iteration in checkpoints.prune(session.folder, session.config.checkpoint.keep, self._safe_iteration()):
             session.journal.write(CheckpointRemoved(iteration=iteration))
 

@@ -5,10 +5,12 @@ Random state is not stored: every seed is derived from the run's seed and the it
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-import os
+import pickle
 import shutil
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,16 @@ import torch
 
 from trainer.diagnostics.echo_trap import is_safe_to_resume
 from trainer.journal.protocol import CHECKPOINT_STATE, CHECKPOINTS_FOLDER, checkpoint_path
+from trainer.journal.writer import sync_to_disk
 from trainer.learner.learner import Learner
 from trainer.policy import lora_adapters
+from trainer.policy.load import ModelError
 
 ADAPTER = "adapter"
 _LEARNER = "learner.pt"
+_FILES = "files"
+_UNREADABLE = (OSError, EOFError, ValueError, TypeError, AttributeError, KeyError, RuntimeError, pickle.UnpicklingError)
+_DAMAGED = "damaged"
 STATE_FILES = (CHECKPOINT_STATE, _LEARNER, ADAPTER)
 """Files in a checkpoint's folder besides those of the model."""
 
@@ -39,6 +46,8 @@ class Progress:
     last_success: float | None = None
     config_digest: str = ""
     rewinds: int = 0
+    checkpoint_seconds: float = 0.0
+    """Time spent on writing the checkpoint; belongs to the metrics of the next iteration."""
     base: str = ""
     """Where the initial policy was loaded from, where the settings alone do not determine it."""
 
@@ -56,9 +65,62 @@ def checkpoint_iterations(run: Path) -> list[int]:
 
 
 def resolve(model: str) -> str:
-    """The newest checkpoint if `model` is the folder of a run, else `model` itself."""
-    saved = checkpoint_iterations(Path(model))
-    return str(path_of(Path(model), saved[-1])) if saved else model
+    """The newest sound checkpoint if `model` is the folder of a run, else `model` itself. Raises ModelError."""
+    run = Path(model)
+    newest, damage = newest_sound(run)
+    if newest is None and damage:
+        raise ModelError(f"No checkpoint in {model} can be read: {'; '.join(damage.values())}.")
+    return str(path_of(run, newest)) if newest is not None else model
+
+
+def file_digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file of a checkpoint but its state: relative path → hexadecimal digest."""
+    digests = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name not in (CHECKPOINT_STATE, f".{CHECKPOINT_STATE}"):
+            with path.open("rb") as file:
+                digests[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
+
+
+def damage(run: Path, iteration: int) -> str:
+    """Why a checkpoint cannot be trusted, or "". One of an earlier version has no digests: it must only be readable."""
+    folder = path_of(run, iteration)
+    try:
+        load_progress(run, iteration)
+        recorded = _state(run, iteration).get(_FILES)
+        if recorded is None:
+            torch.load(folder / _LEARNER, map_location="cpu", weights_only=True, mmap=True)
+            return ""
+        present = file_digests(folder)
+        changed = [name for name, digest in recorded.items() if present.get(name) != digest]
+    except _UNREADABLE as error:
+        reason = (str(error).splitlines() or [""])[0][:200]
+        return f"checkpoint {iteration} cannot be read ({type(error).__name__}: {reason})"
+    if changed:
+        return f"checkpoint {iteration} is damaged ({', '.join(changed)} changed after it was written)"
+    return ""
+
+
+def newest_sound(run: Path) -> tuple[int | None, dict[int, str]]:
+    """The newest undamaged checkpoint, None without one, and the problem of each newer, damaged one."""
+    damaged: dict[int, str] = {}
+    for iteration in reversed(checkpoint_iterations(run)):
+        problem = damage(run, iteration)
+        if not problem:
+            return iteration, damaged
+        damaged[iteration] = problem
+    return None, damaged
+
+
+def set_aside(run: Path, iteration: int) -> Path:
+    """Rename a damaged checkpoint so that it is no longer used, but can still be examined. Returns its new folder."""
+    folder = path_of(run, iteration)
+    target = folder.with_name(f"{folder.name}.{_DAMAGED}")
+    shutil.rmtree(target, ignore_errors=True)
+    folder.rename(target)
+    sync_to_disk(target.parent)
+    return target
 
 
 def save(run: Path, learner: Learner, progress: Progress) -> Path:
@@ -66,7 +128,7 @@ def save(run: Path, learner: Learner, progress: Progress) -> Path:
 
     If the iteration has one, its weights are the same, and only its progress is updated.
     """
-    final, state = path_of(run, progress.iteration), json.dumps(asdict(progress))
+    began, final = time.monotonic(), path_of(run, progress.iteration)
     if (final / CHECKPOINT_STATE).exists():
         update_progress(run, progress)
         return final
@@ -76,12 +138,15 @@ def save(run: Path, learner: Learner, progress: Progress) -> Path:
     partial.mkdir(parents=True)
     _save_model(partial, learner)
     torch.save(learner.state(), partial / _LEARNER)
-    (partial / CHECKPOINT_STATE).write_text(state)
+    digests = file_digests(partial)
+    progress.checkpoint_seconds = time.monotonic() - began
+    _write_state(partial / CHECKPOINT_STATE, progress, digests)
     for file in partial.rglob("*"):
-        _to_disk(file)
+        sync_to_disk(file)
+    sync_to_disk(partial)
     shutil.rmtree(final, ignore_errors=True)
     partial.rename(final)
-    _to_disk(final.parent)
+    sync_to_disk(final.parent)
     return final
 
 
@@ -100,19 +165,10 @@ def update_progress(run: Path, progress: Progress) -> None:
     """Replace the progress in the checkpoint of its iteration, atomically."""
     final = path_of(run, progress.iteration)
     renewed = final / f".{CHECKPOINT_STATE}"
-    renewed.write_text(json.dumps(asdict(progress)))
-    _to_disk(renewed)
+    _write_state(renewed, progress, _state(run, progress.iteration).get(_FILES, {}))
+    sync_to_disk(renewed)
     renewed.rename(final / CHECKPOINT_STATE)
-    _to_disk(final)
-
-
-def _to_disk(path: Path) -> None:
-    """fsync a file or a folder's entries: a rename into place must survive a power cut."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_to_disk(final)
 
 
 def size(folder: Path) -> int:
@@ -125,11 +181,19 @@ def last_safe(run: Path, until: float = math.inf) -> int | None:
 
     The oldest one if there is none, None without any checkpoint.
     """
-    saved = checkpoint_iterations(run)
+    saved = [iteration for iteration in checkpoint_iterations(run) if _has_readable_state(run, iteration)]
     for iteration in reversed(saved):
         if iteration <= until and is_safe_to_resume(load_progress(run, iteration).echo_trap):
             return iteration
     return saved[0] if saved else None
+
+
+def _has_readable_state(run: Path, iteration: int) -> bool:
+    try:
+        load_progress(run, iteration)
+    except (ValueError, TypeError, OSError):
+        return False
+    return True
 
 
 def prune(run: Path, keep: int, sound: int | None = None) -> list[int]:
@@ -151,7 +215,17 @@ def _remove(run: Path, iterations: list[int]) -> list[int]:
 
 def load_progress(run: Path, iteration: int) -> Progress:
     """The run's progress at a checkpoint."""
-    return Progress(**json.loads((path_of(run, iteration) / CHECKPOINT_STATE).read_text()))
+    state = _state(run, iteration)
+    return Progress(**{name: value for name, value in state.items() if name != _FILES})
+
+
+def _state(run: Path, iteration: int) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads((path_of(run, iteration) / CHECKPOINT_STATE).read_text())
+    return state
+
+
+def _write_state(file: Path, progress: Progress, digests: dict[str, str]) -> None:
+    file.write_text(json.dumps(asdict(progress) | {_FILES: digests}))
 
 
 def load_learner(run: Path, iteration: int, learner: Learner) -> list[str]:

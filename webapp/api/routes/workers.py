@@ -6,12 +6,12 @@ from typing import Any
 
 from django.db.models import Prefetch
 from django.http import HttpRequest
-from django.utils import timezone
 from ninja import Router
 
 from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import refused
+from webapp.core.database import database_now
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue.order import ALIVE
 
@@ -26,7 +26,7 @@ router = Router(tags=["catalogue"])
 )
 def list_workers(request: HttpRequest) -> list[schemas.WorkerOut]:
     """Who takes runs from the queue, on which device, and what of yours it trains."""
-    now = timezone.now()
+    now = database_now()
     held = Prefetch("runs", caller(request).runs().filter(state__in=Run.HELD), to_attr="held")
     return [
         schemas.WorkerOut(

@@ -13,7 +13,7 @@ from trainer.journal.events import RunStarted
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import JournalError, read
 from webapp.api.uploads import do_touch_import
-from webapp.ingest.imports import ENDS, NotImportable, do_create_imported_run, do_finish_import
+from webapp.ingest.imports import ENDS, NotImportable, do_create_imported_run, do_finish_import, do_settle_end
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 from webapp.teams.models import Team, User
@@ -60,8 +60,7 @@ class Command(BaseCommand):
         ingest = JournalTailer(run, folder, skip_bad_lines=options["skip_bad_lines"])
         total = self._follow(run, ingest) if options["follow"] else self._read(ingest)
         run.refresh_from_db()
-        if run.imported:
-            run = do_finish_import(run, growing=False)
+        run = do_settle_end(run)
         self.stdout.write(f"{total} events read, {run.seq} in all: /runs/{run.slug}/")
         if run.journal_error:
             raise CommandError(run.journal_error)

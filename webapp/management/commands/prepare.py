@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
+from django.db import connection
 
 from bootstrap import stamp
 from trainer.config.files import load_preset
@@ -30,6 +31,8 @@ class Command(BaseCommand):
         parser.add_argument("--demo", action="store_true", help="Launch the demo run, or let it go on.")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        with connection.cursor() as cursor:  # a migration may take and wait for as long as it needs
+            cursor.execute("SET lock_timeout = 0; SET statement_timeout = 0")
         call_command("migrate", interactive=False, verbosity=0)
         collect_static(Path(settings.STATIC_ROOT))
         print("ready", file=self.stdout, flush=True)

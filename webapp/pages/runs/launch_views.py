@@ -17,6 +17,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 import envs
 from trainer.config.files import find_preset, load_preset, preset_names
 from trainer.config.run import RunConfig
+from webapp.core import ids
+from webapp.core.database import database_now
 from webapp.runs import summaries
 from webapp.runs.access import get_run, require_may_prefer
 from webapp.runs.actions import SchedulingOptions, do_create_run, options_for_clone
@@ -30,6 +32,7 @@ from webapp.teams.models import Membership, Team
 DEFAULT_PRESET = "sokoban-starpo_s-pocket"
 MAX_YAML_LENGTH = 200_000
 MAX_GPUS = 64
+MAX_LAUNCH_KEY = 40
 
 
 def _require_teams(request: HttpRequest) -> list[Team]:
@@ -126,6 +129,7 @@ def launch(request: HttpRequest) -> HttpResponse:
         preset=asked.chosen,
         asked=wanted,
         visibility=_visibility(request.POST, asked.source),
+        launch_key=request.POST.get("launch_key", "")[:MAX_LAUNCH_KEY],
     )
     messages.success(request, "Run launched. It starts when a worker is free.")
     return redirect("run", run.slug)
@@ -171,9 +175,10 @@ def _form(
     given = request.POST if request.method == "POST" else request.GET
     before = SchedulingOptions() if asked.source is None else options_for_clone(asked.source)
     wanted, _ = _scheduling(given, asked.source)
-    known = capacity_now(timezone.now())
+    known = capacity_now(database_now())
     context |= {
         "page": "launch",
+        "launch_key": given.get("launch_key", "")[:MAX_LAUNCH_KEY] or ids.token(),
         "teams": asked.teams,
         "team_slug": asked.team_of(given.get("team", "")).slug,
         "source": asked.source,
@@ -259,7 +264,7 @@ def launch_check(request: HttpRequest) -> HttpResponse:
     asked = _launch_base(request, request.POST)
     checked = form.check(request.POST.dict())
     slots = _all(*_settings(checked.data, asked.base, checked.errors))
-    known = capacity_now(timezone.now())
+    known = capacity_now(database_now())
     context = {"swap": True, "slots": slots} | _facts(request, asked, checked.config, slots, checked.errors, known)
     return render(request, "runs/_check.html", context)
 

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 from webapp.core.streaming import streamed
 from webapp.runs import run_files
 from webapp.runs.access import get_run, get_run_of_team, require_may_prefer, require_may_set
-from webapp.runs.actions import RequestRefused, do_request, do_update_run
+from webapp.runs.actions import RequestRefused, do_request, do_request_rebuild, do_update_run
 from webapp.runs.models import Run
 from webapp.teams.access import require_writer
 
@@ -43,6 +43,20 @@ def run_request(request: HttpRequest, slug: str, action: str) -> HttpResponse:
     try:
         do_request(run, action)
         messages.success(request, REQUEST_MESSAGES[action])
+    except RequestRefused as refusal:
+        messages.warning(request, str(refusal))
+    return redirect("run", slug)
+
+
+@login_required
+@require_POST
+def run_rebuild(request: HttpRequest, slug: str) -> HttpResponse:
+    """Request that everything shown of the run is read again from its journal."""
+    run = get_run(request.user, slug)
+    require_writer(request.user, run.team_id)
+    try:
+        do_request_rebuild(run)
+        messages.success(request, "These pages are being rebuilt from the journal; they reload when that is done.")
     except RequestRefused as refusal:
         messages.warning(request, str(refusal))
     return redirect("run", slug)

@@ -33,6 +33,7 @@ urlpatterns = [
     path("runs/<slug:slug>/t/<path:key>", run_views.run_trajectory, name="run-trajectory"),
     path("runs/<slug:slug>/visibility", run_action_views.run_visibility, name="run-visibility"),
     path("runs/<slug:slug>/checkpoints/<int:iteration>.tar", run_action_views.run_checkpoint, name="run-checkpoint"),
+    path("runs/<slug:slug>/rebuild", run_action_views.run_rebuild, name="run-rebuild"),
     path("runs/<slug:slug>/priority", run_action_views.run_priority, name="run-priority"),
     re_path(
         r"^runs/(?P<slug>[-\w]+)/(?P<action>pause|resume|stop|cancel)$",

@@ -12,11 +12,11 @@ from django.contrib.auth.decorators import login_required
 from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from webapp.core import formatting
+from webapp.core.database import database_now
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue import fair_share, order
 from webapp.runs.queue.capacity import Capacity, capacity
@@ -59,6 +59,15 @@ class WorkerCard:
         return ("running", "Busy") if self.held or self.hidden else ("queued", "Free")
 
     @property
+    def clock(self) -> str:
+        """Warning about a clock that is off; empty while it is right."""
+        offset = self.worker.clock_offset
+        if not self.alive or abs(offset) <= order.CLOCK_TOLERANCE:
+            return ""
+        direction = "ahead of" if offset > 0 else "behind"
+        return f"Its clock is {formatting.duration(abs(offset))} {direction} the database's: synchronise it (NTP)."
+
+    @property
     def memory(self) -> list[tuple[str, str, float]]:
         """(name, text, share in use) of the machine, and of its GPUs if `gpus` is empty."""
         devices = self.worker.memory[:1] if self.gpus else self.worker.memory
@@ -96,7 +105,7 @@ def _gib(number: float) -> str:
 @never_cache
 def workers(request: HttpRequest) -> HttpResponse:
     """All users see the machines; runs are shown to their team only."""
-    now = timezone.now()
+    now = database_now()
     mine = Run.objects.of_teams_of(request.user).values("pk")
     held = Run.objects.filter(state__in=Run.HELD).defer("log_tail", "summary", "config")
     found = list(Worker.objects.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")))

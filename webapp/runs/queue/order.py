@@ -20,6 +20,8 @@ from webapp.runs.queue import device_classes, fair_share, placement
 AGEING = timedelta(hours=2)
 ALIVE = timedelta(seconds=30)
 """A worker without a heartbeat for longer counts as lost."""
+CLOCK_TOLERANCE = 2.0
+"""Seconds by which a worker's clock may differ from the database's before the workers page warns."""
 
 
 @dataclass(frozen=True)

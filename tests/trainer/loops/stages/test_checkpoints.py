@@ -72,3 +72,64 @@ def test_the_state_holds_no_code(tmp_path, learner):
     assert torch.load(folder / "learner.pt", weights_only=True).keys() == learner.state().keys()
     assert json.loads((folder / "state.json").read_text())["iteration"] == 1
     assert not list(folder.glob("*.bin"))
+
+
+def damage_of(kind, folder):
+    """Damage as a failing disk or a power cut leaves it."""
+    weights, learner, state = folder / "model.safetensors", folder / "learner.pt", folder / "state.json"
+    match kind:
+        case "truncated optimizer":
+            learner.write_bytes(learner.read_bytes()[:1000])
+        case "one bit of the weights":
+            data = bytearray(weights.read_bytes())
+            data[len(data) // 2] ^= 1
+            weights.write_bytes(data)
+        case "missing tokenizer":
+            (folder / "tokenizer.json").unlink()
+        case "empty state":
+            state.write_text("")
+        case "state of another program":
+            state.write_text('{"files": {}, "step": 3}')
+
+
+DAMAGES = (
+    "truncated optimizer",
+    "one bit of the weights",
+    "missing tokenizer",
+    "empty state",
+    "state of another program",
+)
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_damaged_checkpoint_is_passed_over(tmp_path, learner, kind):
+    for iteration in (1, 2):
+        checkpoints.save(tmp_path, learner, Progress(iteration=iteration))
+    assert checkpoints.newest_sound(tmp_path) == (2, {})
+    damage_of(kind, checkpoints.path_of(tmp_path, 2))
+    newest, damaged = checkpoints.newest_sound(tmp_path)
+    assert newest == 1
+    assert list(damaged) == [2]
+    assert "checkpoint 2" in damaged[2]
+    assert checkpoints.resolve(str(tmp_path)) == str(checkpoints.path_of(tmp_path, 1))
+    aside = checkpoints.set_aside(tmp_path, 2)
+    assert aside.is_dir()
+    assert checkpoints.checkpoint_iterations(tmp_path) == [1]
+
+
+def test_renewed_progress_keeps_the_checksums(tmp_path, learner):
+    checkpoints.save(tmp_path, learner, Progress(iteration=1))
+    checkpoints.update_progress(tmp_path, Progress(iteration=1, rewinds=1))
+    assert checkpoints.damage(tmp_path, 1) == ""
+    damage_of("one bit of the weights", checkpoints.path_of(tmp_path, 1))
+    assert "model.safetensors" in checkpoints.damage(tmp_path, 1)
+
+
+def test_checkpoint_of_an_earlier_version_needs_no_checksums(tmp_path, learner):
+    folder = checkpoints.save(tmp_path, learner, Progress(iteration=1))
+    state = json.loads((folder / "state.json").read_text())
+    del state["files"], state["checkpoint_seconds"]
+    (folder / "state.json").write_text(json.dumps(state))
+    assert checkpoints.newest_sound(tmp_path) == (1, {})
+    damage_of("truncated optimizer", folder)
+    assert checkpoints.newest_sound(tmp_path)[0] is None
