@@ -345,7 +345,7 @@ class RunConfig(Section):
     trackers: list[TrackerName] = setting(
         [],
         "Experiment trackers that also receive metrics, settings and the summary: tensorboard (files in the run's "
-        "folder), wandb, mlflow, trackio. Each needs its own library: pip install '.[sinks]'.",
+        "folder), wandb, mlflow, trackio. Each needs its own library: pip install '.[trackers]'.",
         formerly="sinks",
     )
     environment: EnvironmentConfig = Field(default_factory=EnvironmentConfig)
