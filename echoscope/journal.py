@@ -12,13 +12,11 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from echoscope.errors import Conflict, EchoscopeError, NotFound
 from echoscope.models import Journal, RunDetail
-
-if TYPE_CHECKING:
-    from echoscope.client import Client, Visibility
+from echoscope.transport import Transport
 
 FILE_NAME = "journal.jsonl"
 MEMORY = ".echoscope.json"
@@ -31,14 +29,26 @@ SIGN_OF_LIFE = 60.0
 Progress = Callable[[RunDetail, int, int], None]
 
 
+class JournalApi(Protocol):
+    """Operations of the API that sending a journal uses: those of echoscope.client.Client."""
+
+    transport: Transport
+
+    def run(self, run: str) -> RunDetail: ...
+
+    def import_journal(self, data: bytes, *, packed: bool, key: str, **query: Any) -> RunDetail: ...
+
+    def append_journal(self, run: str, offset: int, data: bytes, *, packed: bool, **query: Any) -> Journal: ...
+
+
 def push(
-    client: Client,
+    client: JournalApi,
     path: Path,
     *,
     follow: bool,
     run: str | None,
     title: str,
-    visibility: Visibility,
+    visibility: str,
     skip_bad_lines: bool,
     progress: Progress | None,
     sleep: Callable[[float], None],
@@ -77,7 +87,7 @@ class _Sender:
     """What is known of one journal while it is sent."""
 
     def __init__(
-        self, client: Client, file: Path, run: RunDetail, skip_bad_lines: bool, progress: Progress | None
+        self, client: JournalApi, file: Path, run: RunDetail, skip_bad_lines: bool, progress: Progress | None
     ) -> None:
         self.client, self.file, self.run = client, file, run
         self.skip_bad_lines, self.progress = skip_bad_lines, progress
@@ -174,7 +184,7 @@ def _first_line(file: Path) -> str:
         return hashlib.sha256(stream.readline()).hexdigest()
 
 
-def _known(client: Client, file: Path, run: str | None) -> RunDetail | None:
+def _known(client: JournalApi, file: Path, run: str | None) -> RunDetail | None:
     """The run that this journal became on this site, if it did."""
     if run is not None:
         return client.run(run)
@@ -195,6 +205,6 @@ def _memory(file: Path) -> dict[str, dict[str, str]]:
     return found if isinstance(found, dict) else {}
 
 
-def _remember(client: Client, file: Path, run: str) -> None:
+def _remember(client: JournalApi, file: Path, run: str) -> None:
     memory = _memory(file) | {client.transport.url: {"run": run, "first_line": _first_line(file)}}
     (file.parent / MEMORY).write_text(json.dumps(memory, indent=1), encoding="utf-8")

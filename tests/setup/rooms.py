@@ -54,12 +54,22 @@ def imports(package: str) -> Iterator[Import]:
             names: list[str] = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                children = [f"{node.module}.{alias.name}" for alias in node.names]
-                names = [child if child in known else node.module for child in children]
+            elif isinstance(node, ast.ImportFrom):
+                parent = absolute(node, source, path)
+                children = [f"{parent}.{alias.name}" for alias in node.names]
+                names = [child if child in known else parent for child in children]
             for name in dict.fromkeys(names):
                 if name in known:
                     yield Import(source, name, node.lineno)
+
+
+def absolute(node: ast.ImportFrom, source: str, path: Path) -> str:
+    """Dotted name of the module that a statement in `source` imports from; a relative one is resolved."""
+    if not node.level:
+        return node.module or ""
+    levels = node.level - (path.stem == "__init__")
+    package = source.split(".")[: -levels or None]
+    return ".".join([*package, *filter(None, [node.module])])
 
 
 def between_rooms(package: str) -> list[Import]:
@@ -99,6 +109,15 @@ def circles(edges: dict[str, set[str]]) -> list[list[str]]:
     return found
 
 
+def module_graph(package: str) -> dict[str, set[str]]:
+    """Which module imports which."""
+    edges: dict[str, set[str]] = defaultdict(set)
+    for one in imports(package):
+        if one.source != one.target:
+            edges[one.source].add(one.target)
+    return dict(edges)
+
+
 def room_graph(package: str) -> dict[str, set[str]]:
     """Which room imports which."""
     edges: dict[str, set[str]] = defaultdict(set)
@@ -110,16 +129,23 @@ def room_graph(package: str) -> dict[str, set[str]]:
 JAVASCRIPT_IMPORT = re.compile(r"""(?:from|import|import\()\s*["'](\.{1,2}/[^"']+\.js)["']""")
 
 
-def javascript_room_graph() -> dict[str, set[str]]:
-    """Which folder of static/js imports which, JSDoc type imports included; a file at the top is its own room."""
+def javascript_module_graph() -> dict[str, set[str]]:
+    """Which file of static/js imports which, as paths from there, JSDoc type imports included."""
     top = ROOT / "static" / "js"
     edges: dict[str, set[str]] = defaultdict(set)
     for path in sorted(top.rglob("*.js")):
         for match in JAVASCRIPT_IMPORT.finditer(path.read_text(encoding="utf-8")):
             target = (path.parent / match[1]).resolve()
-            if not target.is_relative_to(top):
-                continue  # static/vendor
-            source_room, target_room = (one.relative_to(top).parts[0] for one in (path, target))
-            if source_room != target_room:
-                edges[source_room].add(target_room)
+            if target.is_relative_to(top):  # otherwise in static/vendor
+                edges[path.relative_to(top).as_posix()].add(target.relative_to(top).as_posix())
+    return dict(edges)
+
+
+def javascript_room_graph() -> dict[str, set[str]]:
+    """Which folder of static/js imports which; a file at the top is its own room."""
+    edges: dict[str, set[str]] = defaultdict(set)
+    for source, targets in javascript_module_graph().items():
+        rooms = {target.partition("/")[0] for target in targets} - {source.partition("/")[0]}
+        if rooms:
+            edges[source.partition("/")[0]] |= rooms
     return dict(edges)

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.setup.rooms import ROOT, circles, imports, javascript_room_graph, modules, room_graph
+from tests.setup import rooms
+from tests.setup.rooms import (
+    ROOT,
+    circles,
+    imports,
+    javascript_module_graph,
+    javascript_room_graph,
+    module_graph,
+    modules,
+    room_graph,
+)
 
 LAYERS = ("envs", "trainer", "webapp")
 MAX_MODULES = 15
@@ -28,12 +38,35 @@ def test_javascript_rooms_form_no_circle() -> None:
     assert circles(graph) == []
 
 
-def test_modules_of_the_environments_form_no_circle() -> None:
-    """Lazy and type-only imports count. The package itself is left out: its modules are what it re-exports."""
-    edges: dict[str, set[str]] = defaultdict(set)
-    for one in imports("envs"):
-        edges[one.source].add(one.target)
-    assert circles(dict(edges)) == []
+def test_javascript_modules_form_no_circle() -> None:
+    graph = javascript_module_graph()
+    assert "ui/clipboard.js" in graph["pages/launch_form.js"], "the imports are read"
+    assert circles(graph) == []
+
+
+@pytest.mark.parametrize("package", [*LAYERS, "echoscope", "bench", "bootstrap", "tests"])
+def test_modules_form_no_circle(package: str) -> None:
+    """Within a room, too. Lazy and type-only imports count."""
+    assert circles(module_graph(package)) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("from toy.b import B", "def f():\n    from toy.a import A"),
+        ("import toy.b", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from toy.a import A"),
+        ("from toy import b", "from . import a"),
+        ("from .b import B", "from toy import a"),
+    ],
+)
+def test_a_circle_of_two_modules_is_noticed(
+    first: str, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy").mkdir()
+    for name, text in (("__init__", ""), ("a", first), ("b", second), ("c", "from toy.a import A")):
+        (tmp_path / "toy" / f"{name}.py").write_text(text)
+    monkeypatch.setattr(rooms, "ROOT", tmp_path)
+    assert circles(module_graph("toy")) == [["toy.a", "toy.b"]]
 
 
 def test_no_view_imports_another_view() -> None:

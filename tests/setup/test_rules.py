@@ -40,12 +40,17 @@ def test_every_direct_dependency_is_locked_and_has_its_reason_in_the_docs() -> N
     locked = {normal(line.partition("==")[0]) for line in (ROOT / "requirements" / "dev.txt").read_text().splitlines()}
     reasons = (ROOT / "docs" / "dependencies.md").read_text()
     extras = project["optional-dependencies"]
-    for requirement in project["dependencies"] + extras["train"] + extras["site"] + extras["sinks"] + extras["dev"]:
+    for requirement in project["dependencies"] + extras["train"] + extras["site"] + extras["trackers"] + extras["dev"]:
         name = re.split(r"[\[<>=; ]", requirement)[0]
         if name == project["name"]:  # an extra that holds another one
             continue
         assert normal(name) in locked, name
         assert f"`{name}`" in reasons, f"docs/dependencies.md does not say why {name} is here"
+
+
+def test_the_former_name_of_an_extra_installs_the_same() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["optional-dependencies"]["sinks"] == [f"{project['name']}[trackers]"]
 
 
 def test_the_npm_lock_names_no_registry() -> None:

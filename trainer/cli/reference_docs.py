@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from envs import registry
-from trainer.config.former_names import former_names, section_of
+from trainer.config.files import entry_model
+from trainer.config.former_names import former_names, former_parts, section_of
 from trainer.config.run import RunConfig
 from trainer.metrics.registry import METRICS, TERM_PREFIX, spec_of
 from trainer.metrics.spec import SECTIONS, MetricSpec
@@ -41,6 +42,9 @@ def settings_page() -> str:
         model = _section(field)
         assert model is not None
         parts += [f"## `{name}`", _first_line(model), _settings_table(model.model_fields)]
+        for setting, inner in model.model_fields.items():
+            if entry := entry_model(inner.annotation):
+                parts += [f"### Entries of `{name}.{setting}`", _first_line(entry), _settings_table(entry.model_fields)]
     parts += ["## Settings of the environments", "Set under `environment.settings`."]
     for name in registry.BUILT_IN:
         model = registry.settings_model(name)
@@ -84,6 +88,11 @@ def _former_names() -> str:
     for section in RunConfig.model_fields:
         if model := section_of(RunConfig, section):
             rows += [(f"`{section}.{former}`", f"`{section}.{name}`") for former, name in former_names(model).items()]
+            rows += [
+                (f"`{section}.{part}`", f"`{section}.{name}`")
+                for name, former in former_parts(model).items()
+                for part in former.names
+            ]
     return _table(("former name", "setting"), rows)
 
 
@@ -116,6 +125,8 @@ def _first_line(model: type[BaseModel]) -> str:
 
 
 def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
     value: Any = field.get_default(call_default_factory=True, validated_data={})
     if isinstance(value, bool):
         return "on" if value else "off"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -26,6 +26,8 @@ class Section(BaseModel):
     """A group of settings. Unknown names are errors; former names are read as the current ones."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
+    FORMER_PARTS: ClassVar[Mapping[str, former_names.FormerParts]] = {}
+    """Settings that replace several former ones, still accepted in their place."""
 
     @model_validator(mode="before")
     @classmethod
@@ -35,9 +37,12 @@ class Section(BaseModel):
 
     def stable_dump(self) -> dict[str, Any]:
         """The settings under their oldest names, for digests: renaming a setting does not change them."""
-        result = {}
+        result: dict[str, Any] = {}
         for name, value in self.model_dump().items():
             inner = getattr(self, name)
+            if name in self.FORMER_PARTS:
+                result |= self.FORMER_PARTS[name].split(value)
+                continue
             value = inner.stable_dump() if isinstance(inner, Section) else value
             result[former_names.former_name(type(self), name)] = value
         return result

@@ -2,34 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import ValidationError, ValidationInfo, field_validator, model_validator
 
 import envs
 from trainer.config.base import Section, setting
+from trainer.config.former_names import FormerParts
 
 BUDGETS = {"max_turns": 100, "max_actions_per_turn": 100, "max_actions": 1000}
 """Budgets of an episode that belong to its environment, with their upper limits."""
 
 
+class MixedEnvironment(Section):
+    """A further environment of a run, with its share of the groups."""
+
+    name: str = setting(..., "Name of a registered environment.")
+    share: float = setting(..., "Share of the groups; the first environment gets what the others leave.", gt=0, lt=1)
+    settings: dict[str, Any] = setting({}, "Settings of the environment, as listed for each of them.")
+    max_turns: int | None = setting(
+        None,
+        "Maximum turns of a trajectory; empty = the environment's recommended budget, as for the other budgets.",
+        unit="turns",
+        gt=0,
+        le=BUDGETS["max_turns"],
+    )
+    max_actions_per_turn: int | None = setting(
+        None, "Maximum actions executed per turn.", unit="actions", gt=0, le=BUDGETS["max_actions_per_turn"]
+    )
+    max_actions: int | None = setting(
+        None, "Maximum actions of a trajectory.", unit="actions", gt=0, le=BUDGETS["max_actions"]
+    )
+
+    @field_validator("name")
+    @classmethod
+    def check_name(cls, value: str) -> str:
+        """A registered environment."""
+        return _registered(value)
+
+    @field_validator("settings")
+    @classmethod
+    def check_settings(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        """The settings that are present, as the environment's model validates them."""
+        name = info.data.get("name")
+        if name is None:  # reported already
+            return value
+        try:
+            return validated_settings(name, value)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    @property
+    def budgets(self) -> dict[str, int]:
+        """The environment's recommended budgets, overridden by those that are set."""
+        spec = envs.spec(self.name)
+        values = {budget: getattr(self, budget) for budget in BUDGETS}
+        return {budget: getattr(spec, budget) if value is None else value for budget, value in values.items()}
+
+
+def validated_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that are present, validated by the environment's model. Raises ValueError with the first error."""
+    try:
+        validated = envs.settings_model(name).model_validate(settings).model_dump(mode="json")
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{where + ': ' if where else ''}{first['msg']}") from None
+    return {key: validated[key] for key in settings}
+
+
+def _by_environment(flat: Any, field: str) -> dict[str, dict[str, Any]]:
+    """{"FrozenLake.size": 5} as {"FrozenLake": {"size": 5}}. Raises ValueError for a name without a dot."""
+    nested: dict[str, dict[str, Any]] = {}
+    for key, value in _mapping(flat, field).items():
+        name, dot, inner = str(key).rpartition(".")
+        if not dot:
+            raise ValueError(f"environment.{field} expects Environment.name=value, not {key!r}")
+        nested.setdefault(name, {})[inner] = value
+    return nested
+
+
+def _mapping(value: Any, field: str) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"environment.{field} must be a mapping, not {value!r}")
+    return value
+
+
+def _join(parts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Entries of `mix` from the former settings: shares, settings and budgets by environment."""
+    shares = _mapping(parts.get("others", {}), "others")
+    settings = _by_environment(parts.get("other_settings", {}), "other_settings")
+    budgets = _by_environment(parts.get("other_budgets", {}), "other_budgets")
+    for field, nested in (("other_settings", settings), ("other_budgets", budgets)):
+        for name in nested:
+            if name not in shares:
+                raise ValueError(f"environment.{field} names {name}, which is not in environment.others")
+    for values in budgets.values():
+        for name in values:
+            if name not in BUDGETS:
+                raise ValueError(f"{name!r} is not a budget: choose one of {', '.join(BUDGETS)}")
+    return [
+        {"name": name, "share": share, "settings": settings.get(name, {})}
+        | {budget: budgets.get(name, {}).get(budget) for budget in BUDGETS}
+        for name, share in shares.items()
+    ]
+
+
+def _split(mix: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The former settings that entries of `mix` stand for."""
+    return {
+        "others": {entry["name"]: entry["share"] for entry in mix},
+        "other_settings": {
+            f"{entry['name']}.{key}": value for entry in mix for key, value in entry["settings"].items()
+        },
+        "other_budgets": {
+            f"{entry['name']}.{budget}": entry[budget]
+            for entry in mix
+            for budget in BUDGETS
+            if entry[budget] is not None
+        },
+    }
+
+
 class EnvironmentConfig(Section):
     """Environment of the agent, or a mixture of several."""
+
+    FORMER_PARTS: ClassVar[Mapping[str, FormerParts]] = {
+        "mix": FormerParts(("others", "other_settings", "other_budgets"), _join, _split)
+    }
 
     name: str = setting("Sokoban", "Name of a registered environment.")
     settings: dict[str, Any] = setting({}, "Settings of the environment, as listed for each of them.")
     instruction: str | None = setting(None, "Wording of the task in the prompt; empty = the environment's own.")
-    others: dict[str, float] = setting(
-        {},
-        "Further environments of the run with their shares of the groups, as in FrozenLake=0.25, Bandit=0.25; the "
-        "first environment gets the rest.",
-    )
-    other_settings: dict[str, Any] = setting({}, "Settings of those environments, as in FrozenLake.size=5.")
-    other_budgets: dict[str, int] = setting(
-        {},
-        "Budgets of those environments instead of their recommended ones, as in FrozenLake.max_turns=3; also "
-        "max_actions and max_actions_per_turn. The budgets of `rollout` are those of the first environment.",
+    mix: list[MixedEnvironment] = setting(
+        [],
+        "Further environments of the run, one entry each with name, share of the groups, and optionally settings and "
+        "budgets, as in - {name: FrozenLake, share: 0.25, settings: {size: 5}, max_turns: 3}. The first environment "
+        "gets the remaining share; the budgets of `rollout` are its own.",
     )
     step_timeout: float = setting(
         10.0,
@@ -47,61 +158,27 @@ class EnvironmentConfig(Section):
         le=86_400,
     )
 
-    @field_validator("other_settings")
-    @classmethod
-    def check_other_settings(cls, value: dict[str, Any]) -> dict[str, Any]:
-        """Settings as the models of their environments validate them."""
-        for name, settings in by_environment(value, "other_settings").items():
-            validated = envs.settings_model(_registered(name)).model_validate(settings).model_dump(mode="json")
-            value = value | {f"{name}.{key}": validated[key] for key in settings}
-        return value
-
-    @field_validator("other_budgets")
-    @classmethod
-    def check_other_budgets(cls, value: dict[str, int]) -> dict[str, int]:
-        """Known budgets within their limits."""
-        for budgets in by_environment(value, "other_budgets").values():
-            for name, number in budgets.items():
-                if name not in BUDGETS:
-                    raise ValueError(f"{name!r} is not a budget: choose one of {', '.join(BUDGETS)}")
-                if not 0 < number <= BUDGETS[name]:
-                    raise ValueError(f"{name} must be between 1 and {BUDGETS[name]}, not {number}")
-        return value
-
     @model_validator(mode="after")
     def check_environments(self) -> Self:
-        """Registered environments with valid settings and shares."""
+        """A registered environment with valid settings; further ones each only once, with shares below 1 in all."""
         envs.settings_model(_registered(self.name)).model_validate(self.settings)
-        for name, share in self.others.items():
-            if _registered(name) == self.name:
-                raise ValueError(f"environment.others lists {name}, which is environment.name already")
-            if not share > 0:
-                raise ValueError(f"the share of {name} in environment.others must be above 0, not {share:g}")
-        if sum(self.others.values()) >= 1:
-            raise ValueError(
-                f"environment.others leaves no share for {self.name}: the shares must add up to less than 1"
-            )
-        for field in ("other_settings", "other_budgets"):
-            for name in by_environment(getattr(self, field), field):
-                if name not in self.others:
-                    raise ValueError(f"environment.{field} names {name}, which is not in environment.others")
+        for name, times in Counter(self.names).items():
+            if times > 1 and name == self.name:
+                raise ValueError(f"environment.mix lists {name}, which is environment.name already")
+            if times > 1:
+                raise ValueError(f"environment.mix lists {name} twice")
+        if sum(entry.share for entry in self.mix) >= 1:
+            raise ValueError(f"environment.mix leaves no share for {self.name}: the shares must add up to less than 1")
         return self
 
     @property
     def names(self) -> tuple[str, ...]:
         """All environments of the run; the main one comes first."""
-        return (self.name, *self.others)
+        return (self.name, *(entry.name for entry in self.mix))
 
-
-def by_environment(flat: Mapping[str, Any], field: str) -> dict[str, dict[str, Any]]:
-    """{"FrozenLake.size": 5} as {"FrozenLake": {"size": 5}}. Raises ValueError for a name without a dot."""
-    nested: dict[str, dict[str, Any]] = {}
-    for key, value in flat.items():
-        name, dot, inner = key.rpartition(".")
-        if not dot:
-            raise ValueError(f"environment.{field} expects Environment.name=value, not {key!r}")
-        nested.setdefault(name, {})[inner] = value
-    return nested
+    def mixed(self, name: str) -> MixedEnvironment | None:
+        """The further environment of that name, if the run has it."""
+        return next((entry for entry in self.mix if entry.name == name), None)
 
 
 def _registered(name: str) -> str:

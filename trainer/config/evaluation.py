@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ValidationError, field_validator
+from pydantic import field_validator
 
 import envs
 from trainer.config.base import Section, setting
+from trainer.config.environment import validated_settings
 
 MAX_NAME_LENGTH = 60
 
@@ -67,9 +68,6 @@ def parse_suite(text: str) -> tuple[str, dict[str, Any]]:
             raise ValueError(f"{text!r}: write settings of a suite as {name}:setting=value, not {pair!r}")
         settings[key.strip()] = value.strip()
     try:
-        validated = envs.settings_model(name).model_validate(settings).model_dump(mode="json")
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{text!r}: {where + ': ' if where else ''}{first['msg']}") from None
-    return name, {key: validated[key] for key in settings}
+        return name, validated_settings(name, settings)
+    except ValueError as error:
+        raise ValueError(f"{text!r}: {error}") from None

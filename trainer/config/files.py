@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -63,7 +63,6 @@ def load_yaml(path: Path) -> RunConfig:
 
 def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
     """The configuration with `section.field=value` changes (values in YAML). Raises ValueError naming a bad pair."""
-    data: dict[str, Any] = config.model_dump()
     assignments: list[tuple[str, str, str]] = []
     for pair in pairs:
         name, separator, text = pair.partition("=")
@@ -71,6 +70,7 @@ def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
             raise ValueError(f"--set takes section.field=value, not {pair!r}")
         assignments.append((pair, name.strip(), text))
     names = current_names(name for _, name, _ in assignments)
+    data = dump_for_overrides(config, names)
     for pair, name, text in assignments:
         *path, last = names[name].split(".")
         section = data
@@ -88,6 +88,13 @@ def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
 def current_names(names: Iterable[str]) -> dict[str, str]:
     """Each dotted name of a setting → its current form. Raises ValueError if two of them name the same setting."""
     return former_names.current_names(RunConfig, names)
+
+
+def dump_for_overrides(config: RunConfig, names: Iterable[str]) -> dict[str, Any]:
+    """The settings as nested data to assign the dotted names in, former parts of settings among them."""
+    data: dict[str, Any] = config.model_dump()
+    former_names.split_overridden(RunConfig, data, names)
+    return data
 
 
 def current_settings(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,8 +120,15 @@ def ordered_dump(data: Mapping[str, Any], model: type[BaseModel] = RunConfig) ->
         inner, value = (field.annotation if field else None), data[name]
         if isinstance(value, Mapping) and isinstance(inner, type) and issubclass(inner, BaseModel):
             value = ordered_dump(value, inner)
+        elif isinstance(value, list) and (entry := entry_model(inner)):
+            value = [ordered_dump(part, entry) if isinstance(part, Mapping) else part for part in value]
         ordered[name] = value
     return ordered
+
+
+def entry_model(annotation: Any) -> type[BaseModel] | None:
+    """The model of the entries of a list of settings; None for any other annotation."""
+    return next((kind for kind in get_args(annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
 
 
 def validation_errors(error: ValidationError) -> list[tuple[str, str]]:
@@ -139,6 +153,10 @@ def as_messages(errors: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
                 text = f"must be a number, not {item['input']!r}"
             case "bool_parsing" | "bool_type":
                 text = f"must be on or off, not {item['input']!r}"
+            case "list_type":
+                text = f"must be a list, not {item['input']!r}"
+            case "model_type" | "dict_type":
+                text = f"must be a mapping of settings, not {item['input']!r}"
             case "greater_than":
                 text = f"must be greater than {context['gt']}"
             case "greater_than_equal":

@@ -3,51 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from trainer.seeds import Purpose, derive
 
-if TYPE_CHECKING:
-    from trainer.config.run import RunConfig
-
+Config = TypeVar("Config", bound=BaseModel)
 FIELD = "echo_trap.rewind_changes"
 SECTIONS = ("rollout", "algorithm", "rewards", "optimizer")
 """Sections that a rewind may change: model, environments and evaluation stay the same, for comparability."""
 
 
-def settings_after_rewind(config: RunConfig, times: int) -> RunConfig:
-    """The settings after that many rewinds; `config` itself after none.
+def with_changes(config: Config, changes: Mapping[str, str], times: int) -> Config:
+    """The settings of a run, with the changes and the seed of its last rewind; `times`: number of rewinds, from 1.
 
     A change that begins with `*` multiplies, once per rewind: `*0.5` is a half after the first, a quarter after the
     second. Any other is the new value; an empty one turns the setting off, where possible. The seed differs each time:
-    otherwise the same rollouts would be repeated.
+    otherwise the same rollouts would be repeated. The result rewinds no more.
 
     Raises:
         ValueError: a change names a setting that does not exist or may not change, or makes the settings invalid.
     """
-    if times == 0:
-        return config
     data = config.model_dump()
-    for name, text in config.echo_trap.rewind_changes.items():
+    for name, text in changes.items():
         section, _, field = name.partition(".")
         if section not in SECTIONS:
             raise ValueError(f"{FIELD} may name settings of {', '.join(SECTIONS)}, not {name!r}")
         if field not in data[section]:
             raise ValueError(f"{FIELD}: there is no setting {name!r}")
         data[section][field] = _changed(name, data[section][field], text.strip(), times)
-    data["seed"] = derive(config.seed, Purpose.REWIND, times)
+    data["seed"] = derive(data["seed"], Purpose.REWIND, times)
     data["echo_trap"]["action"] = "none"  # avoids validating the rewinds of these settings again
     try:
-        changed = type(config).model_validate(data)
+        return type(config).model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ValueError(f"{FIELD} cannot be applied {times}×: {where + ': ' if where else ''}{first['msg']}") from None
-    if changed.algorithm.needs_critic != config.algorithm.needs_critic:
-        raise ValueError(f"{FIELD}: algorithm.estimator cannot change between one with a critic and one without")
-    return changed.model_copy(update={"echo_trap": config.echo_trap})
 
 
 def _changed(name: str, old: Any, text: str, times: int) -> Any:
@@ -63,7 +56,7 @@ def _changed(name: str, old: Any, text: str, times: int) -> Any:
     return max(1, round(product)) if isinstance(old, int) else product
 
 
-def changes_as_text(before: RunConfig, after: RunConfig) -> dict[str, str]:
+def changes_as_text(before: BaseModel, after: BaseModel) -> dict[str, str]:
     """Differences of two configurations as texts, by dotted name; without the seed."""
     old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
     return {

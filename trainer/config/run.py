@@ -345,7 +345,7 @@ class RunConfig(Section):
     trackers: list[TrackerName] = setting(
         [],
         "Experiment trackers that also receive metrics, settings and the summary: tensorboard (files in the run's "
-        "folder), wandb, mlflow, trackio. Each needs its own library: pip install '.[sinks]'.",
+        "folder), wandb, mlflow, trackio. Each needs its own library: pip install '.[trackers]'.",
         formerly="sinks",
     )
     environment: EnvironmentConfig = Field(default_factory=EnvironmentConfig)
@@ -411,8 +411,24 @@ class RunConfig(Section):
                 raise ValueError(f"evaluation.suites names {name}, in which the run is evaluated anyway")
         if self.echo_trap.action == "rewind":
             for times in range(1, self.echo_trap.max_rewinds + 1):
-                rewind.settings_after_rewind(self, times)
+                self.after_rewinds(times)
         return self
+
+    def after_rewinds(self, times: int) -> Self:
+        """The settings after that many rewinds; the same object after none.
+
+        Raises:
+            ValueError: `echo_trap.rewind_changes` names a setting that does not exist or may not change, or makes the
+                settings invalid.
+        """
+        if times == 0:
+            return self
+        changed = rewind.with_changes(self, self.echo_trap.rewind_changes, times)
+        if changed.algorithm.needs_critic != self.algorithm.needs_critic:
+            raise ValueError(
+                f"{rewind.FIELD}: algorithm.estimator cannot change between one with a critic and one without"
+            )
+        return changed.model_copy(update={"echo_trap": self.echo_trap})
 
     def title(self) -> str:
         """The run's name, or one made from environment, algorithm and model."""

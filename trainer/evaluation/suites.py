@@ -36,12 +36,11 @@ def config_for_suite(config: RunConfig, text: str) -> RunConfig:
     """The same run in a suite's environment, with the settings the suite names and the budgets its environment
     recommends."""
     name, settings = parse_suite(text)
-    alone = {"name": name, "settings": settings, "instruction": None}
-    without_others: dict[str, Any] = {"others": {}, "other_settings": {}, "other_budgets": {}}
+    alone: dict[str, Any] = {"name": name, "settings": settings, "instruction": None, "mix": []}
     recommended = {budget: getattr(envs.spec(name), budget) for budget in BUDGETS}
     return config.model_copy(
         update={
-            "environment": config.environment.model_copy(update=alone | without_others),
+            "environment": config.environment.model_copy(update=alone),
             "rollout": config.rollout.model_copy(update=recommended),
         }
     )

@@ -66,7 +66,7 @@ def evaluation_config(base: RunConfig, policy: str, on: Sequence[str] = (), host
     """
     if on:
         own = next((text for text in on if ":" not in text), on[0])
-        if own != base.environment.name or base.environment.others:
+        if own != base.environment.name or base.environment.mix:
             base = config_for_suite(base, own)
         rest = [text for text in on if text is not own]
         base = base.model_copy(update={"evaluation": base.evaluation.model_copy(update={"suites": rest})})

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from trainer.config import rewind
 from trainer.config.run import RunConfig
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.distributed.control_channel import RankLostError
@@ -77,7 +76,7 @@ class RunSession:
         self.checkpoint = self._newest_checkpoint()
         if self.checkpoint is not None:
             self.progress = checkpoints.load_progress(self.folder, self.checkpoint)
-            self.config = rewind.settings_after_rewind(self.requested, self.progress.rewinds)
+            self.config = self.requested.after_rewinds(self.progress.rewinds)
             if self.progress.config_digest != self.requested.digest():
                 self.warn("The settings were changed since the last attempt.")
         self.reporter.resume(self.progress)

@@ -1,7 +1,7 @@
 """Experiment trackers: TensorBoard, Weights & Biases, MLflow and trackio, each through its own library.
 
 They receive the events of the journal, which remains authoritative. A tracker's failure is reported once and never
-stops a run. The libraries are optional (`pip install '.[sinks]'`) and imported only when enabled.
+stops a run. The libraries are optional (`pip install '.[trackers]'`) and imported only when enabled.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from trainer.journal.events import Event, Metrics, Notice, RunFinished, RunStart
 from trainer.journal.writer import Journal
 
 PROJECT = "echoscope"
-RECORD = "sinks.json"
+RECORD = "trackers.json"
 """In the run's folder: the run's id in each tracker, under which a resumed run continues."""
+FORMER_RECORD = "sinks.json"
+"""The same, written by earlier versions; only read."""
 _MAX_FAILURES = 3  # consecutive ones, after which a tracker is no longer used
 _PARAMETER_BATCH = 100  # MLflow's maximum per request
 _MAX_PARAMETER_LENGTH = 6000
@@ -200,7 +202,7 @@ def attach(journal: Journal, names: Sequence[TrackerName], folder: Path) -> None
         if find_spec(module) is None:
             raise MissingTrackerError(
                 f"trackers: {name} was requested, but its library is not installed. Install it (pip install {package}, "
-                f"or all of them: pip install '.[sinks]') or remove {name} from trackers"
+                f"or all of them: pip install '.[trackers]') or remove {name} from trackers"
             )
     if names:
         journal.listeners.append(Trackers(names, folder, journal))
@@ -228,8 +230,7 @@ class Trackers:
                 self._close(event)
 
     def _open(self, name: TrackerName, start: RunStarted) -> None:
-        record = self.folder / RECORD
-        ids: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
+        ids = _recorded_ids(self.folder)
         place = TrackedRun(
             folder=self.folder,
             title=start.title,
@@ -240,7 +241,7 @@ class Trackers:
         )
         self.open[name] = TRACKERS[name][0](place)
         if ids.get(name) != self.open[name].id:
-            record.write_text(json.dumps(ids | {name: self.open[name].id}, indent=2) + "\n")
+            (self.folder / RECORD).write_text(json.dumps(ids | {name: self.open[name].id}, indent=2) + "\n")
 
     def _close(self, end: RunFinished | None) -> None:
         while self.open:
@@ -264,6 +265,14 @@ class Trackers:
                 self.journal.write(Notice(level="warning", message=message))
         else:
             self.failures[name] = 0
+
+
+def _recorded_ids(folder: Path) -> dict[str, str]:
+    ids: dict[str, str] = {}
+    for name in (FORMER_RECORD, RECORD):
+        if (folder / name).exists():
+            ids |= json.loads((folder / name).read_text())
+    return ids
 
 
 def flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

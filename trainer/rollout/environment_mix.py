@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import envs
-from trainer.config.environment import BUDGETS, by_environment
 from trainer.config.run import RunConfig
 from trainer.metrics.registry import SUCCESS_PREFIX, finite
 from trainer.metrics.statistics import mean
@@ -45,27 +43,23 @@ def shares_of(config: RunConfig) -> list[EnvironmentShare]:
     """The run's environments in order.
 
     The rollout's budgets apply to the first environment. The others use their own recommended budgets, overridden by
-    `environment.other_budgets`.
+    those of their entry in `environment.mix`.
     """
     environment = config.environment
-    settings = by_environment(environment.other_settings, "other_settings")
-    budgets = by_environment(environment.other_budgets, "other_budgets")
-    alone: dict[str, Any] = {"others": {}, "other_settings": {}, "other_budgets": {}}
     shares = [
         EnvironmentShare(
             number=0,
-            share=1 - sum(environment.others.values()),
-            config=config.model_copy(update={"environment": environment.model_copy(update=alone)}),
+            share=1 - sum(entry.share for entry in environment.mix),
+            config=config.model_copy(update={"environment": environment.model_copy(update={"mix": []})}),
         )
     ]
-    for number, (name, share) in enumerate(environment.others.items(), start=1):
-        own = {"name": name, "settings": settings.get(name, {}), "instruction": None}
-        recommended = {budget: getattr(envs.spec(name), budget) for budget in BUDGETS}
+    for number, entry in enumerate(environment.mix, start=1):
+        own: dict[str, Any] = {"name": entry.name, "settings": entry.settings, "instruction": None, "mix": []}
         changes = {
-            "environment": environment.model_copy(update=alone | own),
-            "rollout": config.rollout.model_copy(update=recommended | budgets.get(name, {})),
+            "environment": environment.model_copy(update=own),
+            "rollout": config.rollout.model_copy(update=entry.budgets),
         }
-        shares.append(EnvironmentShare(number, share, config.model_copy(update=changes)))
+        shares.append(EnvironmentShare(number, entry.share, config.model_copy(update=changes)))
     return shares
 
 

@@ -9,16 +9,16 @@ import hashlib
 import json
 import logging
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from django.db import DataError, connection, transaction
 
-from trainer.journal.events import AnyEvent, Notice, RunStarted, TrajectoryTokens
+from trainer.journal.events import AnyEvent, RunStarted, TrajectoryTokens
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import JournalError, parse_line
 from webapp.ingest import writer
+from webapp.ingest.lines import JournalLine, leave_out
 from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import EventBatch, Run
 
@@ -27,15 +27,6 @@ logger = logging.getLogger(__name__)
 BATCH_BYTES = 256 * 1024
 MAX_LINE_BYTES = 32 * 1024 * 1024
 NUL = b"\\u0000"
-
-
-@dataclass(frozen=True)
-class JournalLine:
-    """A complete line of the journal: its event, its text for browsers, and its bytes."""
-
-    event: AnyEvent
-    text: str
-    size: int
 
 
 class JournalMismatch(Exception):
@@ -236,12 +227,6 @@ def _commit_without_waiting() -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL synchronous_commit TO off")
-
-
-def leave_out(number: int, size: int, problem: str) -> JournalLine:
-    """Placeholder for an invalid line."""
-    event = Notice(seq=number, level="error", message=f"An event was left out: {problem}.")
-    return JournalLine(event, event.model_dump_json(exclude_none=True), size)
 
 
 def _is_event_of_another_line(raw: bytes, number: int) -> bool:

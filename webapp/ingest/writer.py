@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import connection
 from django.db.models import Model, Q, QuerySet
@@ -14,13 +14,11 @@ from trainer.journal import events as journal
 from trainer.journal import token_arrays
 from webapp.annotations.queries import is_annotated
 from webapp.core import ids
+from webapp.ingest.lines import JournalLine
 from webapp.runs.echo_trap import record_rewind
 from webapp.runs.generalization import record_matrix
 from webapp.runs.models import Alarm, Checkpoint, Evaluation, GeneralizationMatrix, MetricPoint, Notice, Run
 from webapp.trajectories.models import Group, ShareLink, TokenArrays, Trajectory, Turn
-
-if TYPE_CHECKING:
-    from webapp.ingest.tailer import JournalLine
 
 WRITTEN = [
     "attempt",

@@ -12,7 +12,7 @@ from typing import Any
 from django.http import Http404, QueryDict
 
 from envs.base import EnvSpec
-from trainer.config.environment import by_environment
+from trainer.config.environment import BUDGETS
 from trainer.config.evaluation import EvaluationConfig, parse_suite
 from trainer.config.run import RunConfig
 from trainer.seeds import Purpose, derive
@@ -114,18 +114,15 @@ def _settings(config: RunConfig, name: str, suite: str) -> dict[str, Any]:
         return parse_suite(suite)[1]
     if name == config.environment.name:
         return config.environment.settings
-    return by_environment(config.environment.other_settings, "other_settings").get(name, {})
+    entry = config.environment.mixed(name)
+    return entry.settings if entry else {}
 
 
 def _budgets(config: RunConfig, spec: EnvSpec, name: str, suite: str) -> tuple[int, int, int]:
-    own = {
-        "max_turns": spec.max_turns,
-        "max_actions_per_turn": spec.max_actions_per_turn,
-        "max_actions": spec.max_actions,
-    }
+    own: dict[str, int] = {budget: getattr(spec, budget) for budget in BUDGETS}
     if suite not in config.evaluation.suites:
         if name == config.environment.name:
-            own = {key: getattr(config.rollout, key) for key in own}
-        else:
-            own |= by_environment(config.environment.other_budgets, "other_budgets").get(name, {})
+            own = {budget: getattr(config.rollout, budget) for budget in BUDGETS}
+        elif entry := config.environment.mixed(name):
+            own = entry.budgets
     return own["max_turns"], own["max_actions_per_turn"], own["max_actions"]

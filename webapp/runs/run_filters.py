@@ -63,9 +63,8 @@ class Listing:
         elif self.state in Run.State.values:
             found = found.filter(state=self.state)
         if self.environment:
-            found = found.filter(
-                Q(environment=self.environment) | Q(config__environment__others__has_key=self.environment)
-            )
+            mixed = Q(config__environment__mix__contains=[{"name": self.environment}])
+            found = found.filter(Q(environment=self.environment) | mixed)
         if self.tag:
             found = found.filter(tags__contains=[self.tag])
         if self.author:
@@ -112,10 +111,10 @@ def choices(user: Any) -> dict[str, list[str]]:
     runs = Run.objects.of_teams_of(user).order_by()
     environments: set[str] = set()
     authors: set[str] = set()
-    for environment, others, author in runs.values_list(
-        "environment", "config__environment__others", "author__username"
+    for environment, mix, author in runs.values_list(
+        "environment", "config__environment__mix", "author__username"
     ).distinct():
-        environments |= {environment, *(others or {})}
+        environments |= {environment, *(entry["name"] for entry in mix or [])}
         authors |= {author} - {None}
     each = Func(F("tags"), function="jsonb_array_elements_text", output_field=TextField())
     tags = runs.annotate(one=each).values_list("one", flat=True).distinct()

@@ -102,7 +102,8 @@ class RunSummary:
     @property
     def environments(self) -> list[str]:
         """All environments of the run, its main one first."""
-        return [self.run.environment, *self.run.config.get("environment", {}).get("others", {})]
+        mix = self.run.config.get("environment", {}).get("mix", [])
+        return [self.run.environment, *(entry["name"] for entry in mix)]
 
     @property
     def algorithm(self) -> str:

@@ -57,6 +57,33 @@ FORMER_CONFIG: dict[str, Any] = {
 FORMER_DIGESTS = ("b27d66cb02d68c23", "ef26dd9b2a9220d2", "c5c1989ec95b76ec", "fc8681f30cc13ba3")
 """Computed before the renaming: of FORMER_CONFIG, the defaults, the preset sokoban-paper, the warm-up."""
 
+FORMER_MIX = {
+    "others": {"FrozenLake": 0.25, "Bandit": 0.25},
+    "other_settings": {"FrozenLake.size": 5, "FrozenLake.slippery": False},
+    "other_budgets": {"FrozenLake.max_turns": 3, "Bandit.max_actions": 2},
+}
+"""Environment section under the former settings that `environment.mix` replaces."""
+MIX = [
+    {
+        "name": "FrozenLake",
+        "share": 0.25,
+        "settings": {"size": 5, "slippery": False},
+        "max_turns": 3,
+        "max_actions_per_turn": None,
+        "max_actions": None,
+    },
+    {
+        "name": "Bandit",
+        "share": 0.25,
+        "settings": {},
+        "max_turns": None,
+        "max_actions_per_turn": None,
+        "max_actions": 2,
+    },
+]
+FORMER_MIX_DIGEST = "245f84150a8ceff1"
+"""Computed before the replacement, of FORMER_MIX with a Sokoban of size 7."""
+
 
 def renamed(model: type[BaseModel] = RunConfig, prefix: str = "") -> Iterator[tuple[str, str]]:
     """(former, current) dotted names of all renamed settings."""
@@ -162,3 +189,77 @@ def test_digests_are_those_from_before_the_renaming() -> None:
     assert config.digest() == RunConfig.model_validate(config.model_dump()).digest()
     digests = (config.digest(), RunConfig().digest(), files.load_preset("sokoban-paper").digest())
     assert (*digests, warmup.digest(WarmupConfig(single_state_steps=5))) == FORMER_DIGESTS
+
+
+def test_former_settings_of_a_mixture_load_as_its_list(tmp_path: Path) -> None:
+    expected = RunConfig.model_validate({"environment": {"mix": MIX}})
+    assert expected.model_dump(mode="json")["environment"]["mix"] == MIX
+    assert RunConfig.model_validate({"environment": FORMER_MIX}) == expected
+    file = tmp_path / "run.yaml"
+    file.write_text(yaml.safe_dump({"environment": FORMER_MIX}, sort_keys=False))
+    assert files.load_yaml(file) == expected
+    assert files.current_settings({"environment": FORMER_MIX}) == {"environment": {"mix": MIX}}
+    assert files.current_settings({"environment": FORMER_MIX | {"mix": []}}) == {"environment": {"mix": []}}
+
+
+def test_former_settings_of_a_mixture_can_be_set_on_the_command_line() -> None:
+    pairs = [f"environment.{name}={json.dumps(value)}" for name, value in FORMER_MIX.items()]
+    mixed = files.with_overrides(RunConfig(), pairs)
+    assert mixed == RunConfig.model_validate({"environment": {"mix": MIX}})
+    larger = files.with_overrides(mixed, ["environment.other_settings={FrozenLake.size: 6}"])
+    assert [entry.settings for entry in larger.environment.mix] == [{"size": 6}, {}]
+    assert [entry.max_turns for entry in larger.environment.mix] == [3, None]
+    fewer = files.with_overrides(mixed, ["environment.others.FrozenLake=0.5"])
+    assert [entry.share for entry in fewer.environment.mix] == [0.5, 0.25]
+
+
+def test_a_mixture_is_set_on_the_command_line_as_a_list_in_yaml_or_json() -> None:
+    expected = RunConfig.model_validate({"environment": {"mix": [{"name": "Bandit", "share": 0.5}]}})
+    for text in ("[{name: Bandit, share: 0.5}]", '[{"name": "Bandit", "share": 0.5}]'):
+        assert files.with_overrides(RunConfig(), [f"environment.mix={text}"]) == expected
+
+
+@pytest.mark.parametrize("name", FORMER_MIX)
+def test_a_mixture_and_one_of_its_former_settings_at_once_are_an_error(name: str) -> None:
+    with pytest.raises(ValidationError, match=f"{name} is a former part of mix: keep mix and remove {name}"):
+        RunConfig.model_validate({"environment": {"mix": [], name: FORMER_MIX[name]}})
+    message = rf"environment\.{name} is a former part of environment\.mix: keep environment\.mix"
+    with pytest.raises(ValueError, match=message):
+        files.with_overrides(RunConfig(), [f"environment.{name}={{}}", "environment.mix=[]"])
+
+
+@pytest.mark.parametrize(
+    ("former", "message"),
+    [
+        ({"others": {"Bandit": 0.5}, "other_settings": {"FrozenLake.size": 5}}, "not in environment.others"),
+        ({"others": {"FrozenLake": 0.5}, "other_settings": {"size": 5}}, "expects Environment.name=value"),
+        ({"others": {"FrozenLake": 0.5}, "other_budgets": {"FrozenLake.turns": 5}}, "'turns' is not a budget"),
+        ({"others": {"FrozenLake": 0.5}, "other_budgets": {"Bandit.max_turns": 2}}, "not in environment.others"),
+        ({"others": ["FrozenLake"]}, "must be a mapping, not"),
+        ({"others": {"FrozenLake": 0.5}, "other_settings": {"FrozenLake.size": 99}}, "less than or equal to"),
+        ({"others": {"FrozenLake": 0.5}, "other_settings": {"FrozenLake.sise": 5}}, "Extra inputs"),
+        ({"others": {"FrozenLake": 0.5}, "other_budgets": {"FrozenLake.max_turns": 0}}, "greater than 0"),
+        ({"others": {"Chess": 0.5}}, "unknown environment 'Chess'"),
+        ({"others": {"Bandit": 0.6, "FrozenLake": 0.4}}, "leaves no share for Sokoban"),
+    ],
+)
+def test_invalid_former_settings_of_a_mixture_are_refused_with_the_reason(former: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        RunConfig.model_validate({"environment": former})
+
+
+def test_stored_former_settings_that_do_not_fit_together_stay_as_they_are() -> None:
+    stored = {"environment": {"other_settings": {"FrozenLake.size": 5}}}
+    assert files.current_settings(stored) == stored
+
+
+def test_the_digest_of_a_mixture_is_that_from_before_the_list() -> None:
+    former = RunConfig.model_validate({"environment": FORMER_MIX | {"settings": {"size": 7}}})
+    current = RunConfig.model_validate({"environment": {"settings": {"size": 7}, "mix": MIX}})
+    assert former.digest() == current.digest() == FORMER_MIX_DIGEST
+
+
+def test_entries_of_a_mixture_are_dumped_in_the_order_of_their_fields() -> None:
+    stored = {"environment": {"mix": [dict(reversed(MIX[0].items()))]}}
+    (entry,) = files.ordered_dump(stored)["environment"]["mix"]
+    assert list(entry) == list(MIX[0])

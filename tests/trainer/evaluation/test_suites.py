@@ -58,11 +58,11 @@ def test_other_environments_have_their_own_budgets_and_wording_and_the_runs_othe
 
 
 def test_the_other_environments_of_a_mixed_run_are_examined_as_they_are_trained_in():
-    mixed = {"others": {"FrozenLake": 0.5}, "other_settings": {"FrozenLake.size": 5}}
+    mixed = {"mix": [{"name": "FrozenLake", "share": 0.5, "settings": {"size": 5}}]}
     run = config("Bandit", environment=mixed)
     sokoban, lake, bandit = suites_of(run)
     assert [suite.number for suite in (sokoban, lake, bandit)] == [0, 1, 2]
     assert lake.config.environment.settings == {"size": 5}
-    assert not sokoban.config.environment.others
+    assert not sokoban.config.environment.mix
     with pytest.raises(ValidationError, match="names FrozenLake"):
         config("FrozenLake", environment=mixed)

@@ -1,14 +1,18 @@
 """Runs that only evaluate: any policy, nothing learned, suite by suite, with a journal like every other run's."""
 
+import json
 import shutil
 
 import pytest
 import torch
 
 from tests.trainer import tiny
+from tests.trainer.config.test_former_names import FORMER_MIX, MIX
 from tests.trainer.loops.test_train import events, run
+from trainer.config.environment import EnvironmentConfig
 from trainer.config.run import RunConfig
 from trainer.journal.events import Evaluation, Metrics, RunStarted, Turn
+from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops import run_factory
 from trainer.loops.evaluate import evaluate, evaluation_config, missing, results, table
 from trainer.loops.stages import checkpoints
@@ -127,6 +131,20 @@ def test_with_other_settings_everything_is_played_again(whole, tmp_path):
     assert events(copy, RunStarted)[1].evaluated_suites == []
     assert len(results(copy, other)) == 3
     assert not results(copy, config), "what stood there before is superseded"
+
+
+def test_a_former_journal_of_a_mixture_counts_for_the_same_settings(whole, tmp_path):
+    config, folder, _ = whole
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    mixed = config.model_copy(update={"environment": EnvironmentConfig.model_validate({"mix": MIX})})
+    lines = [json.loads(line) for line in (copy / JOURNAL_FILE).read_text().splitlines()]
+    for line in lines:
+        if line["type"] == "run_started":
+            del line["config"]["environment"]["mix"]
+            line["config"]["environment"] |= FORMER_MIX
+    (copy / JOURNAL_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert len(results(copy, mixed)) == 3
+    assert not results(copy, config)
 
 
 def test_a_finished_one_taken_up_again_plays_nothing_more(whole, tmp_path):

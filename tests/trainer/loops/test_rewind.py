@@ -209,12 +209,12 @@ def test_factors_apply_at_each_rewind_and_values_once() -> None:
         "algorithm.value_clip": "",
     }
     config = RunConfig(echo_trap={"rewind_changes": changes})
-    assert rewind.settings_after_rewind(config, 0) is config
-    third = rewind.settings_after_rewind(config, 3)
+    assert config.after_rewinds(0) is config
+    third = config.after_rewinds(3)
     assert (third.rollout.groups, third.algorithm.group_filter, third.algorithm.dual_clip) == (1, "std", 3.0)
     assert third.algorithm.value_clip is None
     assert rewind.changes_as_text(config, third)["algorithm.value_clip"] == "off"
-    assert len({config.seed, third.seed, rewind.settings_after_rewind(config, 2).seed}) == 3
+    assert len({config.seed, third.seed, config.after_rewinds(2).seed}) == 3
     json.dumps(third.model_dump(mode="json"))
 
 
@@ -242,6 +242,6 @@ def test_the_example_of_the_guide_is_a_valid_configuration() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "echo-trap.md").read_text(encoding="utf-8")
     example = guide.partition("```yaml")[2].partition("```")[0]
     config = RunConfig.model_validate(yaml.safe_load(textwrap.dedent(example)))
-    second = rewind.settings_after_rewind(config, 2)
+    second = config.after_rewinds(2)
     assert second.optimizer.policy_lr == config.optimizer.policy_lr / 4
     assert (second.algorithm.group_filter, second.algorithm.group_filter_keep) == ("std", 0.25)

@@ -150,7 +150,9 @@ def test_only_short_and_successful_demonstrations_are_shown_unless_asked_otherwi
 
 
 def test_a_mixed_run_shows_its_environments_in_their_shares(chat):
-    run_config = RunConfig.model_validate({"environment": {"name": "Bandit", "others": {"Sokoban": 0.5}}})
+    run_config = RunConfig.model_validate(
+        {"environment": {"name": "Bandit", "mix": [{"name": "Sokoban", "share": 0.5}]}}
+    )
     boards = [trajectory.turns[0].board.kind for trajectory in shown(run_config, chat, 30)]
     assert 6 <= boards.count("arms") <= 24
     assert set(boards) == {"arms", "grid"}

@@ -1,4 +1,4 @@
-"""Other places for metrics: each real library, offline, read back; what goes wrong there never stops a run."""
+"""Experiment trackers: each real library, offline, read back; a failure there never stops a run."""
 
 import json
 import struct
@@ -132,6 +132,22 @@ def test_mlflow_writes_files_without_a_server_and_goes_on_with_its_run(tmp_path)
     assert run.data.metrics["summary/success_after"] == 0.75
 
 
+def test_a_run_with_the_former_file_of_ids_continues_its_tracked_run(tmp_path):
+    for events in ([started(), metrics(1), finished("interrupted", 1)], [started(1, 2), metrics(2), finished()]):
+        book = Journal(tmp_path)
+        trackers.attach(book, ["mlflow"], tmp_path)
+        for event in events:
+            book.write(event)
+        book.close()
+        if (tmp_path / trackers.RECORD).exists():
+            (tmp_path / trackers.RECORD).rename(tmp_path / "sinks.json")
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=(tmp_path / "mlruns").absolute().as_uri())
+    (run,) = client.search_runs([client.get_experiment_by_name("echoscope").experiment_id])
+    assert [point.step for point in client.get_metric_history(run.info.run_id, "reward/mean")] == [1, 2]
+
+
 def test_trackio_keeps_one_run_across_attempts(tmp_path, monkeypatch):
     project = f"test-{uuid.uuid4().hex}"
     monkeypatch.setenv("TRACKIO_PROJECT", project)
@@ -146,7 +162,7 @@ def test_trackio_keeps_one_run_across_attempts(tmp_path, monkeypatch):
 
 
 def test_a_real_run_sends_what_its_journal_says(pocket_folder, tmp_path):
-    config = tiny.config(pocket_folder, iterations=2, sinks=["tensorboard"])
+    config = tiny.config(pocket_folder, iterations=2, trackers=["tensorboard"])
     run_factory.run(config, tmp_path, tmp_path / "cache")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -189,10 +205,10 @@ class Broken(trackers.Tracker):
         raise ConnectionError("no route to host")
 
 
-def test_a_sink_that_fails_is_told_once_and_left_alone_after_three_times(pocket_folder, tmp_path, monkeypatch):
+def test_a_tracker_that_fails_is_reported_once_and_dropped_after_three_failures(pocket_folder, tmp_path, monkeypatch):
     Broken.taken = []
     monkeypatch.setitem(trackers.TRACKERS, "trackio", (Broken, "trackio", "trackio"))
-    config = tiny.config(pocket_folder, iterations=6, sinks=["trackio", "tensorboard"], evaluation={"prompts": 0})
+    config = tiny.config(pocket_folder, iterations=6, trackers=["trackio", "tensorboard"], evaluation={"prompts": 0})
     assert run_factory.run(config, tmp_path, tmp_path / "cache").reason == "completed"
     notices = [event.message for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, Notice)]
     assert notices == [
@@ -202,7 +218,7 @@ def test_a_sink_that_fails_is_told_once_and_left_alone_after_three_times(pocket_
     assert Broken.taken == [1, 2, 3, 4]
 
 
-def test_a_sink_that_cannot_even_be_opened_does_not_stop_a_run(tmp_path, monkeypatch):
+def test_a_tracker_that_cannot_be_opened_does_not_stop_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://nowhere")
     book = Journal(tmp_path)
     trackers.attach(book, ["mlflow"], tmp_path)
@@ -213,7 +229,7 @@ def test_a_sink_that_cannot_even_be_opened_does_not_stop_a_run(tmp_path, monkeyp
     assert told[1].message.startswith("mlflow did not take what it was sent")
 
 
-def test_settings_name_only_sinks_there_are(tmp_path):
+def test_settings_name_only_existing_trackers(tmp_path):
     with pytest.raises(ValueError, match="trackers"):
         tiny.config(Path("x"), trackers=["printer"])
 

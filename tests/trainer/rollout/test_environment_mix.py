@@ -1,5 +1,6 @@
 """Environment mixture of a run: shares, settings, budgets, metrics per environment."""
 
+import re
 from collections import Counter
 from typing import get_args
 
@@ -13,6 +14,7 @@ from tests.trainer import tiny
 from tests.trainer.loops.test_train import events, run
 from tests.trainer.rollout.test_runner import player
 from trainer.algorithms.group_filter import FilterMethod, keep_groups, keep_within
+from trainer.config.files import validation_errors
 from trainer.config.run import RunConfig
 from trainer.engines.scripted import ScriptedSampler
 from trainer.journal.events import Evaluation, GroupStarted, Metrics, TrajectoryFinished
@@ -25,9 +27,10 @@ MIXED = {
     "name": "Sokoban",
     "settings": {"size": 7},
     "instruction": "Push.",
-    "others": {"FrozenLake": 0.25, "Bandit": 0.25},
-    "other_settings": {"FrozenLake.size": "5", "FrozenLake.slippery": "false"},
-    "other_budgets": {"FrozenLake.max_turns": "3"},
+    "mix": [
+        {"name": "FrozenLake", "share": 0.25, "settings": {"size": "5", "slippery": "false"}, "max_turns": "3"},
+        {"name": "Bandit", "share": 0.25},
+    ],
 }
 
 
@@ -49,7 +52,7 @@ def test_each_environment_has_its_share_settings_and_budgets():
     assert (lake.config.rollout.max_turns, lake.config.rollout.max_actions) == (3, 10)
     assert (bandit.config.rollout.max_turns, bandit.config.rollout.max_actions) == (1, 1)
     for task in shares_of(config):
-        assert task.config.environment.others == {}
+        assert task.config.environment.mix == []
         assert task.config.rollout.groups == config.rollout.groups
         again = RunConfig.model_validate(task.config.model_dump())
         assert again == task.config, "a task's settings are valid settings"
@@ -65,28 +68,32 @@ def test_a_run_in_one_environment_has_one_share_with_its_own_settings():
 @pytest.mark.parametrize(
     "wrong, says",
     [
-        ({"others": {"Sokoban": 0.5}}, "lists Sokoban, which is environment.name already"),
-        ({"others": {"Chess": 0.5}}, "unknown environment 'Chess'"),
-        ({"others": {"Bandit": 0}}, "must be above 0"),
-        ({"others": {"Bandit": float("nan")}}, "must be above 0"),
-        ({"others": {"Bandit": 0.6, "FrozenLake": 0.4}}, "leaves no share for Sokoban"),
-        ({"others": {"Bandit": 0.5}, "other_settings": {"FrozenLake.size": 5}}, "not in environment.others"),
-        ({"others": {"FrozenLake": 0.5}, "other_settings": {"FrozenLake.size": 99}}, "less than or equal to"),
-        ({"others": {"FrozenLake": 0.5}, "other_settings": {"FrozenLake.sise": 5}}, "Extra inputs"),
-        ({"others": {"FrozenLake": 0.5}, "other_settings": {"size": 5}}, "expects Environment.name=value"),
-        ({"others": {"FrozenLake": 0.5}, "other_budgets": {"FrozenLake.turns": 5}}, "'turns' is not a budget"),
-        ({"others": {"FrozenLake": 0.5}, "other_budgets": {"FrozenLake.max_turns": 0}}, "between 1 and 100"),
-        ({"others": {"FrozenLake": 0.5}, "other_budgets": {"Bandit.max_turns": 2}}, "not in environment.others"),
+        ([{"name": "Sokoban", "share": 0.5}], "lists Sokoban, which is environment.name already"),
+        ([{"name": "Bandit", "share": 0.2}] * 2, "lists Bandit twice"),
+        ([{"name": "Chess", "share": 0.5}], "unknown environment 'Chess'"),
+        ([{"name": "Bandit", "share": 0}], "must be greater than 0"),
+        ([{"name": "Bandit", "share": float("nan")}], "must be less than 1"),
+        ([{"name": "Bandit"}], "mix.0.share: is required"),
+        ([{"name": "Bandit", "share": 0.6}, {"name": "FrozenLake", "share": 0.4}], "leaves no share for Sokoban"),
+        ([{"name": "FrozenLake", "share": 0.5, "settings": {"size": 99}}], "FrozenLake: size: .*less than or equal"),
+        ([{"name": "FrozenLake", "share": 0.5, "settings": {"sise": 5}}], "FrozenLake: sise: Extra inputs"),
+        ([{"name": "FrozenLake", "share": 0.5, "turns": 5}], "mix.0.turns: there is no setting of this name"),
+        ([{"name": "FrozenLake", "share": 0.5, "max_turns": 0}], "mix.0.max_turns: must be greater than 0"),
+        ([{"name": "FrozenLake", "share": 0.5, "max_turns": 101}], "mix.0.max_turns: must be at most 100"),
+        (["Bandit"], "mix.0: must be a mapping of settings, not 'Bandit'"),
+        ("Bandit", "mix: must be a list, not 'Bandit'"),
     ],
 )
 def test_invalid_mixtures_are_refused_with_the_reason(wrong, says):
-    with pytest.raises(ValidationError, match=says):
-        RunConfig.model_validate({"environment": wrong})
+    with pytest.raises(ValidationError) as error:
+        RunConfig.model_validate({"environment": {"mix": wrong}})
+    assert re.search(says, "; ".join(f"{where}: {text}" for where, text in validation_errors(error.value)))
 
 
 def test_equivalent_settings_are_the_same_run():
-    typed = mixed(other_settings={"FrozenLake.size": 5, "FrozenLake.slippery": False}, other_budgets={})
-    posted = mixed(other_settings={"FrozenLake.size": "5", "FrozenLake.slippery": "off"}, other_budgets={})
+    lake = {"name": "FrozenLake", "share": 0.25}
+    typed = mixed(mix=[lake | {"settings": {"size": 5, "slippery": False}}])
+    posted = mixed(mix=[lake | {"share": "0.25", "settings": {"size": "5", "slippery": "off"}}])
     assert typed.digest() == posted.digest()
     assert RunConfig.model_validate(typed.model_dump(mode="json")) == typed
 
@@ -129,7 +136,8 @@ def test_an_environment_too_rare_for_every_iteration_still_comes_up():
 
 
 def test_trajectories_bear_the_number_of_their_environment_and_its_budgets(chat):
-    config = mixed(other_settings={}, other_budgets={}, settings={}, instruction=None)
+    mix = [{"name": "FrozenLake", "share": 0.25}, {"name": "Bandit", "share": 0.25}]
+    config = mixed(mix=mix, settings={}, instruction=None)
     config = config.model_copy(update={"rollout": config.rollout.model_copy(update={"groups": 4, "group_size": 2})})
     planned = train_plans(config, shares_of(config), iteration=3)
     names = ["Sokoban", "Sokoban", "FrozenLake", "Bandit"]
@@ -165,7 +173,7 @@ def test_a_run_in_two_environments_plays_learns_and_is_examined_in_both(pocket_f
     config = tiny.config(
         pocket_folder,
         iterations=2,
-        environment={"others": {"Bandit": 0.5}},
+        environment={"mix": [{"name": "Bandit", "share": 0.5}]},
         algorithm={"estimator": "gae", "reward_normalization": "mean_std", "reward_grouping": "environment"},
     )
     run(config, tmp_path)
@@ -212,9 +220,7 @@ def test_small_rewards_of_one_environment_are_kept_beside_the_large_ones_of_anot
 
 
 def test_a_title_of_many_environments_stays_short():
-    others = dict.fromkeys(["FrozenLake", "Bandit", "BanditRev", "Countdown"], 0.1)
+    mix = [{"name": name, "share": 0.1} for name in ("FrozenLake", "Bandit", "BanditRev", "Countdown")]
     assert (
-        RunConfig.model_validate({"environment": {"others": others}})
-        .title()
-        .startswith("Sokoban + FrozenLake + 3 more · ")
+        RunConfig.model_validate({"environment": {"mix": mix}}).title().startswith("Sokoban + FrozenLake + 3 more · ")
     )

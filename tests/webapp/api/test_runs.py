@@ -10,6 +10,7 @@ import yaml
 from django.test import Client
 from django.utils import timezone
 
+from tests.trainer.config.test_former_names import FORMER_MIX, MIX
 from tests.webapp.api.api_clients import Callers, problem, program
 from tests.webapp.conftest import People
 from trainer.config.run import RunConfig
@@ -81,6 +82,23 @@ def test_former_names_of_settings_are_accepted(callers: Callers) -> None:
         assert not {"lam", "sinks"} & (set(config) | set(config["algorithm"]))
 
 
+def test_a_mixture_of_environments_is_launched_and_cloned_under_current_and_former_names(callers: Callers) -> None:
+    bodies: list[dict[str, Any]] = [
+        {"preset": PRESET, "overrides": {"environment.mix": MIX}},
+        {"preset": PRESET, "overrides": {f"environment.{name}": value for name, value in FORMER_MIX.items()}},
+        {"config": {"environment": {"mix": MIX}}},
+        {"config": {"environment": FORMER_MIX}},
+    ]
+    for body in bodies:
+        launched = callers.owner.post("/api/runs", body).json()
+        assert launched["config"]["environment"]["mix"] == MIX
+        assert not set(FORMER_MIX) & set(launched["config"]["environment"])
+    smaller = {"overrides": {"environment.others": {"Bandit": 0.5}, "environment.other_settings": {}}}
+    smaller["overrides"]["environment.other_budgets"] = {"Bandit.max_actions": 2}
+    cloned = callers.owner.post(f"/api/runs/{launched['slug']}/clone", smaller).json()
+    assert cloned["config"]["environment"]["mix"] == [MIX[1] | {"share": 0.5}]
+
+
 @pytest.mark.parametrize(
     ("body", "field", "words"),
     [
@@ -98,6 +116,21 @@ def test_former_names_of_settings_are_accepted(callers: Callers) -> None:
             {"preset": PRESET, "overrides": {"algorithm.lam": 1, "algorithm.gae_lambda": 1}},
             "overrides",
             "keep algorithm.gae_lambda",
+        ),
+        (
+            {"preset": PRESET, "overrides": {"environment.mix": [], "environment.others": {}}},
+            "overrides",
+            "keep environment.mix and remove environment.others",
+        ),
+        (
+            {"preset": PRESET, "overrides": {"environment.mix": [{"name": "Bandit", "share": 2}]}},
+            "environment.mix.0.share",
+            "must be less than 1",
+        ),
+        (
+            {"config": {"environment": {"mix": [{"name": "Chess", "share": 0.5}]}}},
+            "config.environment.mix.0.name",
+            "unknown environment 'Chess'",
         ),
         ({"preset": PRESET, "wish": 1}, "wish", "no setting of this name"),
         ({"preset": PRESET, "team": "nosuch"}, "team", "there is no team nosuch"),

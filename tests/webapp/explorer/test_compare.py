@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, play, who
+from trainer.config.run import RunConfig
 from webapp.explorer.compare import MAX_RUNS
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
@@ -45,6 +47,16 @@ def test_the_page_shows_what_differs_with_the_settings_help(people: People, run:
     assert "Policy learning rate" in page
     assert "0.0005" in page
     assert page.count('class="group"') == 1, "groups in which nothing differs are left out"
+
+
+def test_further_environments_that_differ_are_shown_one_per_line(people: People, run: Run, who: Visitors) -> None:
+    other = another(people, run)
+    mix = [{"name": "FrozenLake", "share": 0.25, "settings": {"size": 5}}, {"name": "Bandit", "share": 0.25}]
+    other.config = RunConfig.model_validate(other.config | {"environment": {"mix": mix}}).model_dump(mode="json")
+    other.save(update_fields=["config"])
+    page = html.unescape(who.viewer.get(f"/compare?runs={run.slug},{other.slug}").content.decode())
+    assert "Further environments" in page
+    assert "- {name: FrozenLake, share: 0.25, settings: {size: 5}}\n- {name: Bandit, share: 0.25}" in page
 
 
 def test_runs_with_the_same_settings_are_said_to_have_them(people: People, run: Run, who: Visitors) -> None:

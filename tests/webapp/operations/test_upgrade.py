@@ -47,6 +47,7 @@ def test_an_old_database_upgrades_without_help(old_database: str) -> None:
     run = Run.objects.using(old_database).select_related("team", "author").get()
     assert (run.title, run.team.name, run.author and run.author.username) == ("Trial", "Agents", "ada")
     assert (run.state, run.visibility, run.seq) == ("finished", "link", 17)
+    assert run.config["environment"]["mix"] == []
     assert Trajectory.objects.using(old_database).filter(run=run, turns__isnull=False).count() == 3
     assert DeliveryAttempt.objects.using(old_database).get().answer == "answer"
     assert StalledRun.objects.using(old_database).get(run=run).seq == 1

@@ -6,10 +6,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pytest
 from django.apps import apps
+from django.db import connection
 from django.utils import timezone
 
-from tests.trainer.config.test_former_names import FORMER_CONFIG, RENAMED
+from tests.trainer.config.test_former_names import FORMER_CONFIG, FORMER_MIX, MIX, RENAMED
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People
 from trainer.config.files import current_settings
@@ -22,6 +24,7 @@ from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import MetricPoint, Run
 
 migration: Any = import_module("webapp.runs.migrations.0009_renamed_settings_and_metrics")
+mix_migration: Any = import_module("webapp.runs.migrations.0010_environment_mix")
 
 
 def former_run(run: Run) -> Run:
@@ -80,3 +83,39 @@ def test_a_former_run_differs_from_a_current_one_only_where_values_differ(people
     ]
     names = [one.name for group in differences(runs) for one in group.differences]
     assert names == ["algorithm.updates_per_rollout"]
+
+
+@pytest.mark.parametrize(
+    ("former", "current"),
+    [
+        (FORMER_MIX, {"mix": MIX[::-1]}),  # in the order in which PostgreSQL keeps keys, as the runs were trained
+        ({name: {} for name in FORMER_MIX}, {"mix": []}),
+        ({"name": "Bandit"}, {"name": "Bandit"}),
+    ],
+)
+def test_the_migration_lists_further_environments_and_can_be_undone(
+    former: dict[str, Any], current: dict[str, Any], run: Run
+) -> None:
+    rest, editor = {"seed": 3}, connection.schema_editor()
+    Run.objects.filter(pk=run.pk).update(config=rest | {"environment": former})
+    mix_migration.forwards(apps, editor)
+    run.refresh_from_db()
+    assert run.config == rest | {"environment": current}
+    mix_migration.forwards(apps, editor)
+    mix_migration.backwards(apps, editor)
+    run.refresh_from_db()
+    assert run.config == rest | {"environment": former}
+
+
+def test_an_imported_former_journal_lists_its_further_environments(people: People) -> None:
+    started = journal_builder.started().model_copy(update={"config": {"environment": FORMER_MIX}})
+    run = do_create_imported_run(people.team, people.owner, started)
+    assert run.config["environment"]["mix"] == MIX
+    assert not set(FORMER_MIX) & set(run.config["environment"])
+
+
+def test_a_former_journal_whose_mixture_does_not_fit_together_is_imported(people: People) -> None:
+    data = {"environment": {"other_settings": {"FrozenLake.size": 5}}}
+    started = journal_builder.started().model_copy(update={"config": data})
+    run = do_create_imported_run(people.team, people.owner, started)
+    assert run.config["environment"]["mix"] == []

@@ -76,7 +76,7 @@ class Checkpointer:
         progress = checkpoints.load_progress(session.folder, target)
         progress.rewinds, progress.seconds = session.progress.rewinds + 1, seconds
         checkpoints.update_progress(session.folder, progress)
-        changes = rewind.changes_as_text(requested, rewind.settings_after_rewind(requested, progress.rewinds))
+        changes = rewind.changes_as_text(requested, requested.after_rewinds(progress.rewinds))
         listed = ", ".join(f"{name} = {value}" for name, value in changes.items())
         message = (
             f"Collapsed by iteration {done}: rewind {progress.rewinds} of {requested.echo_trap.max_rewinds}, back to "

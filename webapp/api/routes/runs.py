@@ -13,7 +13,15 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Schema, Status
 from pydantic import Field, ValidationError
 
-from trainer.config.files import as_messages, current_names, find_preset, load_preset, ordered_dump, preset_names
+from trainer.config.files import (
+    as_messages,
+    current_names,
+    dump_for_overrides,
+    find_preset,
+    load_preset,
+    ordered_dump,
+    preset_names,
+)
 from trainer.config.run import RunConfig
 from webapp.api import cursors, schemas
 from webapp.api.auth import Caller, caller
@@ -180,11 +188,11 @@ def _config(data: dict[str, Any]) -> RunConfig:
 
 
 def _with_overrides(config: RunConfig, overrides: dict[str, Any]) -> RunConfig:
-    data = config.model_dump()
     try:
         names = current_names(overrides)
     except ValueError as error:
         raise invalid({"overrides": str(error)}) from None
+    data = dump_for_overrides(config, names)
     for name, value in overrides.items():
         *path, last = names[name].split(".")
         place = data

@@ -5,6 +5,7 @@ Which settings exist, their help and their limits stand in trainer.config.run an
 
 from __future__ import annotations
 
+import math
 import re
 import types
 from collections.abc import Iterator, Mapping
@@ -18,12 +19,13 @@ from pydantic.fields import FieldInfo
 
 import envs
 from trainer.config.files import validation_errors
+from trainer.config.former_names import current_name, current_settings, joined_name
 from trainer.config.run import RunConfig
 from webapp.runs.launch import hosted_endpoints
 
 ENVIRONMENT = "environment.name"
 SETTINGS = "environment.settings"
-TEXTAREA_FIELDS = ("environment.instruction",)
+TEXTAREA_FIELDS = ("environment.instruction", "environment.mix")
 """Texts that deserve more than one line."""
 
 LABELS = {
@@ -55,10 +57,8 @@ LABELS = {
     "max_tokens_param": "max tokens parameter",
     "min_p": "min-p",
     "mini_batch_trajectories": "mini-batch, E",
+    "mix": "further environments",
     "normalize_by_std": "normalise by std",
-    "other_budgets": "budgets of the others",
-    "other_settings": "settings of the others",
-    "others": "other environments",
     "policy_lr": "policy learning rate",
     "tis_cap": "importance weight limit",
     "top_k": "top-k",
@@ -168,7 +168,7 @@ def check(post: Mapping[str, str]) -> Checked:
         config = RunConfig.model_validate(sound)
     except ValidationError as error:
         for where, text in reversed(validation_errors(error)):
-            errors[_field_of(where, text)] = text
+            errors[_field_of(where, text)] = _entry_of(where) + text
         config = None
     if config is not None and (unwanted := hosted_endpoints.problem(config.hosted)):
         errors[unwanted[0]] = unwanted[1]
@@ -177,11 +177,19 @@ def check(post: Mapping[str, str]) -> Checked:
 
 
 def read(post: Mapping[str, str]) -> dict[str, Any]:
-    """The posted texts as nested data for RunConfig. Absent switches are off, empty optional fields are None."""
+    """The posted texts as nested data for RunConfig. Absent switches are off, empty optional fields are None.
+
+    Former names are accepted: the form may have been opened before an upgrade.
+    """
     data: dict[str, Any] = {}
+    parts = {name: joined for name in post if (joined := joined_name(RunConfig, name))}
+    post = {current_name(RunConfig, name): text for name, text in post.items()}
     for name, info in _leaves(RunConfig, ""):
-        if name != SETTINGS:
+        if name != SETTINGS and (name in post or name not in parts.values()):
             _put(data, name, _text_to_data(post, name, info))
+    for name in parts:
+        _put(data, name, _pairs(post[name]))
+    data = current_settings(RunConfig, data)
     environment = data.setdefault("environment", {})
     environment["settings"] = {}
     if environment.get("name") in envs.names():
@@ -235,8 +243,8 @@ def _settings(
             name=name,
             label=_label(key),
             kind=kind,
-            value=_data_to_text(values.get(key, default)),
-            default=_data_to_text(default),
+            value=_data_to_text(values.get(key, default), lines=kind == "long"),
+            default=_data_to_text(default, lines=kind == "long"),
             help=_help(info),
             unit=str(extra.get("unit", "")),
             source=str(extra.get("source", "")),
@@ -305,7 +313,8 @@ def _bound(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
-def _data_to_text(value: Any) -> str:
+def _data_to_text(value: Any, *, lines: bool = False) -> str:
+    """The text of a field. `lines`: each entry of a list on its own, in YAML."""
     match value:
         case None:
             return ""
@@ -313,6 +322,8 @@ def _data_to_text(value: Any) -> str:
             return "on" if value else ""
         case float():
             return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+        case list() if lines:
+            return "\n".join(f"- {_entry_to_text(part)}" for part in value)
         case list() | tuple():
             return ", ".join(str(part) for part in value)
         case dict():
@@ -320,16 +331,39 @@ def _data_to_text(value: Any) -> str:
     return str(value)
 
 
+def _entry_to_text(entry: Any) -> str:
+    """An entry of a list of settings as one line of YAML, without those that are empty."""
+    if isinstance(entry, dict):
+        entry = {key: value for key, value in entry.items() if value not in (None, {})}
+    text: str = yaml.safe_dump(entry, default_flow_style=True, sort_keys=False, allow_unicode=True, width=math.inf)
+    return text.strip().removesuffix("...").strip()
+
+
+def _text_to_entries(text: str) -> Any:
+    """The data of a list written in YAML; the text itself if it is not YAML."""
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):  # ValueError: an impossible date
+        return text
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """The data of `key=value, key=value`."""
+    pairs = (part.partition("=") for part in text.split(",") if part.strip())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
 def _text_to_data(post: Mapping[str, str], name: str, info: FieldInfo) -> Any:
     text = post.get(name, "").strip()
     bare = _bare(info.annotation)
     if bare is bool:
         return name in post
+    if get_origin(bare) is list and _is_model(get_args(bare)[0]) and text:
+        return _text_to_entries(text)
     if get_origin(bare) in (list, tuple):
         return [part.strip() for part in text.split(",") if part.strip()]
     if get_origin(bare) is dict:
-        pairs = (part.partition("=") for part in text.split(",") if part.strip())
-        return {key.strip(): value.strip() for key, _, value in pairs}
+        return _pairs(text)
     if text == "" and (_optional(info.annotation) or name.startswith(f"{SETTINGS}.")):
         return None
     return text
@@ -342,14 +376,21 @@ def _put(data: dict[str, Any], name: str, value: Any) -> None:
     data[last] = value
 
 
+def _entry_of(where: str) -> str:
+    """Which entry of a list of settings a problem is about, as the beginning of its sentence; or nothing."""
+    entry = re.fullmatch(r"environment\.mix\.(\d+)\.?(.*)", where)
+    return f"entry {int(entry[1]) + 1}{', ' if entry[2] else ''}{entry[2]}: " if entry else ""
+
+
 def _field_of(where: str, text: str) -> str:
     """The field a problem belongs to: its own, or the first one that the sentence names."""
     known = set(names())
     if where in known:
         return where
-    holder = where.rpartition(".")[0]
-    if holder in known:  # one entry of a field that holds several
-        return holder
+    holder = where
+    while holder := holder.rpartition(".")[0]:
+        if holder in known:  # one entry of a field that holds several
+            return holder
     mentioned = [word.group() for word in re.finditer(r"[a-z_]+\.[a-z_0-9]+", text) if word.group() in known]
     if mentioned:
         return mentioned[0]

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import envs
+from tests.trainer.config.test_former_names import MIX
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, assert_private, who
 from trainer.config.files import load_preset, preset_names
@@ -114,6 +115,60 @@ def test_reward_terms_are_written_as_pairs_and_told_apart(who: Visitors) -> None
     assert wrong.errors == {"rewards.terms": "must be a number, not 'much'"}
     wrong = forms.check(post | {"rewards.terms": "wit=1"})
     assert "there is no reward term 'wit'" in wrong.errors["rewards.terms"]
+
+
+def test_further_environments_are_written_as_a_list_and_cloned(who: Visitors) -> None:
+    fields = fields_of(who.owner.get("/runs/new?preset=sokoban-pocket").content.decode())
+    text = "- {name: FrozenLake, share: 0.25, settings: {size: 5}, max_turns: 3}\n- {name: Bandit, share: 0.5}"
+    assert fields["environment.mix"] == ""
+    checked = html.unescape(who.owner.post("/runs/new/check", fields | {"environment.mix": text}).content.decode())
+    assert f"<ins>{text}</ins>" in checked
+    who.owner.post("/runs/new", fields | {"environment.mix": text.replace("\n", "\r\n")})
+    run = Run.objects.get()
+    assert [entry["name"] for entry in run.config["environment"]["mix"]] == ["FrozenLake", "Bandit"]
+    page = who.owner.get(f"/runs/new?clone={run.slug}").content.decode()
+    assert fields_of(page)["environment.mix"] == text
+    who.owner.post("/runs/new", fields_of(page))
+    assert Run.objects.exclude(pk=run.pk).get().config["environment"] == run.config["environment"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Bandit", "must be a list, not 'Bandit'"),
+        ("- {name: Bandit", "must be a list, not '- {name: Bandit'"),
+        ("- Bandit", "entry 1: must be a mapping of settings, not 'Bandit'"),
+        ("- {name: Bandit, share: 0.5}\n- {name: Chess, share: 0.1}", "entry 2, name: unknown environment 'Chess'; "),
+        ("- {name: Bandit, share: 2}", "entry 1, share: must be less than 1.0"),
+        ("- {name: FrozenLake, share: 0.5, settings: {size: 99}}", "entry 1, settings: FrozenLake: size: "),
+        ("- {name: Sokoban, share: 0.5}", "environment.mix lists Sokoban, which is environment.name already"),
+    ],
+)
+def test_what_is_wrong_with_a_further_environment_is_shown_at_the_field(text: str, message: str, who: Visitors) -> None:
+    fields = fields_of(who.owner.get("/runs/new?preset=sokoban-pocket").content.decode())
+    checked = forms.check(fields | {"environment.mix": text})
+    assert checked.errors["environment.mix"].startswith(message)
+    page = who.owner.post("/runs/new", fields | {"environment.mix": text})
+    assert page.status_code == 422
+    assert fields_of(page.content.decode())["environment.mix"] == text
+
+
+def test_a_form_opened_before_settings_were_renamed_launches_the_same(who: Visitors) -> None:
+    fields = fields_of(who.owner.get("/runs/new?preset=sokoban-pocket").content.decode())
+    del fields["environment.mix"], fields["algorithm.gae_lambda"]
+    former = {
+        "algorithm.lam": "0.5",
+        "environment.others": "FrozenLake=0.25, Bandit=0.25",
+        "environment.other_settings": "FrozenLake.size=5, FrozenLake.slippery=off",
+        "environment.other_budgets": "FrozenLake.max_turns=3, Bandit.max_actions=2",
+    }
+    assert who.owner.post("/runs/new/check", fields | former).status_code == 200
+    who.owner.post("/runs/new", fields | former)
+    config = Run.objects.get().config
+    assert (config["algorithm"]["gae_lambda"], config["environment"]["mix"]) == (0.5, MIX)
+    wrong = forms.check(fields | former | {"environment.others": "Bandit=0.25"})
+    assert wrong.config is None
+    assert "names FrozenLake, which is not in environment.others" in " ".join(wrong.errors.values())
 
 
 def test_settings_of_an_environment_are_checked_by_its_own_model(who: Visitors) -> None:

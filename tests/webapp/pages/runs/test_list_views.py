@@ -121,7 +121,8 @@ def test_mine_means_the_readers_own(run: Run, who: Visitors) -> None:
 
 
 def test_a_run_of_several_environments_is_listed_under_each_of_them(people: People, who: Visitors) -> None:
-    make(people, "Mixed", config={"environment": {"name": "Sokoban", "others": {"FrozenLake": 0.25}}})
+    mix = [{"name": "FrozenLake", "share": 0.25}]
+    make(people, "Mixed", config={"environment": {"name": "Sokoban", "mix": mix}})
     make(people, "Plain")
     assert titles(who.owner, "environment=FrozenLake") == ["Mixed"]
     assert sorted(titles(who.owner, "environment=Sokoban")) == ["Mixed", "Plain"]
