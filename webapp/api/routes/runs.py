@@ -161,7 +161,7 @@ def _priority(requester: Caller, team_id: int, name: str | None) -> Run.Priority
 def _requested_config(payload: schemas.NewRun) -> tuple[RunConfig, str]:
     """The requested configuration, and its preset."""
     if (payload.config is None) == (payload.preset is None):
-        raise invalid({"config": "give either a configuration or the name of a preset"})
+        raise invalid({"config": "give either a configuration or the name of a preset, not both"})
     if payload.config is not None:
         return _with_overrides(payload.config, payload.overrides), ""
     preset = find_preset(payload.preset or "")
