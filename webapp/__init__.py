@@ -1,4 +1,4 @@
-"""The site: launches trainers, stores what they tell, shows it. No training and no rules of a world live here."""
+"""The Django site: launches trainers, ingests their journals, and shows runs, trajectories and environments."""
 
 from webapp.celery import app as celery_app
 

@@ -8,7 +8,7 @@ os.environ.setdefault("ECHOSCOPE_DB_POOL", "1")
 
 import django
 
-django.setup()  # models can be imported only after it
+django.setup()  # models can be imported only afterwards
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
@@ -29,4 +29,4 @@ application = ProtocolTypeRouter(
 
 _ = get_resolver().url_patterns  # every view is loaded before the first request
 gc.collect()
-gc.freeze()  # collecting what was loaded would hold up every socket for 0.2 s each time
+gc.freeze()  # a collection of the loaded modules would block every socket for 0.2 s

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ECHOSCOPE_DATA_DIR = Path(env.variable("ECHOSCOPE_DATA_DIR") or ROOT / "var").resolve()
 """Everything written at run time: runs/<slug>/, the secret key, collected static files."""
 
-EMBEDDED = addresses.environment(ECHOSCOPE_DATA_DIR)  # of this folder's own servers, where it has some
+EMBEDDED = addresses.environment(ECHOSCOPE_DATA_DIR)  # of the folder's embedded servers, if any
 DATABASE_URL = os.environ.get("DATABASE_URL") or EMBEDDED.get("DATABASE_URL", "postgresql:///echoscope")
 REDIS_URL = os.environ.get("REDIS_URL") or EMBEDDED.get("REDIS_URL", "redis://127.0.0.1:6379/0")
 
@@ -99,7 +99,7 @@ TEMPLATES = [
 DATABASES = {
     "default": env.database(DATABASE_URL) | {"CONN_HEALTH_CHECKS": True},
 }
-if env.switch("ECHOSCOPE_DB_POOL", default=False):  # asgi.py turns it on; a worker forks, no pool survives that
+if env.switch("ECHOSCOPE_DB_POOL", default=False):  # enabled by asgi.py; a pool does not survive the fork of a worker
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 16, "timeout": 10}
 else:
     DATABASES["default"]["CONN_MAX_AGE"] = 600
@@ -149,13 +149,13 @@ USE_TZ = True
 STATIC_URL = "static/"
 STATICFILES_DIRS = [ROOT / "static"]
 STATIC_ROOT = ECHOSCOPE_DATA_DIR / "static"
-WHITENOISE_USE_FINDERS = DEBUG or not STATIC_ROOT.exists()  # before collectstatic, files are served where they lie
+WHITENOISE_USE_FINDERS = DEBUG or not STATIC_ROOT.exists()  # before collectstatic, files are served from static/
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
 }
 
-if COPIES := env.storage("ECHOSCOPE_STORAGE"):  # of runs, for workers that share no disk
+if COPIES := env.storage("ECHOSCOPE_STORAGE"):  # copies of runs, for workers that share no disk
     STORAGES["runs"] = COPIES
 
 CHANNEL_LAYERS = {
@@ -177,7 +177,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_TASK_DEFAULT_QUEUE = "training"
 CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_ACKS_LATE = False  # the message only wakes a worker up; the lease in PostgreSQL is the lock
+CELERY_TASK_ACKS_LATE = False  # the message only wakes a worker; the lease in PostgreSQL is the lock
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.2}
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_DISABLE_PREFETCH = True

@@ -58,7 +58,7 @@
 /** @typedef {{turn: number, action: number, reason: string}} LostAt */
 
 /**
- * A trajectory as the stage and the player read it.
+ * A trajectory in the format of the stage and the player.
  * @typedef {object} Trajectory
  * @property {string} id
  * @property {string} slug

@@ -49,7 +49,7 @@ def test_a_new_result_is_drawn_and_announced_while_the_tab_is_open(
     live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=4, success=0.75))
     expect(rows).to_have_count(before + 1)
     expect(rows.last).to_contain_text("75.0 %")
-    expect(page.locator("[data-exams-said]")).to_have_text("Sokoban: 75.0 % after iteration 4.")
+    expect(page.locator("[data-results-announcement]")).to_have_text("Sokoban: 75.0 % after iteration 4.")
     expect(link).to_be_focused()
     page.keyboard.press("Enter")
     page.wait_for_url("**/trajectories?split=eval&suite=Sokoban&iteration=2")

@@ -76,7 +76,7 @@ def test_a_run_is_made_public_watched_without_an_account_and_made_private_again(
     page.locator("summary", has_text="Visible to").click()
     page.get_by_label("Anyone with the link").check()
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Anyone with the link can see this run now")).to_be_visible()
+    expect(page.get_by_text("Anyone with the link can now see this run")).to_be_visible()
     page.get_by_role("link", name="Curves").click()
 
     stranger = new_context().new_page()
@@ -95,6 +95,6 @@ def test_a_run_is_made_public_watched_without_an_account_and_made_private_again(
 
     page.get_by_role("link", name="Team", exact=True).click()
     page.get_by_role("button", name="Stop sharing For everybody").click()
-    expect(page.get_by_text("Only the team can see this run now")).to_be_visible()
+    expect(page.get_by_text("This run is now visible to the team only")).to_be_visible()
     stranger.goto(run_address)
     expect(stranger.get_by_role("heading", name="Log in")).to_be_visible()

@@ -110,7 +110,7 @@ def test_errors_are_exceptions_that_say_what_to_do(
     assert invalid.value.fields == {"iterations": "must be a whole number, not 'many'"}
     with pytest.raises(Conflict, match="cannot resume now"):
         client.control(run_on_site.slug, "resume")
-    with pytest.raises(NotAuthenticated, match="Make a new one"):
+    with pytest.raises(NotAuthenticated, match="Create a new one"):
         Client(live_server.url, "es_wrong").me()
     _, reading = do_create_token(people_on_site.team, people_on_site.viewer, "reads", ["read", "write"])
     with pytest.raises(Forbidden, match="not change them"):

@@ -16,7 +16,7 @@ from playwright.sync_api import Page
 from tests.running_product import LiveStack
 from trainer.journal import events, reader
 from trainer.journal.protocol import JOURNAL_FILE
-from webapp.services.addresses import remembered
+from webapp.services.addresses import stored_addresses
 
 Row = tuple[Any, ...]
 
@@ -49,7 +49,7 @@ class Watched:
 
     def query(self, statement: str, *values: object) -> list[Row]:
         """Rows of its database; none while it does not answer."""
-        addresses = remembered(self.stack.home)
+        addresses = stored_addresses(self.stack.home)
         assert addresses is not None
         try:
             with psycopg.connect(addresses.postgres(self.stack.home).url(), connect_timeout=5) as connection:

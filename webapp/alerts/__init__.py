@@ -1,1 +1,1 @@
-"""Alert rules of teams and what was sent because of them."""
+"""Alert rules of teams, and their deliveries."""

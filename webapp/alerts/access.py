@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 def get_rule(user: User | AnonymousUser, slug: str) -> Rule:
     """The rule of that slug if it belongs to a team of the user. Raises Http404."""
-    found = Rule.objects.visible_to(user).select_related("team", "author").filter(slug=slug).first()
-    if found is None:
+    rule = Rule.objects.visible_to(user).select_related("team", "author").filter(slug=slug).first()
+    if rule is None:
         raise Http404("This alert rule does not exist, or it belongs to a team you are not in.")
-    return found
+    return rule
 
 
 def get_own_rule(user: User | AnonymousUser, slug: str) -> Rule:
     """The rule, to change it. Raises Http404, or PermissionDenied for viewers."""
-    found = get_rule(user, slug)
-    require_writer(user, found.team_id)
-    return found
+    rule = get_rule(user, slug)
+    require_writer(user, rule.team_id)
+    return rule
 
 
 def get_delivery(rule: Rule, slug: str) -> Delivery:
     """A delivery of the rule. Raises Http404."""
-    found = rule.deliveries.select_related("run").filter(slug=slug).first()
-    if found is None:
+    delivery = rule.deliveries.select_related("run").filter(slug=slug).first()
+    if delivery is None:
         raise Http404("This delivery does not exist.")
-    return found
+    return delivery

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 DELAYS = tuple(timedelta(seconds=seconds) for seconds in (30, 120, 420, 900, 2130))
 """Delays after failed attempts: six attempts within an hour."""
 LEASE = timedelta(seconds=60)
-"""Longest attempt. The delivery of a process that died in it can be claimed again after that."""
+"""Maximum duration of an attempt. If its process died, the delivery can be claimed again afterwards."""
 LOOK_BACK = timedelta(days=7)
 MAX_FAILED_DELIVERIES = 5
 """Failed deliveries in a row, each after an hour, that disable a rule."""

@@ -87,7 +87,7 @@ def deliver(delivery: Delivery) -> WebhookResponse:
 def _mail(delivery: Delivery) -> WebhookResponse:
     if not mail_is_configured():
         return WebhookResponse(
-            False, None, "E-mail is not configured on this site. The operator has to set ECHOSCOPE_EMAIL_URL."
+            False, None, "E-mail is not configured on this site. Ask the operator to set ECHOSCOPE_EMAIL_URL."
         )
     started = time.monotonic()
     mail = EmailMessage(

@@ -1,6 +1,6 @@
 """Detection of alert events from the tables. Repeatable: the same event always has the same key.
 
-So no event is lost when a process dies between the event and its alert.
+No event is lost if a process dies between the event and its alert.
 """
 
 from __future__ import annotations

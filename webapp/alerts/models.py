@@ -59,7 +59,7 @@ class Rule(models.Model):
     events = models.JSONField(default=list)
     scope = models.CharField(max_length=11, choices=Scope.choices, default=Scope.ALL)
     scope_value = models.CharField(max_length=100, blank=True, help_text="The environment or the tag.")
-    suite = models.CharField(max_length=100, blank=True, help_text="Evaluation suite; empty = every one.")
+    suite = models.CharField(max_length=100, blank=True, help_text="Evaluation suite; empty = all.")
     threshold = models.FloatField(default=0.5, help_text="Success rate, 0 to 1.")
     queued_minutes = models.PositiveIntegerField(default=30)
     stalled_minutes = models.PositiveIntegerField(default=30)
@@ -68,8 +68,8 @@ class Rule(models.Model):
     url = models.CharField(max_length=1000, blank=True)
     secret = models.CharField(max_length=100, default=new_secret)
     enabled = models.BooleanField(default=True)
-    disabled_reason = models.TextField(blank=True, help_text="Why the rule was disabled automatically.")
-    failures = models.PositiveIntegerField(default=0, help_text="Deliveries given up in a row.")
+    disabled_reason = models.TextField(blank=True, help_text="Reason why the rule was disabled automatically.")
+    failures = models.PositiveIntegerField(default=0, help_text="Consecutive failed deliveries.")
     since = models.DateTimeField(default=timezone.now, help_text="Earlier events are not delivered.")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -116,7 +116,7 @@ class Delivery(models.Model):
     key = models.CharField(max_length=200)
     payload = models.JSONField()
     state = models.CharField(max_length=9, choices=State.choices, default=State.PENDING)
-    tries = models.PositiveIntegerField(default=0, help_text="Since it was created or sent again.")
+    tries = models.PositiveIntegerField(default=0, help_text="Attempts since it was created or sent again.")
     next_try_at = models.DateTimeField(default=timezone.now)
     claim = models.CharField(max_length=24, blank=True, help_text="Token of the current attempt.")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -144,7 +144,7 @@ class DeliveryAttempt(models.Model):
     milliseconds = models.PositiveIntegerField()
     status = models.PositiveIntegerField(null=True, help_text="HTTP status; empty without a response.")
     ok = models.BooleanField()
-    answer = models.TextField(blank=True, help_text="The beginning of the response, or why there was none.")
+    answer = models.TextField(blank=True, help_text="Beginning of the response, or the reason why there was none.")
 
     class Meta:
         ordering = ["-pk"]

@@ -63,9 +63,9 @@ def alert_new(request: HttpRequest) -> HttpResponse:
         require_writer(request.user, first.pk)
     slug = request.POST.get("team", "") or request.GET.get("team", "")
     team = next((team for team in teams if team.slug == slug), teams[0])
-    form = RuleForm(request.POST or None, team=team, address=_person(request).email)
+    form = RuleForm(request.POST or None, team=team, address=_user(request).email)
     if request.method == "POST" and form.is_valid():
-        rule = actions.do_create_rule(team, _person(request), **form.settings())
+        rule = actions.do_create_rule(team, _user(request), **form.settings())
         _show_secret_once(request, rule)
         messages.success(request, "Rule created. Send a test to check that alerts arrive.")
         return redirect("alert", rule.slug)
@@ -166,14 +166,14 @@ def alert_delete(request: HttpRequest, slug: str) -> HttpResponse:
 def delivery(request: HttpRequest, slug: str, delivery_slug: str) -> HttpResponse:
     """A delivery: its payload and its attempts."""
     rule = get_rule(request.user, slug)
-    found = get_delivery(rule, delivery_slug)
+    record = get_delivery(rule, delivery_slug)
     context = {
         "page": "alerts",
         "rule": rule,
-        "delivery": found,
-        "title": TITLES[found.event],
-        "attempts": list(found.log.all()[:50]),
-        "text": json.dumps(in_order(found.payload), ensure_ascii=False, indent=2),
+        "delivery": record,
+        "title": TITLES[record.event],
+        "attempts": list(record.log.all()[:50]),
+        "text": json.dumps(in_order(record.payload), ensure_ascii=False, indent=2),
         "writer": may_write(request.user, rule.team_id),
     }
     return render(request, "alerts/delivery.html", context)
@@ -198,6 +198,6 @@ def _show_secret_once(request: HttpRequest, rule: Rule) -> None:
         request.session[SHOW_SECRET] = rule.slug
 
 
-def _person(request: HttpRequest) -> User:
+def _user(request: HttpRequest) -> User:
     assert isinstance(request.user, User), "login_required"
     return request.user

@@ -126,10 +126,10 @@ async def _resolve(target: httpx.URL) -> str:
     port = target.port or (443 if target.scheme == "https" else 80)
     host = target.raw_host.decode("ascii").strip("[]")
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         raise WebhookRefused(f"Cannot resolve {host}: {error.strerror}.") from error
-    addresses = [str(entry[4][0]) for entry in found]
+    addresses = [str(entry[4][0]) for entry in infos]
     if not _may_be_private(host) and not all(is_public(ipaddress.ip_address(address)) for address in addresses):
         raise WebhookRefused(_private_network(host))
     return addresses[0]

@@ -1,1 +1,1 @@
-"""Stars, tags and comments that people leave on trajectories and turns."""
+"""Stars, tags and comments on trajectories and turns."""

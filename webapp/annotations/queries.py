@@ -15,8 +15,8 @@ def starred() -> Q:
 
 def tagged(name: str = "") -> Q:
     """Condition on trajectories: it has this tag, case and spacing aside; without a name: any tag."""
-    found = Tagging.objects.filter(trajectory=OuterRef("pk"))
-    return Q(Exists(found.filter(tag__name=normal_tag(name)) if name else found))
+    taggings = Tagging.objects.filter(trajectory=OuterRef("pk"))
+    return Q(Exists(taggings.filter(tag__name=normal_tag(name)) if name else taggings))
 
 
 def commented() -> Q:

@@ -10,8 +10,8 @@ class ApiConfig(AppConfig):
     name = "webapp.api"
 
     def ready(self) -> None:
-        from webapp.api.idempotency import do_forget
+        from webapp.api.idempotency import do_expire_keys
         from webapp.api.uploads import do_finish_silent_imports
 
-        every(TIDY_EVERY, "keys of requests", lambda: do_forget(timezone.now()))
-        every(TIDY_EVERY, "senders of journals", lambda: do_finish_silent_imports(timezone.now()))
+        every(TIDY_EVERY, "idempotency keys", lambda: do_expire_keys(timezone.now()))
+        every(TIDY_EVERY, "silent imports", lambda: do_finish_silent_imports(timezone.now()))

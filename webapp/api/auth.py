@@ -1,7 +1,4 @@
-"""Who calls the API, and what they may do: the owner of a bearer token in its team, or a person logged in.
-
-What a role allows in a team is decided in webapp.teams.access; how tokens are kept, in webapp.teams.api_tokens.
-"""
+"""Authentication and permissions of API callers: bearer tokens of a team, or the session of a logged-in user."""
 
 from __future__ import annotations
 
@@ -28,57 +25,57 @@ Rows = TypeVar("Rows", Run, Trajectory)
 
 @dataclass(frozen=True)
 class Caller:
-    """A user, and with a token its team: nothing outside it exists for the caller."""
+    """An authenticated user. With a token, also its team: objects outside it return 404."""
 
     user: User
     team: Team | None = None
     scopes: tuple[str, ...] = ApiToken.SCOPES
 
     def runs(self) -> QuerySet[Run]:
-        """What lists show."""
-        found = Run.objects.of_teams_of(self.user)
-        return found if self.team is None else found.filter(team=self.team)
+        """Runs of the caller's teams, for lists."""
+        runs = Run.objects.of_teams_of(self.user)
+        return runs if self.team is None else runs.filter(team=self.team)
 
     def run(self, slug: str) -> Run:
         """The run of that slug if the caller may read it. Raises Problem 404."""
-        found = Run.objects.visible_to(self.user).select_related("team", "author", "worker")
+        visible = Run.objects.visible_to(self.user).select_related("team", "author", "worker")
         if self.team is not None:
-            found = found.filter(team=self.team)
-        run = found.filter(slug=slug).first()
+            visible = visible.filter(team=self.team)
+        run = visible.filter(slug=slug).first()
         if run is None:
             raise Problem(404, f"There is no run {slug}, or it belongs to a team you are not in.")
         return run
 
     def run_of_team(self, slug: str) -> Run:
-        """As run(), but only for its team: what everybody with the address may see is not enough."""
+        """As run(), but only for members of its team, even if the run is public. Raises Problem 404."""
         run = self.run(slug)
         if role_in(self.user, run.team_id) is None:
-            raise Problem(404, f"This is for the team of run {slug}, which you are not in.")
+            raise Problem(404, f"Only members of the team of run {slug} may read this, and you are not one.")
         return run
 
     def run_to_change(self, slug: str) -> Run:
-        """As run(), for those who may write in its team. Raises PermissionDenied for readers."""
+        """As run(), for users who may write in its team. Raises PermissionDenied for readers."""
         run = self.run(slug)
         require_writer(self.user, run.team_id)
         return run
 
     def trajectory(self, slug: str) -> Trajectory:
         """The trajectory of that slug if the caller may read it. Raises Problem 404."""
-        found = Trajectory.objects.visible_to(self.user).select_related("group", "run__team")
+        visible = Trajectory.objects.visible_to(self.user).select_related("group", "run__team")
         if self.team is not None:
-            found = found.filter(run__team=self.team)
-        trajectory = found.filter(slug=slug).first()
+            visible = visible.filter(run__team=self.team)
+        trajectory = visible.filter(slug=slug).first()
         if trajectory is None:
             raise Problem(404, f"There is no trajectory {slug}, or it belongs to a team you are not in.")
         return trajectory
 
     def teams(self) -> list[Team]:
-        """Where the caller is a member or a reader, by name."""
-        found = Team.objects.visible_to(self.user).order_by("name", "pk")
-        return list(found if self.team is None else found.filter(pk=self.team.pk))
+        """Teams of the caller, by name."""
+        teams = Team.objects.visible_to(self.user).order_by("name", "pk")
+        return list(teams if self.team is None else teams.filter(pk=self.team.pk))
 
     def team_to_write_in(self, slug: str | None) -> Team:
-        """The team that gets what is made. Raises PermissionDenied or Problem."""
+        """The team in which to create a run: `slug`, or the only candidate. Raises PermissionDenied or Problem."""
         teams = Team.objects.writable_by(self.user).order_by("name", "pk")
         writable = list(teams if self.team is None else teams.filter(pk=self.team.pk))
         if not writable:
@@ -91,34 +88,34 @@ class Caller:
         for team in writable:
             if team.slug == slug:
                 return team
-        told = {"team": f"there is no team {slug} in which you may write"}
-        raise Problem(422, f"There is no team {slug} in which you may write.", fields=told)
+        fields = {"team": f"there is no team {slug} in which you may write"}
+        raise Problem(422, f"There is no team {slug} in which you may write.", fields=fields)
 
 
 class Token(HttpBearer):
     """An API token of a team: `Authorization: Bearer es_…`."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
-        found = find_token(token.strip())
-        if found is None:
+        api_token = find_token(token.strip())
+        if api_token is None:
             raise Problem(
                 401,
-                "This token is not known, has expired, was revoked, or its owner has left the team. Make a new one on "
-                "the page of your team.",
+                "This token is unknown, expired or revoked, or its owner has left the team. Create a new one on your "
+                "team's page.",
                 code="not_authenticated",
             )
         scope = ApiToken.READ if request.method in SAFE else ApiToken.WRITE
-        if scope not in found.scopes:
+        if scope not in api_token.scopes:
             raise Problem(
                 403,
-                f"This token has not the scope “{scope}”. Make one that has on the page of your team.",
+                f"This token does not have the scope “{scope}”. Create one that does on your team's page.",
                 code="scope",
             )
-        return Caller(found.user, found.team, tuple(found.scopes))
+        return Caller(api_token.user, api_token.team, tuple(api_token.scopes))
 
 
 class Session(APIKeyCookie):
-    """The cookie of a browser that is logged in; what changes something also needs the header X-CSRFToken."""
+    """The session cookie of a logged-in browser; changes also require the header X-CSRFToken."""
 
     param_name = settings.SESSION_COOKIE_NAME
 
@@ -128,7 +125,7 @@ class Session(APIKeyCookie):
         if request.method not in SAFE and check_csrf(request):
             raise Problem(
                 403,
-                "The header X-CSRFToken does not fit the cookie csrftoken. Programs had better use an API token, which "
+                "The header X-CSRFToken does not match the cookie csrftoken. Programs should use an API token, which "
                 "needs neither.",
                 code="csrf",
             )
@@ -139,7 +136,7 @@ class Session(APIKeyCookie):
 
 
 def caller(request: HttpRequest) -> Caller:
-    """Who was authenticated for this request."""
-    found = request.auth  # type: ignore[attr-defined]
-    assert isinstance(found, Caller)
-    return found
+    """The authenticated caller of the request."""
+    authenticated = request.auth  # type: ignore[attr-defined]
+    assert isinstance(authenticated, Caller)
+    return authenticated

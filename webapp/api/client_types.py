@@ -86,7 +86,7 @@ def _class(component: str, components: dict[str, dict[str, Any]]) -> Iterator[st
     base = MODELS[model.base].name if model.base in MODELS else model.base
     inherited = components[model.base]["properties"] if model.base in MODELS else {}
     if changed := [name for name, field in inherited.items() if schema["properties"].get(name) != field]:
-        raise ValueError(f"{component} is no {model.base}: {', '.join(changed)} differ.")
+        raise ValueError(f"{component} is not a {model.base}: {', '.join(changed)} differ.")
     yield f"class {model.name}({base}):"
     if "description" in schema:
         yield from _docstring(schema["description"])

@@ -1,4 +1,4 @@
-"""Where a page of a list ended, as an opaque text: signed, so that only what was given out comes back."""
+"""Opaque, signed cursors of list pages."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from django.core import signing
 from webapp.api.errors import invalid
 
 
-def pack(kind: str, place: list[Any]) -> str:
-    """The text for the place behind which the next page begins."""
-    return signing.dumps(place, salt=f"api-{kind}", compress=True)
+def pack(kind: str, position: list[Any]) -> str:
+    """Cursor of the position after which the next page begins."""
+    return signing.dumps(position, salt=f"api-{kind}", compress=True)
 
 
 def unpack(kind: str, text: str) -> list[Any]:
-    """The place in a text. Raises Problem 422 for any that was not given out for this list."""
+    """Position of a cursor. Raises Problem 422 if it was not issued for this list."""
     try:
-        place = signing.loads(text, salt=f"api-{kind}")
+        position = signing.loads(text, salt=f"api-{kind}")
     except signing.BadSignature:
-        raise invalid({"cursor": "is none that this list gave out: begin again without it"}) from None
-    assert isinstance(place, list)
-    return place
+        raise invalid({"cursor": "is not a cursor of this list: start again without it"}) from None
+    assert isinstance(position, list)
+    return position

@@ -1,4 +1,4 @@
-"""The API's reference as a page of this site, drawn from its OpenAPI document: no scripts, nothing from elsewhere."""
+"""API reference page, rendered from the OpenAPI document without scripts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from webapp.api.root import api
 
 TITLES = {
     "runs": "Runs",
-    "results": "What a run produced",
+    "results": "Results of a run",
     "trajectories": "Trajectories",
     "shares": "Share links",
     "journals": "Runs trained elsewhere",
-    "catalogue": "Environments, presets, workers, yourself",
+    "catalogue": "Environments, presets, workers, caller",
 }
 BODIES = {
     "create_run": {"preset": "sokoban-starpo_s-pocket", "overrides": {"iterations": 20, "seed": 1}},
@@ -46,7 +46,7 @@ class FieldRow:
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing that can be asked for."""
+    """An operation of the API."""
 
     id: str
     method: str
@@ -62,7 +62,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Part:
-    """Operations that belong together."""
+    """A section of the page: operations with the same tag."""
 
     key: str
     title: str
@@ -80,7 +80,7 @@ class Shape:
 
 @require_GET
 def reference(request: HttpRequest) -> HttpResponse:
-    """Every operation with its parameters and an example, then every shape."""
+    """All operations with their parameters and an example, then all schemas."""
     parts, shapes = contents()
     site = request.build_absolute_uri("/").rstrip("/")
     context = {"page": "api", "parts": parts, "shapes": shapes, "site": site, "about": api.description}
@@ -93,14 +93,16 @@ def contents() -> tuple[list[Part], list[Shape]]:
     document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
     parts = {key: Part(key, title) for key, title in TITLES.items()}
     for path, methods in document["paths"].items():
-        for method, told in methods.items():
-            parts[told["tags"][0]].operations.append(_operation(method.upper(), path, told))
+        for method, operation in methods.items():
+            parts[operation["tags"][0]].operations.append(_operation(method.upper(), path, operation))
     schemas = document["components"]["schemas"]
-    shapes = [Shape(name, told.get("description", ""), list(_fields(told))) for name, told in sorted(schemas.items())]
+    shapes = [
+        Shape(name, schema.get("description", ""), list(_fields(schema))) for name, schema in sorted(schemas.items())
+    ]
     return list(parts.values()), shapes
 
 
-def _operation(method: str, path: str, told: Mapping[str, Any]) -> Operation:
+def _operation(method: str, path: str, spec: Mapping[str, Any]) -> Operation:
     parameters = [
         FieldRow(
             parameter["name"],
@@ -109,43 +111,43 @@ def _operation(method: str, path: str, told: Mapping[str, Any]) -> Operation:
             parameter.get("required", False),
             parameter["in"],
         )
-        for parameter in told.get("parameters", [])
+        for parameter in spec.get("parameters", [])
     ]
-    content = told.get("requestBody", {}).get("content", {})
-    body = ", ".join(dict.fromkeys(f"{kind(of['schema'])} as {media}" for media, of in content.items()))
+    content = spec.get("requestBody", {}).get("content", {})
+    body = ", ".join(dict.fromkeys(f"{kind(value['schema'])} as {media}" for media, value in content.items()))
     answers, errors = [], []
-    for status, answer in told["responses"].items():
+    for status, response in spec["responses"].items():
         if status >= "400":
             errors.append(status)
         else:
-            shown = next((kind(of["schema"]) for of in answer.get("content", {}).values()), answer["description"])
-            answers.append((status, shown))
+            kinds = (kind(value["schema"]) for value in response.get("content", {}).values())
+            answers.append((status, next(kinds, response["description"])))
     return Operation(
-        id=told["operationId"],
+        id=spec["operationId"],
         method=method,
         path=path,
-        summary=told["summary"],
-        about=_plain(told.get("description", "")),
+        summary=spec["summary"],
+        about=_plain(spec.get("description", "")),
         parameters=parameters,
         body=body,
         answers=answers,
         errors=errors,
-        sample=_sample(method, path, told, content),
+        sample=_sample(method, path, spec, content),
     )
 
 
-def _sample(method: str, path: str, told: Mapping[str, Any], content: Mapping[str, Any]) -> str:
-    """The operation as a command, with the site's address left out."""
+def _sample(method: str, path: str, spec: Mapping[str, Any], content: Mapping[str, Any]) -> str:
+    """A curl command of the operation; the site's address is a variable."""
     for name, place in PLACES.items():
         path = path.replace(f"{{{name}}}", "TRAJECTORY" if name == "slug" and "/trajectories/" in path else place)
-    needed = [p["name"] for p in told.get("parameters", []) if p["in"] == "query" and p.get("required")]
+    needed = [p["name"] for p in spec.get("parameters", []) if p["in"] == "query" and p.get("required")]
     values = {"name": "reward/mean", "offset": "0", "confirm": "RUN"}
     query = "&".join(f"{name}={values[name]}" for name in needed)
     options = [] if method == "GET" else [f"-X {method}"]
     options.append('-H "Authorization: Bearer $ECHOSCOPE_TOKEN"')
-    if told["operationId"] in BODIES:
+    if spec["operationId"] in BODIES:
         options.append('-H "Content-Type: application/json"')
-        options.append(f"-d {shlex.quote(json.dumps(BODIES[told['operationId']]))}")
+        options.append(f"-d {shlex.quote(json.dumps(BODIES[spec['operationId']]))}")
     elif content:
         options.append('-H "Content-Type: application/x-ndjson" --data-binary @journal.jsonl')
     return " \\\n  ".join([f'curl "$ECHOSCOPE_URL{path}{"?" + query if query else ""}"', *options])
@@ -153,32 +155,32 @@ def _sample(method: str, path: str, told: Mapping[str, Any], content: Mapping[st
 
 def _fields(schema: Mapping[str, Any]) -> Iterator[FieldRow]:
     required = schema.get("required", [])
-    for name, told in schema.get("properties", {}).items():
-        yield FieldRow(name, kind(told), _note(told), name in required)
+    for name, value in schema.get("properties", {}).items():
+        yield FieldRow(name, kind(value), _note(value), name in required)
 
 
-def _note(told: Mapping[str, Any]) -> str:
-    parts = [told.get("description", "")]
-    default = told.get("default")
+def _note(schema: Mapping[str, Any]) -> str:
+    parts = [schema.get("description", "")]
+    default = schema.get("default")
     if default not in (None, "", [], {}):
         parts.append(f"Default: {json.dumps(default, ensure_ascii=False)}.")
     return _plain(" ".join(part for part in parts if part))
 
 
 def _plain(text: str) -> str:
-    """Without the marks that documents have around code."""
+    """The text without Markdown's code marks."""
     return text.replace("`", "")
 
 
 def kind(schema: Mapping[str, Any]) -> str:
-    """What may stand there, in a few words: `integer, at most 100`, `RunOut[]`, `"pause" | "stop"`."""
+    """Short description of a schema's type: `integer, at most 100`, `RunOut[]`, `"pause" | "stop"`."""
     if "$ref" in schema:
         return str(schema["$ref"].rsplit("/", 1)[-1])
-    for several in ("anyOf", "oneOf"):
-        if several in schema:
-            return " | ".join(dict.fromkeys(kind(one) for one in schema[several]))
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in schema:
+            return " | ".join(dict.fromkeys(kind(option) for option in schema[keyword]))
     if "allOf" in schema:
-        return " & ".join(kind(one) for one in schema["allOf"])
+        return " & ".join(kind(option) for option in schema["allOf"])
     if "const" in schema:
         return json.dumps(schema["const"])
     if "enum" in schema:

@@ -1,7 +1,4 @@
-"""How the API says no: one JSON shape for every error, with a sentence that says what to do.
-
-Which request is refused, and why, is decided where it is answered.
-"""
+"""Error responses of the API: one JSON schema for all errors, with a message that says what to do."""
 
 from __future__ import annotations
 
@@ -18,8 +15,8 @@ from trainer.config.files import as_messages
 from webapp.runs.actions import RequestRefused
 
 NO_CREDENTIALS = (
-    "Say who you are: send the header “Authorization: Bearer <token>” with an API token of your team, or use the "
-    "cookie of a browser that is logged in."
+    "Authentication required: send the header “Authorization: Bearer <token>” with an API token of your team, or use "
+    "the cookie of a logged-in browser."
 )
 CODES = {
     400: "unreadable",
@@ -33,24 +30,22 @@ CODES = {
 
 
 class ErrorBody(Schema):
-    """What is wrong and what to do."""
+    """An error: what is wrong and what to do."""
 
-    code: str = Field(description="For programs; it does not change.")
-    message: str = Field(description="For people: what happened, what was kept, what to do next.")
-    fields: dict[str, str] | None = Field(
-        default=None, description="Dotted name of a parameter or field → what is wrong with it."
-    )
-    details: dict[str, Any] | None = Field(default=None, description="Facts that a program can act on.")
+    code: str = Field(description="Stable identifier, for programs.")
+    message: str = Field(description="For users: what happened, what was kept, what to do next.")
+    fields: dict[str, str] | None = Field(default=None, description="Dotted name of a parameter or field → its error.")
+    details: dict[str, Any] | None = Field(default=None, description="Machine-readable details.")
 
 
 class ErrorOut(Schema):
-    """Every answer that is not a success."""
+    """Body of every error response."""
 
     error: ErrorBody
 
 
 class Problem(Exception):
-    """A request that is refused with this status, code and sentence."""
+    """An error response: status, code and message."""
 
     def __init__(
         self,
@@ -68,13 +63,13 @@ class Problem(Exception):
 
 
 def invalid(fields: Mapping[str, str]) -> Problem:
-    """422 about these fields."""
-    told = "; ".join(f"{name} {text}" if name else text for name, text in fields.items())
-    return Problem(422, f"This cannot be used: {told}.".replace("..", "."), fields=fields)
+    """A 422 response about these fields."""
+    problems = "; ".join(f"{name} {text}" if name else text for name, text in fields.items())
+    return Problem(422, f"Invalid request: {problems}.".replace("..", "."), fields=fields)
 
 
 def refused(*codes: int) -> dict[int, Any]:
-    """The errors an operation documents: those that all have, and its own."""
+    """Documented error responses of an operation: the common ones and `codes`."""
     return dict.fromkeys(sorted({400, 401, 403, 404, 422, *codes}), ErrorOut)
 
 
@@ -91,17 +86,17 @@ def answer(problem: Problem) -> JsonResponse:
 
 
 def fields_of(errors: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Ninja's validation errors by the name under which a caller sent the value."""
-    told: dict[str, str] = {}
+    """Ninja's validation errors by the name of the parameter or field in the request."""
+    messages: dict[str, str] = {}
     for where, text in as_messages(errors):
         parts = where.split(".")
         place = parts[2:] if parts[0] in ("body", "query", "path", "header", "form", "file") else parts
-        told.setdefault(".".join(place) or parts[-1], text)
-    return told
+        messages.setdefault(".".join(place) or parts[-1], text)
+    return messages
 
 
 def install(api: NinjaAPI) -> None:
-    """Answer every exception that means no in the one shape."""
+    """Register handlers that turn exceptions into error responses."""
 
     @api.exception_handler(Problem)
     def problem(request: HttpRequest, error: Problem) -> HttpResponse:
@@ -113,11 +108,11 @@ def install(api: NinjaAPI) -> None:
 
     @api.exception_handler(Http404)
     def missing(request: HttpRequest, error: Http404) -> HttpResponse:
-        return answer(Problem(404, str(error) or "There is nothing here, or it belongs to a team you are not in."))
+        return answer(Problem(404, str(error) or "Not found, or it belongs to a team you are not in."))
 
     @api.exception_handler(PermissionDenied)
     def denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
-        return answer(Problem(403, str(error) or "You may not do this."))
+        return answer(Problem(403, str(error) or "You are not allowed to do this."))
 
     @api.exception_handler(AuthenticationError)
     def unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
@@ -125,8 +120,8 @@ def install(api: NinjaAPI) -> None:
 
     @api.exception_handler(HttpError)
     def http(request: HttpRequest, error: HttpError) -> HttpResponse:
-        words = "The body is not JSON. Send one JSON object." if error.status_code == 400 else error.message
-        return answer(Problem(error.status_code, words))
+        message = "The body is not JSON. Send one JSON object." if error.status_code == 400 else error.message
+        return answer(Problem(error.status_code, message))
 
     @api.exception_handler(RequestRefused)
     def conflict(request: HttpRequest, error: RequestRefused) -> HttpResponse:
@@ -134,4 +129,4 @@ def install(api: NinjaAPI) -> None:
 
     @api.exception_handler(RequestDataTooBig)
     def large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
-        return answer(Problem(413, "The body is too large for this operation. Send less at a time."))
+        return answer(Problem(413, "The body is too large for this operation. Send it in smaller parts."))

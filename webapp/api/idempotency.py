@@ -1,4 +1,4 @@
-"""Requests that are not done twice: the header Idempotency-Key names one, and its repetition gets the first's run."""
+"""Idempotent requests: a request repeated with the same Idempotency-Key header returns the run of the first one."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ Key = Annotated[
     Header(
         None,
         alias="Idempotency-Key",
-        description="A name of your choice for this request, kept for 24 hours. Sent again with the same body, it "
-        "gives the same run (status 200) instead of a second one; with another body, 409.",
+        description="A unique key of your choice for this request, kept for 24 hours. Repeated with the same body, it "
+        "returns the same run (status 200) instead of a second one; with another body, 409.",
     ),
 ]
 
 
-def do_once(user: User, operation: str, key: str | None, asked: Any, make: Callable[[], Run]) -> tuple[Run, bool]:
-    """What `make` makes, and whether it was made now. Raises Problem 409 if the key stood for something else.
+def do_once(user: User, operation: str, key: str | None, payload: Any, make: Callable[[], Run]) -> tuple[Run, bool]:
+    """The run of `make`, or of the earlier request with this key; and whether it is new.
 
-    When `make` fails, the key is free again.
+    Raises Problem 409 if the key was used for another request. If `make` fails, the key can be used again.
     """
     if key is None:
         return make(), True
-    fingerprint = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+    fingerprint = hashlib.sha256(json.dumps(payload, sort_keys=True, default=str).encode()).hexdigest()
     with transaction.atomic():
-        known, fresh = IdempotencyKey.objects.select_related("run__team", "run__author").get_or_create(
+        entry, created = IdempotencyKey.objects.select_related("run__team", "run__author").get_or_create(
             user=user, operation=operation, key=key, defaults={"fingerprint": fingerprint}
         )
-        if fresh:
-            known.run = make()
-            known.save(update_fields=["run"])
-            return known.run, True
-    if known.fingerprint != fingerprint or known.run is None:
+        if created:
+            entry.run = make()
+            entry.save(update_fields=["run"])
+            return entry.run, True
+    if entry.fingerprint != fingerprint or entry.run is None:
         raise Problem(
             409,
-            f"The Idempotency-Key {key!r} was used for another request within the last 24 hours. Nothing was made. "
-            "Take a new key for a new request.",
+            f"The Idempotency-Key {key!r} was used for another request within the last 24 hours. Nothing was created. "
+            "Use a new key for a new request.",
             code="key_reused",
         )
-    return known.run, False
+    return entry.run, False
 
 
-def do_forget(now: datetime) -> int:
-    """Drop keys nobody repeats any more. Returns how many."""
+def do_expire_keys(now: datetime) -> int:
+    """Delete expired keys. Returns their number."""
     return IdempotencyKey.objects.filter(created_at__lt=now - KEEP).delete()[0]

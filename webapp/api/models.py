@@ -1,4 +1,4 @@
-"""What the API remembers: keys of requests that must not be done twice, and journals that are being sent in pieces."""
+"""Models of the API: idempotency keys, and journals that are being uploaded in pieces."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from webapp.teams.models import User
 
 
 class IdempotencyKey(models.Model):
-    """A request that made a run, under the name its caller gave it."""
+    """A request that created a run, under the key chosen by its caller."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     operation = models.CharField(max_length=40)
     key = models.CharField(max_length=200)
-    fingerprint = models.CharField(max_length=64, help_text="SHA-256 of what was asked for.")
+    fingerprint = models.CharField(max_length=64, help_text="SHA-256 of the request's parameters.")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
 
@@ -26,11 +26,11 @@ class IdempotencyKey(models.Model):
 
 
 class SentJournal(models.Model):
-    """A run whose journal comes in through the API. While it grows, the run counts as running."""
+    """A run whose journal is uploaded through the API. While `growing`, the run counts as running."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="sent_journal")
-    heard_at = models.DateTimeField(db_index=True, help_text="When its sender was last heard of.")
-    growing = models.BooleanField(default=False, help_text="Its sender said that more is to come.")
+    heard_at = models.DateTimeField(db_index=True, help_text="Time of the sender's last request.")
+    growing = models.BooleanField(default=False, help_text="The sender announced further events.")
 
     def __str__(self) -> str:
         return f"journal of {self.run_id}"

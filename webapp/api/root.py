@@ -1,4 +1,4 @@
-"""The API as a whole: its parts, who may call it, how it says no, and its OpenAPI document."""
+"""The API: routers, authentication, error handling and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from webapp.api import errors
 from webapp.api.auth import Session, Token
 from webapp.api.routes import environments, journals, me, presets, results, runs, shares, trajectories, workers
 
-ABOUT = """Everything a page of this site shows or does, for programs. Everything belongs to a team: what you may not
-see does not exist for you (404). Reading needs the scope “read” of a token, changing needs “write” and a role of at
-least member. Every error has the same shape and says what to do."""
+ABOUT = """The data and actions of this site's pages, for programs. Every object belongs to a team; objects you may not
+see return 404. Reading needs a token with the scope “read”; changes need “write” and at least the role member. All
+errors have the same format and say what to do."""
 
 
 class StrictParser(Parser):
-    """JSON as the standard has it: no NaN, no Infinity."""
+    """Standard JSON: rejects NaN and Infinity."""
 
     def parse_body(self, request: HttpRequest) -> DictStrAny:
         def refuse(name: str) -> None:
@@ -33,19 +33,19 @@ class StrictParser(Parser):
 
 
 class Api(NinjaAPI):
-    """Ninja, with errors that still know what was sent, so that they can be told in words."""
+    """Ninja API whose validation errors keep the input, for messages that quote it."""
 
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]
     ) -> ValidationError:
-        found: list[dict[str, Any]] = []
+        details: list[dict[str, Any]] = []
         for context in error_contexts:
             model, error = context.model, context.pydantic_validation_error
             assert isinstance(error, pydantic.ValidationError)
             for item in error.errors(include_url=False):
                 place = model.__ninja_flatten_map_reverse__.get(item["loc"], item["loc"])
-                found.append({**item, "loc": (model.__ninja_param_source__, *place)})
-        return ValidationError(found)
+                details.append({**item, "loc": (model.__ninja_param_source__, *place)})
+        return ValidationError(details)
 
 
 api = Api(
@@ -53,7 +53,7 @@ api = Api(
     version="1",
     description=" ".join(ABOUT.split()),
     urls_namespace="api",
-    docs_url=None,  # docs.py shows it
+    docs_url=None,  # replaced by the page of docs.py
     openapi_url="/openapi.json",
     auth=[Token(), Session()],
     parser=StrictParser(),

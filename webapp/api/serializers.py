@@ -1,4 +1,4 @@
-"""From the database's rows to the API's shapes."""
+"""Conversion of database rows to the API's schemas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webapp.trajectories.models import ShareLink, Trajectory
 
 
 def run_out(request: HttpRequest, run: Run) -> schemas.RunOut:
-    """A run in a list. Its team and author must have been selected with it."""
+    """A run in a list; select its team and author with it."""
     return schemas.RunOut.model_validate(_run(request, run))
 
 
@@ -31,10 +31,10 @@ def run_detail(request: HttpRequest, run: Run) -> schemas.RunDetail:
 def waiting_out(run: Run) -> schemas.WaitingOut | None:
     if run.state != Run.State.QUEUED:
         return None
-    found = queue_positions(timezone.now()).get(run.pk)
-    if found is None:
+    position = queue_positions(timezone.now()).get(run.pk)
+    if position is None:
         return None
-    return schemas.WaitingOut(position=found.position, message=found.words, possible=found.possible)
+    return schemas.WaitingOut(position=position.position, message=position.words, possible=position.possible)
 
 
 def journal_out(run: Run) -> schemas.JournalOut:
@@ -76,7 +76,7 @@ def _run(request: HttpRequest, run: Run) -> dict[str, Any]:
 
 
 def share_out(request: HttpRequest, link: ShareLink) -> schemas.ShareOut:
-    """A share link. Its trajectory and author must have been selected with it."""
+    """A share link; select its trajectory and author with it."""
     return schemas.ShareOut(
         token=link.token,
         url=request.build_absolute_uri(reverse("shared", args=[link.token])),
@@ -93,7 +93,7 @@ def share_out(request: HttpRequest, link: ShareLink) -> schemas.ShareOut:
 
 
 def trajectory_out(request: HttpRequest, run: str, trajectory: Trajectory) -> schemas.TrajectoryOut:
-    """A trajectory in a list of the run with that slug. Its group must have been selected with it."""
+    """A trajectory in a list of the run with that slug; select its group with it."""
     facts = {
         "slug": trajectory.slug,
         "url": request.build_absolute_uri(reverse("trajectory", args=[trajectory.slug])),

@@ -1,4 +1,4 @@
-"""Addresses of the HTTP API."""
+"""URLs of the HTTP API."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -16,19 +16,19 @@ View = Callable[..., HttpResponseBase]
 
 @csrf_exempt
 def nothing(request: HttpRequest, rest: str = "") -> HttpResponseBase:
-    """Programs read JSON, also where there is nothing."""
-    return answer(Problem(404, "There is no such operation. /api/docs lists those that exist."))
+    """404 as JSON for unknown paths."""
+    return answer(Problem(404, "There is no such operation; see /api/docs."))
 
 
 def _methods_in_json(view: View) -> View:
-    """What the library says in plain text: that an address has no such method."""
+    """Return 405 responses as JSON instead of the library's plain text."""
 
     @wraps(view)
     def answered(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
         response = view(request, *args, **kwargs)
         if isinstance(response, HttpResponseNotAllowed):
             allowed = ", ".join(sorted(response["Allow"].split(", ")))
-            response = answer(Problem(405, f"There is no {request.method} at this address, only {allowed}."))
+            response = answer(Problem(405, f"{request.method} is not allowed here, only {allowed}."))
             response["Allow"] = allowed
         return response
 

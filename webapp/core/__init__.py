@@ -1,1 +1,1 @@
-"""Parts of the site without a subject of their own: ids, formatting, broadcasting, scheduling."""
+"""Shared infrastructure of the site: ids, formatting, broadcasting, scheduling."""

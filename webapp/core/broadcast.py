@@ -1,4 +1,4 @@
-"""Channel-layer subscriptions of one event loop, and whether Redis answers at present."""
+"""Channel-layer subscriptions of one event loop, and monitoring of Redis."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class BroadcastHub:
         raise NotImplementedError
 
     def watched(self) -> Collection[str]:
-        """The slugs of the objects that are watched now."""
+        """Slugs of the currently watched objects."""
         raise NotImplementedError
 
     def wake(self, slug: str) -> None:
@@ -51,7 +51,7 @@ class BroadcastHub:
         raise NotImplementedError
 
     def on_message(self, message: dict[str, Any]) -> None:
-        """Handle a message of one of the groups."""
+        """Handle a message to one of the groups."""
         raise NotImplementedError
 
     def start(self) -> None:
@@ -64,7 +64,7 @@ class BroadcastHub:
         self._changed.set()
 
     async def _maintain(self) -> None:
-        """Keep the subscriptions in step with what is watched, and check Redis."""
+        """Update the subscriptions when watched objects change, and check Redis."""
         while True:
             self._changed.clear()
             try:

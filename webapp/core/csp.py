@@ -1,6 +1,6 @@
 """Content security policy of every page: scripts, styles and requests of this site only.
 
-Other sites may frame the embedded player, and nothing else.
+Other sites may frame only the embedded player.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ View = Callable[[HttpRequest], HttpResponse]
 
 
 def content_security_policy(get_response: View) -> View:
-    """Middleware that adds the policy to responses without one of their own."""
+    """Middleware that adds the policy to responses that have none."""
 
     def answer(request: HttpRequest) -> HttpResponse:
         response = get_response(request)

@@ -14,11 +14,11 @@ FORMER_NAMES = {
     "ECHOSCOPE_MAX_RUNS": "ECHOSCOPE_RUNS_AT_ONCE",
     "ECHOSCOPE_ALLOWED_HOSTS": "ECHOSCOPE_HOSTS",
 }
-"""Name → former name of renamed variables, which are still read where the new one is not set."""
+"""Name → former name of renamed variables; the former name is read if the new one is unset."""
 
 
 def variable(name: str, default: str = "") -> str:
-    """The value of a variable, under its former name where the current one is not set."""
+    """Value of a variable, or of its former name if it is unset."""
     value = os.environ.get(name)
     if value is None and name in FORMER_NAMES:
         value = os.environ.get(FORMER_NAMES[name])
@@ -68,12 +68,12 @@ def set_timeouts(settings: dict[str, Any], *, web: bool) -> None:
 
 
 def broker(redis_url: str) -> str:
-    """The same Redis as Celery spells it (a socket file is `redis+socket://` there, `unix://` everywhere else)."""
+    """Redis URL in Celery's spelling: `redis+socket://` for a Unix socket, elsewhere `unix://`."""
     return "redis+socket://" + redis_url.removeprefix("unix://") if redis_url.startswith("unix://") else redis_url
 
 
 def secret_key(path: Path) -> str:
-    """The key stored in `path`, created once. Two processes that start together agree on one."""
+    """The key stored in `path`, created on first use; safe when two processes start together."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
@@ -102,7 +102,7 @@ class Mail:
 
 
 def mail(url: str) -> Mail:
-    """From `smtp://user:password@host:587` (STARTTLS, unless `?starttls=off`) or `smtps://host:465` (TLS)."""
+    """Parse `smtp://user:password@host:587` (STARTTLS, unless `?starttls=off`) or `smtps://host:465` (TLS)."""
     if not url:
         return Mail()
     parts = urlsplit(url)
@@ -121,9 +121,9 @@ def mail(url: str) -> Mail:
 
 
 def storage(name: str) -> dict[str, Any]:
-    """Django's storage of `<name>`: `s3://bucket/prefix` (any S3-speaking one by `<name>_ENDPOINT`) or `file:///folder`.
+    """Django's storage of `<name>`: `s3://bucket/prefix` (other S3 services by `<name>_ENDPOINT`) or `file:///folder`.
 
-    Nothing where it is not set. Keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from the machine's role.
+    Empty if unset. Credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the machine's role.
     """
     address = os.environ.get(name, "").strip()
     if not address:
@@ -137,14 +137,14 @@ def storage(name: str) -> dict[str, Any]:
         raise ValueError(f"{name} must look like s3://bucket/prefix or file:///folder, not {address!r}.")
     from botocore.config import Config  # type: ignore[import-untyped]
 
-    patience = Config(connect_timeout=5, read_timeout=60, retries={"max_attempts": 3, "mode": "standard"})
+    client_config = Config(connect_timeout=5, read_timeout=60, retries={"max_attempts": 3, "mode": "standard"})
     options = {
         "bucket_name": parts.netloc,
         "location": parts.path.strip("/"),
         "file_overwrite": True,
         "default_acl": None,
         "endpoint_url": os.environ.get(f"{name}_ENDPOINT") or None,
-        "client_config": patience,
+        "client_config": client_config,
         "region_name": os.environ.get(f"{name}_REGION") or os.environ.get("AWS_DEFAULT_REGION") or None,
     }
     return {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": options}
@@ -156,7 +156,7 @@ def openid(name: str) -> dict[str, Any]:
     if not issuer and not client:
         return {}
     if not issuer or not client:
-        raise ValueError(f"{name}_ISSUER and {name}_CLIENT_ID belong together; one of them is missing.")
+        raise ValueError(f"{name}_ISSUER and {name}_CLIENT_ID must be set together; one of them is missing.")
     app = {
         "provider_id": "oidc",
         "name": os.environ.get(f"{name}_NAME") or urlsplit(issuer).hostname or "OpenID Connect",

@@ -1,4 +1,4 @@
-"""Numbers and states as text for server-rendered pages; static/js/ui/formatting.js is its twin in the browser."""
+"""Numbers and states as text for server-rendered pages; static/js/ui/formatting.js mirrors it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def number(value: float, digits: int = 2) -> str:
 
 
 def signed(value: float) -> str:
-    """With its sign, as rewards are shown."""
+    """The value with its sign, as for rewards."""
     size = abs(value)
     text = f"{size:.0f}" if size >= 100 else f"{round(size, 2):g}"
     if float(text) == 0:
@@ -54,7 +54,7 @@ def percent(share: float) -> str:
 
 
 def plural(count: int, one: str, many: str = "") -> str:
-    """As in “1 turn” and “25,000 trajectories”."""
+    """A count with its noun, e.g. “1 turn”, “25,000 trajectories”."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
@@ -71,7 +71,7 @@ def duration(seconds: float) -> str:
 
 
 def phase_text(phase: Mapping[str, Any] | None, iterations: int) -> str:
-    """As in “Iteration 37 of 200 · rollout 96 of 128 trajectories”."""
+    """Current phase, e.g. “Iteration 37 of 200 · rollout 96 of 128 trajectories”."""
     if not phase or not phase.get("phase"):
         return ""
     progress = ""
@@ -99,7 +99,7 @@ def progress(phase: Mapping[str, Any] | None, iterations: int, state: str) -> fl
 
 
 def pace_text(phase: Mapping[str, Any] | None, device: str, state: str) -> str:
-    """As in “5,310 tokens/s · CPU, 2 threads · 9 min left”."""
+    """Speed and ETA, e.g. “5,310 tokens/s · CPU, 2 threads · 9 min left”."""
     parts = []
     if state == "running" and phase and phase.get("tokens_per_second"):
         parts.append(f"{int(phase['tokens_per_second'] + 0.5):,} tokens/s")
@@ -132,5 +132,5 @@ def outcome(
 
 
 def place(group: int, member: int) -> str:
-    """As in “g3 · 11”: group and trajectory counted from 0, as the journal does."""
+    """Group and trajectory, e.g. “g3 · 11”; 0-based, as in the journal."""
     return f"g{group} · {member:02d}"

@@ -1,4 +1,4 @@
-"""Wake-up messages and partial responses, sent from synchronous code. Messages may be lost: readers also poll."""
+"""Sends wake-up messages and partial responses from synchronous code. Messages may be lost: readers also poll."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Periodic jobs in threads of the clock process (`celery beat`), so that they do not wait behind a training run.
 
 A worker's slot may be taken for hours, so alerts and e-mails are not tasks of the training queue; a second worker
-process would cost a hundred megabytes. The clock runs even when every worker is dead, which is when an alert is needed
-most. Jobs keep their state in PostgreSQL and claim work there: two clocks are safe, and one that dies loses nothing.
+process would cost a hundred megabytes. The clock also runs when all workers are dead, when an alert is needed most.
+Jobs keep their state in PostgreSQL and claim work there: two clocks are safe, and a crash loses nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Several runs beside each other: which settings differ, how they ended, what each made of the same prompt.
+"""Comparison of runs: differing settings, results, and trajectories of the same prompt.
 
-Reads only, in a number of queries that does not grow with the runs. What is parsed and drawn is in compare_views.py.
+Read-only; the number of queries does not depend on the number of runs.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from webapp.trajectories.serialize import trajectory_data
 MAX_RUNS = 8
 LETTERS = "ABCDEFGH"
 DASHES: tuple[tuple[int, ...], ...] = ((), (7, 3), (2, 2), (9, 3, 2, 3), (), (7, 3), (2, 2), (9, 3, 2, 3))
-"""A line's pattern beside its colour; the letter in the legend tells the rest."""
+"""Dash pattern of each run's curve; runs with the same pattern differ in colour and letter."""
 CLOCK = "reward/mean"
-"""Present in every iteration of training: its last point says how many tokens and seconds a run took."""
+"""A metric logged in every training iteration: its last point holds the tokens and seconds used by the run."""
 
 
-# -- how they ended ---------------------------------------------------------------------------------------------------
+# -- results ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the runs, with its letter, its line and where it stands."""
+    """One of the compared runs, with its letter, line style and latest results."""
 
     run: Run
     at: int
@@ -45,7 +45,7 @@ class Side:
 
     @property
     def number(self) -> int:
-        """For its colour, from 1."""
+        """Number of its colour, from 1."""
         return self.at + 1
 
     @property
@@ -54,7 +54,7 @@ class Side:
 
     @property
     def dash_text(self) -> str:
-        """As SVG writes it."""
+        """Value of the SVG attribute stroke-dasharray."""
         return " ".join(map(str, self.dash))
 
     @property
@@ -71,7 +71,7 @@ class Side:
 
     @property
     def source(self) -> dict[str, Any]:
-        """For the script that draws the curves."""
+        """Source description for the script that draws the curves."""
         return {
             "slug": self.run.slug,
             "label": f"{self.letter} {self.run.title}",
@@ -82,7 +82,7 @@ class Side:
 
 
 def sides(runs: Sequence[Run]) -> list[Side]:
-    """The runs with their newest result in their own suite and their last reward. Two queries."""
+    """The runs with their latest result, preferably of their own suite, and their last reward. Two queries."""
     results: dict[int, Evaluation] = {}
     own = {run.pk: run.environment for run in runs}
     newest = Evaluation.objects.filter(run__in=runs).order_by("run_id", "suite", "-iteration")
@@ -93,12 +93,12 @@ def sides(runs: Sequence[Run]) -> list[Side]:
     return [Side(run, at, results.get(run.pk), clocks.get((run.pk, CLOCK))) for at, run in enumerate(runs)]
 
 
-# -- which settings differ --------------------------------------------------------------------------------------------
+# -- differing settings -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting that is not the same everywhere; `values` in the order of the runs."""
+    """A setting that differs between runs; `values` in the order of the runs."""
 
     name: str
     label: str
@@ -108,7 +108,7 @@ class Difference:
 
     @property
     def common(self) -> str:
-        """What most of them have, if there is such a value: the others stand out."""
+        """The value of more than half of the runs, or ""; the others are highlighted."""
         most = max(set(self.values), key=self.values.count)
         return most if self.values.count(most) * 2 > len(self.values) else ""
 
@@ -120,15 +120,15 @@ class DifferenceGroup:
 
 
 def differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
-    """Settings that are not the same in all runs, in the order and with the words of the launch form.
+    """Settings that differ between the runs, in the order and with the labels of the launch form.
 
-    Their names are none: they head the columns.
+    Excludes the run's name, which is the column heading.
     """
     if len(runs) < 2:
         return []
     base = RunConfig()
     forms_of = [form.groups(run.config, base) for run in runs]
-    found = []
+    result = []
     for same_group in zip(*forms_of, strict=True):
         different = [
             Difference(first.name, first.label, first.help, first.unit, [_text(setting) for setting in same])
@@ -140,8 +140,8 @@ def differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
         if same_group[0].key == "environment":
             different += _environment_differences(runs)
         if different:
-            found.append(DifferenceGroup(same_group[0].title, different))
-    return found
+            result.append(DifferenceGroup(same_group[0].title, different))
+    return result
 
 
 def _text(setting: form.Setting) -> str:
@@ -149,17 +149,17 @@ def _text(setting: form.Setting) -> str:
 
 
 def _environment_differences(runs: Sequence[Run]) -> list[Difference]:
-    """The environments' own settings, which the form knows only one environment at a time."""
-    given = [run.config.get("environment", {}).get("settings", {}) for run in runs]
-    helps: dict[str, form.Setting] = {}
+    """Differing settings of the environments themselves: the form lists those of one environment at a time."""
+    configured = [run.config.get("environment", {}).get("settings", {}) for run in runs]
+    settings: dict[str, form.Setting] = {}
     texts: list[dict[str, str]] = []
-    for run, values in zip(runs, given, strict=True):
+    for run, values in zip(runs, configured, strict=True):
         own = form.environment_settings(run.environment, values, {})
-        helps |= {setting.name: setting for setting in own}
+        settings |= {setting.name: setting for setting in own}
         texts.append({setting.name: _text(setting) for setting in own})
     return [
-        Difference(name, one.label, one.help, one.unit, [text.get(name, "") for text in texts])
-        for name, one in helps.items()
+        Difference(name, setting.label, setting.help, setting.unit, [text.get(name, "") for text in texts])
+        for name, setting in settings.items()
         if len({text.get(name, "") for text in texts}) > 1
     ]
 
@@ -169,7 +169,7 @@ def _environment_differences(runs: Sequence[Run]) -> list[Difference]:
 
 @dataclass(frozen=True)
 class Play:
-    """What one run made of the prompt; None where it never played it."""
+    """A run's trajectory of the prompt; None if it has none."""
 
     side: Side
     trajectory: Trajectory | None
@@ -188,7 +188,7 @@ class Prompt:
 
 
 def suites(runs: Sequence[Run]) -> list[str]:
-    """Suites that at least one of the runs was examined in; those that more of them share come first. One query."""
+    """Suites in which at least one of the runs was evaluated, most shared first. One query."""
     pairs = Evaluation.objects.filter(run__in=runs).order_by().values_list("suite", "run_id").distinct()
     shared: dict[str, int] = defaultdict(int)
     for suite, _ in pairs:
@@ -196,37 +196,38 @@ def suites(runs: Sequence[Run]) -> list[str]:
     return sorted(shared, key=lambda suite: (-shared[suite], suite))
 
 
-def prompt(found: Sequence[Side], suite: str, number: int) -> Prompt | None:
-    """What each run made of the prompt of that number; None where no run has played the suite.
+def prompt(sides: Sequence[Side], suite: str, number: int) -> Prompt | None:
+    """Trajectories of a suite's prompt in each run's latest evaluation; None if no run was evaluated in the suite.
 
-    The initial state of the first run that has it counts: of the others only what began from the same seed in the same
-    environment is shown. Five queries.
+    The first run that has the prompt defines its initial state: trajectories of other runs are included only if they
+    began from the same seed in the same environment. Five queries.
     """
-    runs = [side.run for side in found]
-    exam = Group.objects.filter(run__in=runs, split="eval", suite=suite, superseded=False)
+    runs = [side.run for side in sides]
+    evaluated = Group.objects.filter(run__in=runs, split="eval", suite=suite, superseded=False)
     done = Evaluation.objects.filter(run__in=runs, suite=suite)
     newest = dict(done.order_by().values_list("run_id").annotate(Max("iteration")))
-    last = exam.aggregate(last=Max("number"))["last"]
+    last = evaluated.aggregate(last=Max("number"))["last"]
     if not newest or last is None:
         return None
     number = min(number, last)
     groups = {
         group.run_id: group
-        for group in exam.filter(number=number, iteration__in=set(newest.values())).order_by("pk")
+        for group in evaluated.filter(number=number, iteration__in=set(newest.values())).order_by("pk")
         if group.iteration == newest.get(group.run_id)
     }
     first = next((groups[run.pk] for run in runs if run.pk in groups), None)
     if first is None:
-        return Prompt(suite, number, last + 1, 0, [Play(side, None, None) for side in found])
+        return Prompt(suite, number, last + 1, 0, [Play(side, None, None) for side in sides])
     same = [group for group in groups.values() if (group.seed, group.environment) == (first.seed, first.environment)]
-    members = {one.run_id: one for one in Trajectory.objects.filter(group__in=same, member=0).select_related("group")}
+    trajectories = Trajectory.objects.filter(group__in=same, member=0).select_related("group")
+    members = {trajectory.run_id: trajectory for trajectory in trajectories}
     turns: dict[int, list[Any]] = defaultdict(list)
     for owner, event in (
         Turn.objects.filter(trajectory__in=list(members.values())).order_by("number").values_list("trajectory", "event")
     ):
         turns[owner].append(event)
     plays = []
-    for side in found:
+    for side in sides:
         member = members.get(side.run.pk)
         plays.append(Play(side, member, None if member is None else trajectory_data(member, turns[member.pk])))
     return Prompt(suite, number, last + 1, first.seed, plays)

@@ -1,7 +1,7 @@
-"""How many trajectories the filters find, how they did, and what a live page needs to count on by itself.
+"""Counts of the trajectories that match filters, and the starting point of live counts.
 
-static/js/explorer/explorer_counts.js continues from `live_counts` by the journal's events. Keep both in step: the
-counts at event n plus the events n+1 … m are the counts at m.
+static/js/explorer/explorer_counts.js updates `live_counts` from the journal's events. Keep both in step: the counts at
+event n plus the events n+1 … m must equal the counts at m.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory, TrajectoryQuerySet
 
 LIMIT = 50_000
-"""So many are counted; of more it is only said that there are more."""
+"""Maximum count of trajectories; above it only "more than" is reported."""
 LIMIT_OF_TEXT = 5_000
-"""The same with a full-text search, where each one costs a look at its turns."""
+"""The same for full-text searches, which read the turns of each trajectory."""
 MAX_OPEN = 3_000
-"""With more trajectories than that still to change, a page asks the server instead of counting by itself."""
-ASK_THE_SERVER = {"text", "starred", "tag"}
-"""Filters that cannot be decided from events."""
+"""With more unfinished trajectories than this, a page requests the counts instead of updating them itself."""
+SERVER_FILTERS = {"text", "starred", "tag"}
+"""Filters that cannot be evaluated from events."""
 
 
 @dataclass(frozen=True)
 class ResultCounts:
-    """What was found; `success` and `reward` (a sum) are those of the `ended` ones. With `more`, only `found` tells."""
+    """Counts of a search. `success` and `reward` (a sum) cover ended trajectories; with `more`, only `found` is set."""
 
     found: int
     ended: int
@@ -41,12 +41,12 @@ class ResultCounts:
 
     @property
     def share(self) -> float | None:
-        """Of the ended ones, how many were solved."""
+        """Share of the ended trajectories that were solved."""
         return self.success / self.ended if self.ended else None
 
     @property
     def mean(self) -> float | None:
-        """Mean total reward of the ended ones."""
+        """Mean total reward of the ended trajectories."""
         return self.reward / self.ended if self.ended else None
 
 
@@ -54,14 +54,14 @@ ENDED = Q(status__in=Trajectory.ENDED)
 
 
 def facts(run: Run, filters: Filters) -> ResultCounts:
-    """One statement, which looks at no more than the limit."""
+    """Counts of the trajectories that match, in one statement that reads at most the limit."""
     limit = LIMIT if filters.text is None else LIMIT_OF_TEXT
     return _summed(_tallies(filter_trajectories(run, filters), Q(pk__isnull=True), limit), limit)
 
 
 @dataclass(frozen=True)
 class _Tally:
-    """So many trajectories of one status, those that may still change apart from the others."""
+    """Number of trajectories with one status, separately for those that may still change."""
 
     status: str
     number: int
@@ -70,7 +70,7 @@ class _Tally:
 
 
 def _tallies(queryset: TrajectoryQuerySet, still_open: Q, limit: int) -> list[_Tally]:
-    """In a statement of its own around the query: one look at the rows, in less time than the ORM aggregates."""
+    """Tallies of the query, in one raw statement that reads each row once; faster than aggregates of the ORM."""
     marked = queryset.annotate(still_open=ExpressionWrapper(still_open, BooleanField()))
     try:
         sql, params = marked.values_list("status", "total_reward", "still_open")[: limit + 1].query.sql_with_params()
@@ -83,52 +83,52 @@ def _tallies(queryset: TrajectoryQuerySet, still_open: Q, limit: int) -> list[_T
 
 _TALLIES = """
 SELECT status, count(*), sum(total_reward), still_open
-FROM ({}) AS looked_at (status, total_reward, still_open) GROUP BY status, still_open ORDER BY status, still_open
+FROM ({}) AS matching (status, total_reward, still_open) GROUP BY status, still_open ORDER BY status, still_open
 """
 
 
 def _summed(tallies: Iterable[_Tally], limit: int) -> ResultCounts:
     counted = list(tallies)
-    ended = [one for one in counted if one.status in Trajectory.ENDED]
+    ended = [tally for tally in counted if tally.status in Trajectory.ENDED]
     facts = ResultCounts(
-        found=sum(one.number for one in counted),
-        ended=sum(one.number for one in ended),
-        success=sum(one.number for one in ended if one.status == Trajectory.Status.SUCCESS),
-        reward=sum((one.reward for one in ended), 0.0),
+        found=sum(tally.number for tally in counted),
+        ended=sum(tally.number for tally in ended),
+        success=sum(tally.number for tally in ended if tally.status == Trajectory.Status.SUCCESS),
+        reward=sum((tally.reward for tally in ended), 0.0),
     )
     return facts if facts.found <= limit else ResultCounts(limit, 0, 0, 0.0, more=True)
 
 
 def live_counts(run: Run, filters: Filters) -> dict[str, Any]:
-    """What a page goes on counting from. To be called in one `one_moment`.
+    """Counts and open trajectories from which a page updates its counts. Call inside `one_moment`.
 
     seq, attempt      of the run
-    now               the facts at that event
-    by_itself         whether the rest is there; else the page asks the server when something has happened
-    filters           those that are set, by name
-    newest            iteration: trajectories of earlier ones no longer change, except those in `open`
-    base              the facts without those in `open`
-    open              what may still change or come into the filters: id iteration split suite environment group kept
-                      status turns actions tokens reward broken end lost error
-    windows           iterations inside alarms: [from, up to but without, or null]
+    now               counts at that event
+    by_itself         whether the following keys are present; otherwise the page requests new counts after events
+    filters           active filters by name
+    newest            iteration: trajectories of earlier iterations no longer change, except those in `open`
+    base              counts without those in `open`
+    open              trajectories that may still change or start to match: id iteration split suite environment group
+                      kept status turns actions tokens reward broken end lost error
+    windows           iterations inside alarms: [first, end (exclusive) or null]
     """
     current = Trajectory.objects.current().filter(run=run)
     highest = Subquery(current.order_by("-iteration").values("iteration")[:1])
     seq, attempt, newest = Run.objects.values_list("seq", "attempt", Coalesce(highest, 0)).get(pk=run.pk)
-    known: dict[str, Any] = {"seq": seq, "attempt": attempt, "by_itself": False}
-    asked = filters.asked()
-    if ASK_THE_SERVER & asked.keys():
-        return known | {"now": asdict(facts(run, filters))}
+    result: dict[str, Any] = {"seq": seq, "attempt": attempt, "by_itself": False}
+    active = filters.active()
+    if SERVER_FILTERS & active.keys():
+        return result | {"now": asdict(facts(run, filters))}
     still_open = Q(iteration__gte=newest) | ~ENDED | Q(split="train", group__kept__isnull=True)
     tallies = _tallies(filter_trajectories(run, filters), still_open, LIMIT)
-    now, base = _summed(tallies, LIMIT), _summed((one for one in tallies if not one.still_open), LIMIT)
-    known["now"] = asdict(now)
+    now, base = _summed(tallies, LIMIT), _summed((tally for tally in tallies if not tally.still_open), LIMIT)
+    result["now"] = asdict(now)
     opened = [] if now.more else list(_open(current.filter(still_open)))
     if now.more or len(opened) > MAX_OPEN:
-        return known
-    known |= {"by_itself": True, "filters": asked, "newest": newest, "open": opened, "base": asdict(base)}
-    known["windows"] = windows(alarms_of(run))
-    return known
+        return result
+    result |= {"by_itself": True, "filters": active, "newest": newest, "open": opened, "base": asdict(base)}
+    result["windows"] = windows(alarms_of(run))
+    return result
 
 
 _COLUMNS = {

@@ -1,7 +1,4 @@
-"""What stands beside a trajectory: the others of its group, and the same prompt at other iterations of the run.
-
-How the thoughts of two differ is told in thoughts.py.
-"""
+"""Trajectories related to one: members of its group, and the same prompt at other iterations of the run."""
 
 from __future__ import annotations
 
@@ -16,13 +13,14 @@ from webapp.explorer.rows import OutcomeLabel, outcome
 from webapp.trajectories.models import Trajectory, Turn
 
 MAX_RELATED = 600
-"""Trajectories from the same prompt that are shown; the newest of them."""
-BAR, LEAST_BAR = 20.0, 2.0
+"""Maximum number of trajectories of the same prompt; the newest are kept."""
+MAX_BAR, MIN_BAR = 20.0, 2.0
+"""Heights of the bars of mean reward."""
 
 
 @dataclass(frozen=True)
-class Played:
-    """A trajectory beside the one that is looked at."""
+class RelatedTrajectory:
+    """A trajectory with its outcome; `here` marks the current one."""
 
     trajectory: Trajectory
     outcome: OutcomeLabel
@@ -31,49 +29,49 @@ class Played:
 
 @dataclass(frozen=True)
 class Iteration:
-    """What became of the same prompt at one iteration."""
+    """Trajectories of the same prompt at one iteration."""
 
     iteration: int
-    members: Sequence[Played]
+    members: Sequence[RelatedTrajectory]
     solved: int
     ended: int
     mean: float | None
     here: bool
     height: float = 0.0
-    """Of its bar, 0 to 20: the mean reward between the lowest and the highest of all."""
+    """Height of its bar, 0 to 20: mean reward, scaled between the lowest and the highest of all iterations."""
 
     @property
-    def first(self) -> Played:
+    def first(self) -> RelatedTrajectory:
         return self.members[0]
 
     @property
     def top(self) -> float:
-        return BAR - self.height
+        return MAX_BAR - self.height
 
 
 @dataclass(frozen=True)
 class RelatedMember:
-    """A member of the group; `differs` is the first turn, 0-based, that it answered otherwise, or None."""
+    """A member of the group; `differs` is the first turn (0-based) with a different response, or None."""
 
-    played: Played
+    played: RelatedTrajectory
     differs: int | None
 
 
-def same_prompt(found: Trajectory) -> list[Iteration]:
-    """The iterations of the run that began at the same initial state, in order, this one included.
+def same_prompt(trajectory: Trajectory) -> list[Iteration]:
+    """Iterations of the run with trajectories of the same prompt, in order, including this one.
 
-    The same suite for an examination; for training, the same seed of the same environment.
+    The same prompt means the same environment and seed and, for evaluations, the same suite.
     """
-    group = found.group
-    again = (
+    group = trajectory.group
+    same = (
         Trajectory.objects.filter(
-            run=found.run_id,
-            group__run=found.run_id,
+            run=trajectory.run_id,
+            group__run=trajectory.run_id,
             group__seed=group.seed,
             group__environment=group.environment,
             group__suite=group.suite,
             group__split=group.split,
-            superseded=found.superseded,
+            superseded=trajectory.superseded,
         )
         .order_by("-iteration", "group__number", "member")
         .only(
@@ -91,14 +89,14 @@ def same_prompt(found: Trajectory) -> list[Iteration]:
             "run_id",
         )
     )[:MAX_RELATED]
-    newest_first = [_iteration(number, list(members), found) for number, members in groupby(again, _iteration_of)]
-    means = [each.mean for each in newest_first if each.mean is not None]
+    newest_first = [_iteration(number, list(members), trajectory) for number, members in groupby(same, _iteration_of)]
+    means = [iteration.mean for iteration in newest_first if iteration.mean is not None]
     low, high = min(means, default=0.0), max(means, default=0.0)
     return [
-        replace(each, height=LEAST_BAR + (BAR - LEAST_BAR) * (each.mean - low) / (high - low or 1.0))
-        if each.mean is not None
-        else each
-        for each in reversed(newest_first)
+        replace(iteration, height=MIN_BAR + (MAX_BAR - MIN_BAR) * (iteration.mean - low) / (high - low or 1.0))
+        if iteration.mean is not None
+        else iteration
+        for iteration in reversed(newest_first)
     ]
 
 
@@ -106,37 +104,38 @@ def _iteration_of(trajectory: Trajectory) -> int:
     return trajectory.iteration
 
 
-def _iteration(number: int, members: Sequence[Trajectory], found: Trajectory) -> Iteration:
+def _iteration(number: int, members: Sequence[Trajectory], current: Trajectory) -> Iteration:
     ended = [member for member in members if member.status in Trajectory.ENDED]
     return Iteration(
         iteration=number,
-        members=[_played(member, found) for member in members],
+        members=[_related(member, current) for member in members],
         solved=sum(member.status == Trajectory.Status.SUCCESS for member in ended),
         ended=len(ended),
         mean=sum(member.total_reward for member in ended) / len(ended) if ended else None,
-        here=number == found.iteration,
+        here=number == current.iteration,
     )
 
 
-def _played(member: Trajectory, found: Trajectory) -> Played:
-    return Played(member, outcome(member), member.pk == found.pk)
+def _related(member: Trajectory, current: Trajectory) -> RelatedTrajectory:
+    return RelatedTrajectory(member, outcome(member), member.pk == current.pk)
 
 
-def same_group(found: Trajectory) -> list[RelatedMember]:
-    """All members of the group in order, with the first turn at which each parts from this one."""
-    members = list(found.group.trajectories.order_by("member"))
-    said: dict[int, list[str]] = {}
-    turns = Turn.objects.filter(trajectory__group=found.group_id).order_by("trajectory", "number")
+def same_group(trajectory: Trajectory) -> list[RelatedMember]:
+    """All members of the group in order, with the first turn at which each diverges from this one."""
+    members = list(trajectory.group.trajectories.order_by("member"))
+    responses: dict[int, list[str]] = {}
+    turns = Turn.objects.filter(trajectory__group=trajectory.group_id).order_by("trajectory", "number")
     for pk, digest in turns.values_list("trajectory_id", MD5(KT("event__response"))):
-        said.setdefault(pk, []).append(digest)
-    own = said.get(found.pk, [])
+        responses.setdefault(pk, []).append(digest)
+    own = responses.get(trajectory.pk, [])
     return [
-        RelatedMember(_played(member, found), _first_difference(own, said.get(member.pk, []))) for member in members
+        RelatedMember(_related(member, trajectory), _first_difference(own, responses.get(member.pk, [])))
+        for member in members
     ]
 
 
-def _first_difference(one: Sequence[str], other: Sequence[str]) -> int | None:
-    for number, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
+def _first_difference(left: Sequence[str], right: Sequence[str]) -> int | None:
+    for number, (left_digest, right_digest) in enumerate(zip(left, right, strict=False)):
+        if left_digest != right_digest:
             return number
-    return min(len(one), len(other)) if len(one) != len(other) else None
+    return min(len(left), len(right)) if len(left) != len(right) else None

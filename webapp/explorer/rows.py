@@ -1,7 +1,4 @@
-"""What the explorer's table and form show: rows with an outcome, a bar and a few words, fields, filters in plain words.
-
-What is found and in which order is decided in explorer.py and keyset.py.
-"""
+"""Template data of the explorer: table rows and columns, form fields, and descriptions of the active filters."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from webapp.trajectories.models import MAX_SEARCHED_LENGTH, Trajectory, Turn
 
 FIRST_WORDS = 110
 MARK, UNMARK = "\ue000", "\ue001"
-"""Around found words on their way to the template: private-use characters, no markup that would have to be trusted."""
+"""Delimiters of matched words: private-use characters, so that no database text is trusted as markup."""
 COLUMNS = (
     ("iteration", "Iteration", "number"),
     ("place", "Group · member", ""),
@@ -34,12 +31,12 @@ COLUMNS = (
     ("format", "Format", ""),
     ("kept", "Kept", ""),
 )
-RISING_FIRST = {"place", "environment", "outcome"}
+ASCENDING_FIRST = {"place", "environment", "outcome"}
 
 
 @dataclass(frozen=True)
 class OutcomeLabel:
-    """What became of a trajectory in one word, with a sign of its own for each."""
+    """Outcome of a trajectory in one word, with its sign."""
 
     word: str
     sign: str
@@ -47,7 +44,7 @@ class OutcomeLabel:
 
 
 def outcome(trajectory: Trajectory) -> OutcomeLabel:
-    """The most telling word."""
+    """The most specific outcome that applies."""
     match trajectory.status:
         case Trajectory.Status.SUCCESS:
             return OutcomeLabel("solved", "✓", "good")
@@ -66,26 +63,26 @@ def outcome(trajectory: Trajectory) -> OutcomeLabel:
 
 @dataclass(frozen=True)
 class TrajectoryRow:
-    """A line of the table. The bar lies between −100 and 100; `said` are pieces of text and whether they were found."""
+    """A row of the table. The bar lies between −100 and 100; `excerpt` are pieces of text and whether they matched."""
 
     trajectory: Trajectory
     address: str
     outcome: OutcomeLabel
     bar_start: float
     bar_length: float
-    said: list[tuple[str, bool]]
+    excerpt: list[tuple[str, bool]]
 
 
 def rows(items: Sequence[Trajectory], filters: Filters) -> list[TrajectoryRow]:
-    """The page's trajectories (with their groups) as the table shows them: one more query for what they said."""
-    said = _found_words(items, filters.text) if filters.text else _first_words(items)
+    """Table rows of the page's trajectories (with their groups); one more query for the excerpts."""
+    excerpts = _matches(items, filters.text) if filters.text else _first_words(items)
     largest = max((abs(item.total_reward) for item in items), default=0.0) or 1.0
-    address = reverse("trajectory", args=["_"]).removesuffix("_")  # once: a look-up for each row takes a query's time
+    address = reverse("trajectory", args=["_"]).removesuffix("_")  # once: 50 look-ups take as long as a query
     result = []
     for item in items:
         length = round(100 * item.total_reward / largest, 1)
-        shown = said.get(item.pk, [])
-        result.append(TrajectoryRow(item, address + item.slug, outcome(item), min(0.0, length), abs(length), shown))
+        excerpt = excerpts.get(item.pk, [])
+        result.append(TrajectoryRow(item, address + item.slug, outcome(item), min(0.0, length), abs(length), excerpt))
     return result
 
 
@@ -100,7 +97,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= FIRST_WORDS else text[:FIRST_WORDS].rsplit(" ", 1)[0] + " …"
 
 
-def _found_words(items: Sequence[Trajectory], text: str) -> dict[int, list[tuple[str, bool]]]:
+def _matches(items: Sequence[Trajectory], text: str) -> dict[int, list[tuple[str, bool]]]:
     query = search(text)
     first = (
         Turn.objects.filter(trajectory__in=[item.pk for item in items], words=query)
@@ -108,20 +105,20 @@ def _found_words(items: Sequence[Trajectory], text: str) -> dict[int, list[tuple
         .distinct("trajectory")
         .values("pk")
     )
-    told = Concat(
+    document = Concat(
         Left(Coalesce(KT("event__thought"), Value("")), MAX_SEARCHED_LENGTH),
         Value(" → "),
         Left(Coalesce(KT("event__answer"), Value("")), MAX_SEARCHED_LENGTH),
     )
     headline = SearchHeadline(
-        told, query, config="simple", start_sel=MARK, stop_sel=UNMARK, max_words=22, min_words=9, max_fragments=1
+        document, query, config="simple", start_sel=MARK, stop_sel=UNMARK, max_words=22, min_words=9, max_fragments=1
     )
     turns = Turn.objects.filter(pk__in=first).values_list("trajectory_id", "number", headline)
     return {pk: [(f"Turn {number + 1}: ", False), *pieces(text)] for pk, number, text in turns}
 
 
 def pieces(headline: str) -> list[tuple[str, bool]]:
-    """A headline cut at its marks: (text, whether it was looked for)."""
+    """A headline split at its marks: (text, whether it matched)."""
     result = []
     for part in headline.split(MARK):
         marked, stop, plain = part.partition(UNMARK)
@@ -129,12 +126,12 @@ def pieces(headline: str) -> list[tuple[str, bool]]:
             result += [(marked, True), (plain, False)]
         else:
             result.append((part, False))
-    return [(text, found) for text, found in result if text]
+    return [(text, matched) for text, matched in result if text]
 
 
 @dataclass(frozen=True)
 class Column:
-    """A head of the table: where a click leads, and how it is sorted now ("ascending", "descending" or "")."""
+    """A column heading: the query of a click, and the current order ("ascending", "descending" or "")."""
 
     name: str
     title: str
@@ -144,22 +141,22 @@ class Column:
 
 
 def columns(filters: Filters, several_environments: bool) -> list[Column]:
-    """The table's heads. A second click turns the order round."""
+    """Column headings of the table. A second click reverses the order."""
     result = []
     for name, title, kind in COLUMNS:
         if kind == "several" and not several_environments:
             continue
-        now = {name: "ascending", f"-{name}": "descending"}.get(filters.sort, "")
-        rising = now == "descending" or (not now and name in RISING_FIRST)
-        sort = name if rising else f"-{name}"
+        order = {name: "ascending", f"-{name}": "descending"}.get(filters.sort, "")
+        ascending = order == "descending" or (not order and name in ASCENDING_FIRST)
+        sort = name if ascending else f"-{name}"
         query = filters.query(sort=None if sort == DEFAULT_SORT else sort)
-        result.append(Column(name, title, kind, now, query))
+        result.append(Column(name, title, kind, order, query))
     return result
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of the form as it was filled in, and what is wrong with it."""
+    """A form field as submitted, with its error."""
 
     name: str
     value: str
@@ -167,20 +164,20 @@ class Field:
 
 
 def form(data: Mapping[str, Any], errors: Mapping[str, str]) -> dict[str, Field]:
-    """Every field by name. One iteration is shown as a range of one, success as an outcome."""
-    wrong = dict(errors)
+    """Form fields by name. A single iteration becomes a range of one, `success` an outcome."""
+    remaining = dict(errors)
     typed = {field.name: str(data.get(field.name) or "") for field in fields(Filters)}
-    if one := typed.pop("iteration"):
-        typed["iteration_min"] = typed["iteration_min"] or one
-        typed["iteration_max"] = typed["iteration_max"] or one
-        if "iteration" in wrong:
-            wrong["iteration_min"] = wrong.pop("iteration")
+    if iteration := typed.pop("iteration"):
+        typed["iteration_min"] = typed["iteration_min"] or iteration
+        typed["iteration_max"] = typed["iteration_max"] or iteration
+        if "iteration" in remaining:
+            remaining["iteration_min"] = remaining.pop("iteration")
     solved = typed.pop("success").lower()
-    if solved and "success" not in wrong:
+    if solved and "success" not in remaining:
         typed["outcome"] = typed["outcome"] or ("success" if solved in {"yes", "1", "true", "on"} else "failed")
-    elif "success" in wrong:
-        wrong["outcome"] = wrong.pop("success")
-    return {name: Field(name, value, wrong.get(name, "")) for name, value in typed.items()}
+    elif "success" in remaining:
+        remaining["outcome"] = remaining.pop("success")
+    return {name: Field(name, value, remaining.get(name, "")) for name, value in typed.items()}
 
 
 RANGES = {"iteration": "iteration", "reward": "reward", "turns": "turns", "actions": "actions", "tokens": "tokens"}
@@ -200,23 +197,23 @@ _CHOICES = {
 }
 
 
-def chosen(filters: Filters) -> list[tuple[str, str]]:
-    """Each filter in plain words, and the query string without it."""
-    return [(told, filters.query(**dict.fromkeys(names))) for told, names in _told(filters.asked())]
+def active_filters(filters: Filters) -> list[tuple[str, str]]:
+    """Description of each active filter, and the query string without it."""
+    return [(text, filters.query(**dict.fromkeys(names))) for text, names in _descriptions(filters.active())]
 
 
-def _told(asked: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+def _descriptions(active: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     for name in RANGES:
-        low, high = asked.get(f"{name}_min"), asked.get(f"{name}_max")
+        low, high = active.get(f"{name}_min"), active.get(f"{name}_max")
         if low is not None or high is not None:
             yield f"{RANGES[name]} {_range(low, high)}", [f"{name}_min", f"{name}_max"]
-    for name, value in asked.items():
+    for name, value in active.items():
         if (name, value) in _CHOICES:
             yield _CHOICES[name, value], [name]
         elif name == "outcome":
             yield OUTCOMES[value].removeprefix("Failed: ").lower(), [name]
         elif name == "text":
-            yield f"says {value}", [name]
+            yield f"contains {value}", [name]
         elif name in ("iteration", "group", "environment", "suite", "tag"):
             yield f"{name} {value}", [name]
 
@@ -232,9 +229,9 @@ def _figure(value: float) -> str:
 
 
 def facts_words(found: int, share: float | None, mean: float | None, more: bool) -> str:
-    """As in “4,096 found · 56.4 % solved · mean reward +4.92”."""
+    """Summary line, e.g. “4,096 found · 56.4 % solved · mean reward +4.92”."""
     if more:
-        return f"More than {found:,} found · narrow the filters to see how they did"
+        return f"More than {found:,} found · narrow the filters to see their results"
     parts = [f"{found:,} found"]
     if share is not None and mean is not None:
         parts += [f"{formatting.percent(share)} solved", f"mean reward {formatting.signed(mean)}"]

@@ -1,7 +1,4 @@
-"""Finding trajectories: the filters of the explorer, read from a query string and applied to the tables.
-
-Order and pages are in keyset.py, counts in explorer_counts.py; what a page shows of it is explorer_views.py's business.
-"""
+"""Filters of the trajectory explorer: parsing from a query string, and the queryset."""
 
 from __future__ import annotations
 
@@ -38,16 +35,16 @@ DEFAULT_SORT = "-iteration"
 _YES, _NO = {"yes", "1", "true", "on"}, {"no", "0", "false", "off"}
 
 
-class _Wrong(ValueError):
-    """What was written cannot be a filter; the message tells the reader why."""
+class _InvalidFilter(ValueError):
+    """A value that is not a valid filter; the message is shown beside the field."""
 
 
 def _whole(text: str) -> int:
     cleaned = text.replace(",", "").replace(" ", "")
     if not (cleaned.isascii() and cleaned.isdecimal()):
-        raise _Wrong(f"“{_short(text)}” is not a whole number, such as 12.")
+        raise _InvalidFilter(f"“{_shortened(text)}” is not a whole number, such as 12.")
     if len(cleaned) > 10 or int(cleaned) > MAX_NUMBER:
-        raise _Wrong(f"That is too large: at most {MAX_NUMBER:,}.")
+        raise _InvalidFilter(f"That is too large: at most {MAX_NUMBER:,}.")
     return int(cleaned)
 
 
@@ -57,46 +54,48 @@ def _real(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise _Wrong(f"“{_short(text)}” is not a number, such as 2.5 or −1.")
+        raise _InvalidFilter(f"“{_shortened(text)}” is not a number, such as 2.5 or −1.")
     return value
 
 
 def _yes_or_no(text: str) -> bool:
     if text.lower() in _YES | _NO:
         return text.lower() in _YES
-    raise _Wrong(f"“{_short(text)}” is neither yes nor no.")
+    raise _InvalidFilter(f"“{_shortened(text)}” is neither yes nor no.")
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text in choices:
             return text
-        raise _Wrong(f"“{_short(text)}” is none of {', '.join(choices)}.")
+        raise _InvalidFilter(f"“{_shortened(text)}” is not one of {', '.join(choices)}.")
 
     return read
 
 
 def _name(text: str) -> str:
     if len(text) > 100 or "\0" in text:
-        raise _Wrong("That is too long for a name: at most 100 characters.")
+        raise _InvalidFilter("That is too long for a name: at most 100 characters.")
     return text
 
 
 def _words(text: str) -> str:
     if len(text) > MAX_TEXT_LENGTH:
-        raise _Wrong(f"That is too long: at most {MAX_TEXT_LENGTH} characters.")
+        raise _InvalidFilter(f"That is too long: at most {MAX_TEXT_LENGTH} characters.")
     if "\0" in text or not any(sign.isalnum() for sign in text):
-        raise _Wrong("Write at least one word or number: signs alone are not in the index.")
+        raise _InvalidFilter("Write at least one word or number: punctuation is not in the index.")
     return text
 
 
 def _sort(text: str) -> str:
     if text.removeprefix("-") in SORTS:
         return text
-    raise _Wrong(f"There is no order by “{_short(text)}”. Choose one of {', '.join(SORTS)}, with - for descending.")
+    raise _InvalidFilter(
+        f"Cannot sort by “{_shortened(text)}”. Choose one of {', '.join(SORTS)}, with - for descending."
+    )
 
 
-def _short(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= 24 else text[:23] + "…"
 
 
@@ -130,12 +129,12 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class Filters:
-    """What is asked for; everything left out asks for nothing. Ranges include their ends.
+    """Filters of trajectories; None = no restriction. Ranges include both ends.
 
-    `outcome` is one of OUTCOMES, `success` only tells solved from failed. `kept` is what the update learned from,
-    `alarm` the iterations from a watch or trapped alarm until the run is healthy again. `text` is PostgreSQL's
-    websearch syntax over thought and answer: words, "a phrase", or, -without. `starred` and `tag` are the team's
-    annotations: whoever is not in the team must not be offered them (`without_annotations`).
+    `outcome` is one of OUTCOMES, `success` distinguishes solved from failed only. `kept`: kept by the group filter.
+    `alarm`: in an iteration between a watch or trapped alarm and the next healthy state. `text` is PostgreSQL's
+    websearch syntax over thought and answer: words, "a phrase", or, -without. `starred` and `tag` are annotations of
+    the team: remove them for readers outside it (`without_annotations`).
     """
 
     iteration: int | None = None
@@ -165,9 +164,9 @@ class Filters:
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> tuple[Filters, dict[str, str]]:
-        """The filters in a query string, and for each field that cannot be used what is wrong with it.
+        """The filters in a query string, and the errors of invalid fields by name.
 
-        What cannot be used is left out, the rest holds. Names that are no filters are somebody else's.
+        Invalid fields are ignored, the others apply. Other names in the query string are ignored without an error.
         """
         values: dict[str, Any] = {}
         errors: dict[str, str] = {}
@@ -177,40 +176,40 @@ class Filters:
                 continue
             try:
                 values[name] = read(text)
-            except _Wrong as wrong:
-                errors[name] = str(wrong)
+            except _InvalidFilter as error:
+                errors[name] = str(error)
         for name in ("iteration", "reward", "turns", "actions", "tokens"):
             low, high = values.get(f"{name}_min"), values.get(f"{name}_max")
             if low is not None and high is not None and low > high:
                 del values[f"{name}_max"]
-                errors[f"{name}_max"] = f"This end lies below the other one, {low:,}. It was left out."
+                errors[f"{name}_max"] = f"Must be at least {low:,}; ignored."
         return cls(**values), errors
 
     def without_annotations(self) -> Filters:
-        """The same for readers outside the team, who are told nothing of its stars and tags."""
+        """The same filters without stars and tags, which are hidden from readers outside the team."""
         return replace(self, starred=None, tag=None)
 
-    def asked(self) -> dict[str, Any]:
-        """The filters that are set, by name, without the order."""
+    def active(self) -> dict[str, Any]:
+        """Active filters by name, without the order."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "sort"}
         return {name: value for name, value in values.items() if value is not None}
 
     def query(self, **changes: Any) -> str:
-        """The shortest query string that says the same, with some values changed (None leaves one out)."""
-        values = self.asked() | ({"sort": self.sort} if self.sort != DEFAULT_SORT else {}) | changes
-        return urlencode({name: _spelled(value) for name, value in values.items() if value is not None})
+        """The shortest equivalent query string, with some values changed (None removes one)."""
+        values = self.active() | ({"sort": self.sort} if self.sort != DEFAULT_SORT else {}) | changes
+        return urlencode({name: _query_value(value) for name, value in values.items() if value is not None})
 
 
-def _spelled(value: Any) -> str:
+def _query_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
 def filter_trajectories(runs: Run | QuerySet[Run], filters: Filters) -> TrajectoryQuerySet:
-    """The trajectories of the run or runs that the filters ask for, in no order, without those that were replaced.
+    """Trajectories of the run or runs that match, unordered, without superseded ones.
 
-    Whether the reader may see those runs is decided by whoever gives them.
+    Callers check that the reader may see the runs.
     """
     within = Q(run=runs) if isinstance(runs, Run) else Q(run__in=runs)
     result = Trajectory.objects.current().filter(within, *_conditions(filters))
@@ -239,8 +238,8 @@ def _conditions(filters: Filters) -> list[Q]:
         "tokens_max": "token_count__lte",
         "kept": "group__kept",
     }
-    asked = filters.asked()
-    conditions = [Q(**{column: asked[name]}) for name, column in columns.items() if name in asked]
+    active = filters.active()
+    conditions = [Q(**{column: active[name]}) for name, column in columns.items() if name in active]
     if filters.outcome is not None:
         conditions.append(_OUTCOME[filters.outcome])
     if filters.success is not None:
@@ -268,12 +267,12 @@ _OUTCOME = {
 
 
 def search(text: str) -> SearchQuery:
-    """The text as a full-text query. Words are taken as they stand: "pushes" is not "push", and code survives."""
+    """The text as a full-text query without stemming: "pushes" does not match "push", and code is kept as it is."""
     return SearchQuery(text, config="simple", search_type="websearch")
 
 
 def windows(alarms: list[tuple[int, str]]) -> list[tuple[int, int | None]]:
-    """Iterations inside alarms, from … up to but without …, from (iteration, state) in the order they were told."""
+    """Iterations inside alarms as (first, end exclusive or None), from (iteration, state) in journal order."""
     result: list[tuple[int, int | None]] = []
     since: int | None = None
     for iteration, state in alarms:
@@ -289,19 +288,19 @@ def windows(alarms: list[tuple[int, str]]) -> list[tuple[int, int | None]]:
 
 
 def alarms_of(run: Run) -> list[tuple[int, str]]:
-    """(iteration, state), as the watch told them; those that a rewind undid are left out."""
+    """(iteration, state) of the run's alarms in journal order, without those undone by a rewind."""
     return list(run.alarms.filter(undone=False).order_by("seq").values_list("iteration", "state"))
 
 
 def _alarmed(runs: Run | QuerySet[Run]) -> Q:
     within = Q(run=runs) if isinstance(runs, Run) else Q(run__in=runs)
-    told: dict[int, list[tuple[int, str]]] = {}
+    by_run: dict[int, list[tuple[int, str]]] = {}
     for run, iteration, state in (
         Alarm.objects.filter(within, undone=False).order_by("run", "seq").values_list("run", "iteration", "state")
     ):
-        told.setdefault(run, []).append((iteration, state))
+        by_run.setdefault(run, []).append((iteration, state))
     result = Q(pk__in=[])
-    for run, alarms in told.items():
+    for run, alarms in by_run.items():
         for start, end in windows(alarms):
             inside = Q(run=run, iteration__gte=start)
             result |= inside if end is None else inside & Q(iteration__lt=end)

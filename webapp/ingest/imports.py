@@ -67,22 +67,22 @@ def _complete(config: dict[str, Any]) -> dict[str, Any]:
     try:
         RunConfig.model_validate(config)
     except ValidationError as error:
-        wrong = [item for item in error.errors() if item["type"] not in TOLERATED]
-        if wrong:
-            where, text = as_messages(wrong[:1])[0]
+        problems = [item for item in error.errors() if item["type"] not in TOLERATED]
+        if problems:
+            where, text = as_messages(problems[:1])[0]
             raise NotImportable(f"its configuration cannot be read: {where} {text}") from None
     try:
         json.dumps(config, allow_nan=False).encode()
     except ValueError:
         raise NotImportable("its configuration holds a number or a character that cannot be stored") from None
-    return _over(RunConfig().model_dump(mode="json"), config)
+    return _merged(RunConfig().model_dump(mode="json"), config)
 
 
-def _over(base: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(base: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
-    for key, value in given.items():
+    for key, value in overrides.items():
         inner = merged.get(key)
-        merged[key] = _over(inner, value) if isinstance(inner, dict) and isinstance(value, Mapping) else value
+        merged[key] = _merged(inner, value) if isinstance(inner, dict) and isinstance(value, Mapping) else value
     return merged
 
 
@@ -105,20 +105,20 @@ def do_settle_end(run: Run) -> Run:
 @transaction.atomic
 def do_finish_import(run: Run, *, growing: bool) -> Run:
     """Set the run's state from the end of its journal; without an end it runs while the journal grows."""
-    found = Run.objects.select_for_update().get(pk=run.pk)
-    if found.end_reason in ENDS:
-        state = ENDS[found.end_reason]
-    elif growing and not found.end_reason:
+    locked = Run.objects.select_for_update().get(pk=run.pk)
+    if locked.end_reason in ENDS:
+        state = ENDS[locked.end_reason]
+    elif growing and not locked.end_reason:
         state = Run.State.RUNNING
     else:
         state = Run.State.STOPPED
     ended = state in Run.ENDED
-    if found.state != state or ended != bool(found.ended_at):
-        found.state = state
-        found.failure = found.end_message if state == Run.State.FAILED else ""
-        found.ended_at = timezone.now() if ended else None
+    if locked.state != state or ended != bool(locked.ended_at):
+        locked.state = state
+        locked.failure = locked.end_message if state == Run.State.FAILED else ""
+        locked.ended_at = timezone.now() if ended else None
         if ended:
-            found.tokens_per_second = found.eta_seconds = None
-        found.save(update_fields=["state", "failure", "ended_at", "tokens_per_second", "eta_seconds"])
-        notify_on_commit(found.pk)
-    return found
+            locked.tokens_per_second = locked.eta_seconds = None
+        locked.save(update_fields=["state", "failure", "ended_at", "tokens_per_second", "eta_seconds"])
+        notify_on_commit(locked.pk)
+    return locked

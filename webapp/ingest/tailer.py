@@ -65,7 +65,7 @@ class JournalTailer:
         self.offset = run.journal_offset
         self.skip_bad_lines = skip_bad_lines
         self._bad: bytes | None = None
-        self._tried: list[bytes] = []
+        self._batch: list[bytes] = []
         self._refused: dict[bytes, str] = {}
 
     def drain(self) -> int:
@@ -77,23 +77,23 @@ class JournalTailer:
 
     def step(self) -> int:
         """Ingest the next batch, at most BATCH_BYTES unless one line is longer. Returns the number of events."""
-        most = BATCH_BYTES  # lines are longer than a byte
+        max_lines = BATCH_BYTES  # at most one line per byte
         while True:
             try:
-                return self._step(most)
+                return self._step(max_lines)
             except JournalMismatch as mismatch:
                 self.mismatch = mismatch
                 self._record_mismatch(str(mismatch))
                 return 0
             except DataError as error:  # a value out of range: find its line
-                if len(self._tried) == 1:
+                if len(self._batch) == 1:
                     words = str(error).splitlines()[0]
-                    self._refused[self._tried[0]] = f"holds a value that the database does not take ({words})"
-                    most = BATCH_BYTES
+                    self._refused[self._batch[0]] = f"holds a value that the database does not take ({words})"
+                    max_lines = BATCH_BYTES
                 else:
-                    most = len(self._tried) // 2
+                    max_lines = len(self._batch) // 2
 
-    def _step(self, most: int) -> int:
+    def _step(self, max_lines: int) -> int:
         data = self._read()
         if not data or data == self._bad:
             return 0
@@ -103,7 +103,7 @@ class JournalTailer:
             if run.journal_offset != self.offset:  # another reader was faster
                 self.offset, self._tail, self._verified = run.journal_offset, run.journal_tail, None
                 data = self._read()
-            taken, problem = self._apply(run, data, most)
+            taken, problem = self._apply(run, data, max_lines)
         self.offset += sum(line.size for line in taken)
         self._tail = run.journal_tail
         self._bad = data if problem and not taken else None
@@ -167,8 +167,8 @@ class JournalTailer:
                 run.save(update_fields=["journal_error"])
                 notify_on_commit(run.pk)
 
-    def _apply(self, run: Run, data: bytes, most: int) -> tuple[list[JournalLine], str]:
-        lines, problem = self._parse(data, run.seq, most)
+    def _apply(self, run: Run, data: bytes, max_lines: int) -> tuple[list[JournalLine], str]:
+        lines, problem = self._parse(data, run.seq, max_lines)
         lines, refused = writer.validate(run, lines, leave_out if self.skip_bad_lines else None)
         problem = refused or problem
         if lines:
@@ -188,11 +188,11 @@ class JournalTailer:
             notify_on_commit(run.pk)
         return lines, problem
 
-    def _parse(self, data: bytes, seq: int, most: int) -> tuple[list[JournalLine], str]:
-        """The lines up to the first that cannot be read, or up to the next start of an attempt, at most so many."""
+    def _parse(self, data: bytes, seq: int, max_lines: int) -> tuple[list[JournalLine], str]:
+        """At max_lines `max_lines` lines, up to the first unreadable one or the next start of an attempt."""
         lines: list[JournalLine] = []
-        self._tried = []
-        for number, raw in enumerate(_split(data)[:most], seq + 1):
+        self._batch = []
+        for number, raw in enumerate(_split(data)[:max_lines], seq + 1):
             try:
                 if raw in self._refused:
                     raise JournalError(f"line {number} {self._refused[raw]}")
@@ -208,13 +208,13 @@ class JournalTailer:
             if isinstance(event, RunStarted) and lines:
                 break
             lines.append(JournalLine(event, text, len(raw)))
-            self._tried.append(raw)
+            self._batch.append(raw)
         return lines, ""
 
     def _advice(self, run: Run, problem: str) -> str:
         problem = problem.removesuffix(".")
         return (
-            f"The journal cannot be read on: {problem}. Everything up to event {run.seq} is shown. Training is not "
+            f"The journal cannot be read further: {problem}. Events up to {run.seq} are shown. Training is not "
             f"affected: its results and checkpoints are kept in {self.path.parent}. If the line is repaired while the "
             "run goes on, this page goes on by itself. To leave out what cannot be read: "
             f"python manage.py import_journal --run {run.slug} --skip-bad-lines"
@@ -222,15 +222,16 @@ class JournalTailer:
 
 
 def _commit_without_waiting() -> None:
-    """This transaction need not be on disk before the next one: what a crash of PostgreSQL takes back is read again
-    from the journal, since the offset goes back with it. Waiting for the disk ten times a second was most of the delay.
+    """Commit without waiting for the disk, which was max_lines of the ingest's delay.
+
+    If PostgreSQL crashes, the lost events are read again from the journal: the offset is rolled back with them.
     """
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL synchronous_commit TO off")
 
 
 def _is_event_of_another_line(raw: bytes, number: int) -> bool:
-    """Lines are missing before it: leaving it out would leave out everything that follows, too."""
+    """Whether lines are missing before it; skipping it would then skip everything that follows."""
     try:
         seq = json.loads(raw).get("seq")
     except (ValueError, AttributeError):
@@ -243,7 +244,7 @@ def _split(data: bytes) -> list[bytes]:
 
 
 def _without_nul(text: str, number: int) -> tuple[AnyEvent, str]:
-    """PostgreSQL stores no NUL character in text: the symbol for it takes its place, for readers and rows alike."""
+    """Replace NUL characters, which PostgreSQL does not store in text, by their symbol."""
 
     def clean(value: object) -> object:
         if isinstance(value, str):

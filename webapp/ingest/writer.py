@@ -62,25 +62,25 @@ def validate(
         return [], ""
     first = lines[0].event
     attempt = first.attempt if isinstance(first, journal.RunStarted) else run.attempt
-    spoken: set[str] = set()
+    keys: set[str] = set()
     for line in lines:
         if isinstance(line.event, journal.GroupStarted):
-            spoken.update(line.event.members)
+            keys.update(line.event.members)
         elif isinstance(line.event, journal.Turn | journal.TrajectoryFinished | journal.TrajectoryTokens):
-            spoken.add(line.event.trajectory)
-    known = (
+            keys.add(line.event.trajectory)
+    states = (
         {}
         if attempt != run.attempt
         else {
             key: turns if finished is None else _ENDED if arrays is None else _TOKENS_WRITTEN
             for key, turns, finished, arrays in Trajectory.objects.current()
-            .filter(run=run, attempt=attempt, key__in=spoken)
+            .filter(run=run, attempt=attempt, key__in=keys)
             .values_list("key", "turn_count", "finished_seq", "token_arrays")
         }
     )
     accepted: list[JournalLine] = []
     for line in lines:
-        if problem := _inconsistency(line.event, known):
+        if problem := _inconsistency(line.event, states):
             problem = f"line {line.event.seq} {problem}"
             if leave_out is None:
                 return accepted, problem
@@ -89,37 +89,37 @@ def validate(
     return accepted, ""
 
 
-_ENDED, _TOKENS_WRITTEN = -1, -2  # in place of a number of turns: it has ended; its tokens were written as well
+_ENDED, _TOKENS_WRITTEN = -1, -2  # end states in place of a number of turns: ended; ended and its tokens written
 
 
-def _inconsistency(event: journal.AnyEvent, known: dict[str, int]) -> str:
-    """Why the event contradicts earlier ones, or "". `known`: turns of each trajectory, or its end state; updated."""
+def _inconsistency(event: journal.AnyEvent, states: dict[str, int]) -> str:
+    """Why the event contradicts earlier ones, or "". `states`: turns of each trajectory or its end state; updated."""
     match event:
         case journal.GroupStarted():
-            twice = [key for key in event.members if key in known]
+            twice = [key for key in event.members if key in states]
             if twice or len(set(event.members)) != len(event.members):
                 return f"starts trajectory {(twice or event.members)[0]} a second time"
-            known.update(dict.fromkeys(event.members, 0))
+            states.update(dict.fromkeys(event.members, 0))
         case journal.Turn():
-            turns = known.get(event.trajectory)
+            turns = states.get(event.trajectory)
             if turns is None:
                 return f"has a turn of trajectory {event.trajectory}, which no group_started announced"
             if turns < 0:
                 return f"has a turn of trajectory {event.trajectory} after its end"
             if event.turn != turns:
                 return f"has turn {event.turn} of trajectory {event.trajectory} where turn {turns} was expected"
-            known[event.trajectory] += 1
+            states[event.trajectory] += 1
         case journal.TrajectoryFinished():
-            if known.get(event.trajectory, -1) < 0:
+            if states.get(event.trajectory, -1) < 0:
                 return f"ends trajectory {event.trajectory}, which is not being played"
-            known[event.trajectory] = _ENDED
+            states[event.trajectory] = _ENDED
         case journal.TrajectoryTokens():
-            if (state := known.get(event.trajectory)) != _ENDED:
+            if (state := states.get(event.trajectory)) != _ENDED:
                 why = "again" if state == _TOKENS_WRITTEN else "which has not ended"
                 return f"has the tokens of trajectory {event.trajectory}, {why}"
-            known[event.trajectory] = _TOKENS_WRITTEN
+            states[event.trajectory] = _TOKENS_WRITTEN
         case journal.RunStarted():
-            known.clear()
+            states.clear()
     return ""
 
 
@@ -173,22 +173,22 @@ def _start_attempt(run: Run, event: journal.RunStarted) -> None:
 
 
 def _supersede(run: Run, event: journal.RunStarted) -> None:
-    """Delete what the new attempt repeats; shared or annotated trajectories stay readable, out of every list."""
+    """Delete what the new attempt repeats. Shared or annotated trajectories stay readable but leave all lists."""
     iteration, evaluated, kept = event.from_iteration, event.evaluated_iteration, event.evaluated_suites
     later = MetricPoint.objects.filter(run=run, iteration__gt=iteration)
     later.delete()
     Alarm.objects.filter(run=run, iteration__gt=iteration, undone=False).delete()
     Checkpoint.objects.filter(run=run, iteration__gt=iteration).delete()
     Evaluation.objects.filter(run=run, iteration__gt=evaluated).exclude(suite__in=kept).delete()
-    examined = Q(split="eval", iteration__gt=evaluated) & ~Q(suite__in=kept)
-    again = Group.objects.filter(Q(split="train", iteration__gt=iteration) | examined, run=run)
-    shared = ShareLink.objects.filter(trajectory__group__in=again).values("trajectory")
-    gone = Trajectory.objects.filter(group__in=again).exclude(pk__in=shared).exclude(is_annotated())
+    evaluations = Q(split="eval", iteration__gt=evaluated) & ~Q(suite__in=kept)
+    repeated = Group.objects.filter(Q(split="train", iteration__gt=iteration) | evaluations, run=run)
+    shared = ShareLink.objects.filter(trajectory__group__in=repeated).values("trajectory")
+    gone = Trajectory.objects.filter(group__in=repeated).exclude(pk__in=shared).exclude(is_annotated())
     Turn.objects.filter(trajectory__in=gone).delete()
     gone.delete()
-    again.filter(trajectories__isnull=True).delete()
-    Trajectory.objects.filter(group__in=again).update(superseded=True)
-    again.update(superseded=True)
+    repeated.filter(trajectories__isnull=True).delete()
+    Trajectory.objects.filter(group__in=repeated).update(superseded=True)
+    repeated.update(superseded=True)
 
 
 def _groups(run: Run, events: Sequence[journal.GroupStarted]) -> dict[int, list[str]]:
@@ -291,7 +291,7 @@ def _shared() -> QuerySet[ShareLink, Any]:
 
 
 def _play(run: Run, lines: Sequence[JournalLine]) -> None:
-    """Turns and ends of trajectories: three statements, however many. The database takes the lines as they are."""
+    """Store turns and ends of trajectories in three statements; the database parses the journal's lines itself."""
     turns = [line.event for line in lines if isinstance(line.event, journal.Turn)]
     ends = [line.event for line in lines if isinstance(line.event, journal.TrajectoryFinished)]
     if turns:
@@ -334,7 +334,7 @@ _UPDATE_ENDED = """
 
 
 def _totals(turns: Sequence[journal.Turn]) -> list[dict[str, Any]]:
-    """What the turns add to each trajectory."""
+    """Sums of the turns for each trajectory."""
     totals: dict[str, dict[str, Any]] = {}
     for event in turns:
         total = totals.setdefault(
@@ -353,10 +353,11 @@ def _totals(turns: Sequence[journal.Turn]) -> list[dict[str, Any]]:
 def _tokens(run: Run, events: Sequence[journal.TrajectoryTokens]) -> None:
     if not events:
         return
-    known = Trajectory.objects.filter(run=run, attempt=run.attempt, key__in=[event.trajectory for event in events])
-    of = dict(known.values_list("key", "pk"))
+    keys = [event.trajectory for event in events]
+    trajectories = Trajectory.objects.filter(run=run, attempt=run.attempt, key__in=keys)
+    ids = dict(trajectories.values_list("key", "pk"))
     TokenArrays.objects.bulk_create(
-        TokenArrays(trajectory_id=of[event.trajectory], data=token_arrays.compressed(event.data)) for event in events
+        TokenArrays(trajectory_id=ids[event.trajectory], data=token_arrays.compressed(event.data)) for event in events
     )
 
 

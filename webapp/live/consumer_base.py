@@ -29,11 +29,13 @@ class LiveConsumer(AsyncWebsocketConsumer):
     Subclasses define `open`, `is_visible`, `follow` and `release`.
     """
 
-    channel_layer_alias = "unused"  # a hub listens for all sockets of the process, so that Redis may be away
+    channel_layer_alias = (
+        "unused"  # one hub listens for all sockets of the process, which tolerates an unavailable Redis
+    )
     max_message_length = 2000
 
     async def open(self) -> int | None:
-        """Find the object and start following it. Returns a close code to refuse, None to go on."""
+        """Find the object and start following it. Returns a close code to refuse the socket, else None."""
         raise NotImplementedError
 
     async def is_visible(self) -> bool:
@@ -41,7 +43,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         raise NotImplementedError
 
     async def follow(self) -> None:
-        """Send what changes until the socket closes."""
+        """Send changes until the socket closes."""
         raise NotImplementedError
 
     async def release(self) -> None:
@@ -53,10 +55,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
         return ""
 
     async def on_invalid_frame(self, message: str) -> None:
-        """Handle text that is no frame; ignored by default."""
+        """Handle text that is not a frame; ignored by default."""
 
     async def renew(self) -> None:
-        """Renew what the socket holds elsewhere, every `renew_interval` seconds."""
+        """Renew resources that the socket holds elsewhere; called every `renew_interval` seconds."""
 
     def renew_interval(self) -> float:
         return PING_INTERVAL
@@ -103,7 +105,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         return int(text) if is_number else default
 
     async def wait_until_woken(self, seconds: float | None = None) -> None:
-        """Return when `wake` was called, or after so many seconds."""
+        """Return when `wake` is called, or after `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self.woken.wait()
@@ -131,7 +133,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 return
 
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task of this socket; if it fails, the client reconnects and goes on from its cursor."""
+        """Run a task of this socket; if it fails, close the socket: the client reconnects with its cursor."""
         try:
             await work
         except DATABASE_UNAVAILABLE:
@@ -155,5 +157,5 @@ def parse_frame(text: str | None, max_length: int) -> tuple[dict[str, Any] | Non
 
 
 def poll_interval(hub: BroadcastHub, with_redis: float, without_redis: float) -> float:
-    """Seconds to the next look at the database: wake-up messages make most looks unnecessary while Redis answers."""
+    """Seconds to the next poll of the database; longer while Redis answers, because wake-up messages replace polls."""
     return with_redis if hub.redis_answers else without_redis

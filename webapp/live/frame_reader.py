@@ -70,7 +70,7 @@ def status_and_frames(run_id: int, seq: int) -> tuple[RunStatus | None, list[Fra
 
 
 _executor = ThreadPoolExecutor(2, thread_name_prefix="reader")
-"""Readers have threads of their own: queued behind a burst of connecting sockets, every open page would stall."""
+"""Threads of the readers: in the shared pool, a burst of connecting sockets would stall all open pages."""
 
 
 class Listener(Protocol):

@@ -12,7 +12,7 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
     finished                   the 8 newest: id slug group member success end total_reward turns actions lost_at
     curves                     {name: [[iteration, value], …]} for CURVES; long ones in buckets: lowest, highest, last
     evaluations                iteration suite success success_low success_high prompts final
-    alarm                      state message iteration; null while nothing was said
+    alarm                      state message iteration; null before the first alarm
     alarms                     the 12 newest changes of state, oldest first: state message iteration undone (rewound)
     rewinds                    the 6 newest, oldest first: number from_iteration to_iteration changes
     evidence                   {signal: [[iteration, value, limit], …]} of the newest 120 iterations (trap_signals.py)
@@ -53,9 +53,9 @@ def one_moment() -> Iterator[None]:
 
 
 def heading(run: Run) -> dict[str, Any]:
-    """What the tabs beside the live one start from: the run and its phase, as of the event it was read at. No query.
+    """Run and phase in the snapshot's shape, for the tabs other than the live page. No query.
 
-    In the snapshot's shape, so that the same script goes on from it. What only the live page draws is left out.
+    The same script continues from it by events.
     """
     rollout = run.config.get("rollout", {})
     return {
@@ -93,7 +93,7 @@ _NOT_DRAWN: dict[str, Any] = {
 
 
 def snapshot(run: Run) -> dict[str, Any]:
-    """The page of the run, as of now."""
+    """Snapshot of the run at its present seq."""
     with one_moment():
         run = Run.objects.defer("log_tail", "summary").get(pk=run.pk)
         finished = _newest_finished(run)
@@ -162,7 +162,7 @@ def _finished(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _stage(run: Run, finished: Sequence[Trajectory]) -> dict[str, Any] | None:
-    """What is played now, or else what ended last; `finished` are the newest that ended."""
+    """The trajectory being played, or else the last one in `finished` (the newest that ended)."""
     current = run.trajectories.filter(superseded=False, status=Trajectory.Status.PLAYING).select_related("group")
     newest = current.order_by("-last_seq").first() or next(iter(finished), None)
     return None if newest is None else trajectory_data(newest)

@@ -1,1 +1,1 @@
-"""Health and readiness, Prometheus metrics, logging, retention."""
+"""Health checks, Prometheus metrics, logging and retention."""

@@ -21,7 +21,7 @@ MIN_FREE_BYTES = 200_000_000
 
 @dataclass(frozen=True)
 class Check:
-    """Result of one check. Without a `needed` one the site cannot serve pages."""
+    """Result of a check. The site cannot serve pages while a `needed` check fails."""
 
     ok: bool
     words: str
@@ -35,7 +35,7 @@ def _migrations() -> frozenset[tuple[str, str]]:
 
 
 def database() -> Check:
-    """PostgreSQL answers, and every migration of this version is applied."""
+    """Check that PostgreSQL answers and all migrations of this version are applied."""
     try:
         missing = _migrations() - MigrationRecorder(connection).applied_migrations().keys()
     except (DatabaseError, InterfaceError) as error:
@@ -45,8 +45,8 @@ def database() -> Check:
     return Check(True, "PostgreSQL answers, all migrations are applied")
 
 
-def wake_up_calls() -> Check:
-    """Redis answers. Without it pages poll, and runs start when a worker looks by itself."""
+def broker() -> Check:
+    """Check that Redis answers. Without it, pages poll and runs start at the workers' next poll."""
     client = redis.Redis.from_url(
         settings.REDIS_URL, socket_connect_timeout=REDIS_TIMEOUT, socket_timeout=REDIS_TIMEOUT
     )
@@ -60,24 +60,24 @@ def wake_up_calls() -> Check:
 
 
 def disk() -> Check:
-    """Free space where runs are written."""
+    """Check the free space for runs."""
     free = shutil.disk_usage(settings.ECHOSCOPE_DATA_DIR).free
-    words = f"{free / 1e9:.1f} GB free where runs are written"
+    words = f"{free / 1e9:.1f} GB free for runs"
     return Check(free >= MIN_FREE_BYTES, words, needed=False)
 
 
 @require_safe
 @never_cache
 def alive(request: HttpRequest) -> HttpResponse:
-    """This process answers. Nothing else is checked: a restart would fix nothing else."""
+    """Liveness: 200 while this process answers. Other checks are omitted: a restart would not fix them."""
     return HttpResponse("ok", content_type="text/plain")
 
 
 @require_safe
 @never_cache
 def ready(request: HttpRequest) -> JsonResponse:
-    """200 if the process can serve requests, 503 if not; in both cases every check with its message."""
-    checks = {"database": database(), "redis": wake_up_calls(), "disk": disk()}
+    """Readiness: 200 if the process can serve requests, else 503; with the message of every check."""
+    checks = {"database": database(), "redis": broker(), "disk": disk()}
     serving = all(check.ok for check in checks.values() if check.needed)
     facts = {name: {"ok": check.ok, "message": check.words} for name, check in checks.items()}
     return JsonResponse({"ready": serving, "checks": facts}, status=200 if serving else 503)

@@ -1,4 +1,4 @@
-"""How log lines look: one readable line, or one JSON object for log collectors (ECHOSCOPE_LOG_FORMAT=json)."""
+"""Log format: a readable line, or a JSON object for log collectors (ECHOSCOPE_LOG_FORMAT=json)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextvars import ContextVar
 from typing import Any
 
 current_id: ContextVar[str] = ContextVar("current_id", default="")
-"""The id of the request being answered, for every log line written meanwhile."""
+"""Id of the current request, for its log lines."""
 
 
 class RequestId(logging.Filter):
-    """Adds the id of the request being answered, empty outside of one."""
+    """Adds the id of the current request; empty outside requests."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.request_id = current_id.get()
@@ -19,7 +19,7 @@ class RequestId(logging.Filter):
 
 
 def configuration(format: str, level: str) -> dict[str, Any]:
-    """Django's LOGGING. Raises ValueError for a format that does not exist."""
+    """Django's LOGGING setting. Raises ValueError for an unknown format."""
     if format not in {"line", "json"}:
         raise ValueError(f"ECHOSCOPE_LOG_FORMAT must be line or json, not {format!r}.")
     return {

@@ -38,7 +38,7 @@ SOCKETS = Gauge("echoscope_websockets", "Open websockets of this process.")
 
 
 class QueueCollector(Collector):
-    """Runs by state, queues, workers and how far the journals are read, from the database."""
+    """Runs by state, queues, workers and ingest progress, from the database."""
 
     def collect(self) -> Iterator[Metric]:
         now = database_now()
@@ -47,26 +47,28 @@ class QueueCollector(Collector):
         for state in Run.State.values:
             runs.add_metric([state], states.get(state, 0))
         yield runs
-        length = GaugeMetricFamily("echoscope_queue_length", "Runs that wait for a worker.", labels=["queue"])
-        age = GaugeMetricFamily(
-            "echoscope_queue_oldest_seconds", "Age of the run that has waited longest.", labels=["queue"]
-        )
+        length = GaugeMetricFamily("echoscope_queue_length", "Runs waiting for a worker.", labels=["queue"])
+        age = GaugeMetricFamily("echoscope_queue_oldest_seconds", "Longest wait of a queued run.", labels=["queue"])
         waiting = Run.objects.filter(state=Run.State.QUEUED).order_by()
         for queue, count, oldest in waiting.values_list("queue").annotate(Count("pk"), Min("created_at")):
             length.add_metric([queue], count)
             age.add_metric([queue], (now - oldest).total_seconds())
         yield length
         yield age
-        workers = GaugeMetricFamily("echoscope_workers", "Workers by whether they were heard of lately.", labels=["is"])
+        workers = GaugeMetricFamily(
+            "echoscope_workers", "Workers by whether they sent a recent heartbeat.", labels=["is"]
+        )
         alive = Worker.objects.filter(last_seen_at__gte=now - ALIVE).count()
         workers.add_metric(["alive"], alive)
         workers.add_metric(["silent"], Worker.objects.count() - alive)
         yield workers
         yield from _devices(now)
         held = Run.objects.filter(state__in=Run.HELD).order_by()
-        speed = GaugeMetricFamily("echoscope_run_tokens_per_second", "Tokens sampled a second, by run.", labels=["run"])
+        speed = GaugeMetricFamily(
+            "echoscope_run_tokens_per_second", "Sampled tokens per second, by run.", labels=["run"]
+        )
         iteration = GaugeMetricFamily("echoscope_run_iteration", "Finished iterations, by run.", labels=["run"])
-        seq = GaugeMetricFamily("echoscope_run_events", "Events of the journal in the database.", labels=["run"])
+        seq = GaugeMetricFamily("echoscope_run_events", "Events of the journal ingested.", labels=["run"])
         for slug, tokens, finished, events in held.values_list("slug", "tokens_per_second", "iteration", "seq"):
             if tokens is not None:
                 speed.add_metric([slug], tokens)
@@ -77,16 +79,14 @@ class QueueCollector(Collector):
         yield seq
         broken = Run.objects.filter(state__in=Run.HELD).exclude(journal_error="").count()
         yield GaugeMetricFamily(
-            "echoscope_journals_unreadable", "Running runs whose journal cannot be read on.", broken
+            "echoscope_journals_unreadable", "Running runs whose journal cannot be read further.", broken
         )
 
 
 def _devices(now: datetime) -> Iterator[Metric]:
-    """Places and GPUs of living workers by device class, and what each team has lately used of them."""
-    places = GaugeMetricFamily(
-        "echoscope_places", "Runs that living workers train, and could train besides.", labels=["class", "is"]
-    )
-    gpus = GaugeMetricFamily("echoscope_gpus", "GPUs of living workers.", labels=["class", "is"])
+    """Places and GPUs of live workers by device class, and each team's recent device use."""
+    places = GaugeMetricFamily("echoscope_places", "Occupied and free places of live workers.", labels=["class", "is"])
+    gpus = GaugeMetricFamily("echoscope_gpus", "GPUs of live workers.", labels=["class", "is"])
     counted: Counter[tuple[str, str]] = Counter()
     reserved: Counter[tuple[str, str]] = Counter()
     for one in order.workers(now):
@@ -103,7 +103,7 @@ def _devices(now: datetime) -> Iterator[Metric]:
     yield gpus
     use = GaugeMetricFamily(
         "echoscope_team_device_seconds",
-        "What a team has lately used of the devices, as its fair share is reckoned.",
+        "Recent device use of a team, the basis of its fair share.",
         labels=["team"],
     )
     slugs = dict(Team.objects.values_list("pk", "slug"))
@@ -117,7 +117,7 @@ STANDING.register(QueueCollector())
 
 
 def allowed(request: HttpRequest) -> bool:
-    """Whether the request bears ECHOSCOPE_METRICS_TOKEN or comes from a staff user."""
+    """Whether the request has ECHOSCOPE_METRICS_TOKEN or comes from a staff user."""
     token = request.headers.get("Authorization", "").removeprefix("Bearer ")
     if settings.ECHOSCOPE_METRICS_TOKEN and constant_time_compare(token, settings.ECHOSCOPE_METRICS_TOKEN):
         return True
@@ -127,8 +127,8 @@ def allowed(request: HttpRequest) -> bool:
 @require_safe
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
-    """All metrics; 404 for everyone else than staff and the bearer of the token."""
+    """All metrics, for staff and requests with the token; 404 for others."""
     if not allowed(request):
-        raise Http404("There are figures here only for staff and for the bearer of ECHOSCOPE_METRICS_TOKEN.")
+        raise Http404("Metrics require a staff account or ECHOSCOPE_METRICS_TOKEN.")
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
     return HttpResponse(encode(REGISTRY) + encode(STANDING), content_type=content_type)

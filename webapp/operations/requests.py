@@ -18,7 +18,7 @@ logger = logging.getLogger("echoscope.requests")
 
 HEADER = "X-Request-ID"
 QUIET = {"alive", "ready", "figures"}
-"""Views that are asked every few seconds: no line in the log."""
+"""Views that are polled every few seconds; not logged."""
 _ACCEPTABLE = re.compile(r"[\w.-]{8,64}")
 
 View = Callable[[HttpRequest], HttpResponse]
@@ -26,11 +26,11 @@ Application = Callable[[Any, Any, Any], Awaitable[Any]]
 
 
 def observe(get_response: View) -> View:
-    """Times the request, and hands its id on: one that a proxy gave is kept."""
+    """Measure the request and set its id: the proxy's, or a new one."""
 
     def answer(request: HttpRequest) -> HttpResponse:
-        given = request.headers.get(HEADER, "")
-        token = current_id.set(given if _ACCEPTABLE.fullmatch(given) else secrets.token_hex(8))
+        incoming = request.headers.get(HEADER, "")
+        token = current_id.set(incoming if _ACCEPTABLE.fullmatch(incoming) else secrets.token_hex(8))
         began = time.perf_counter()
         try:
             response = get_response(request)
@@ -66,7 +66,7 @@ def _note(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
 
 
 def counted(application: Application) -> Application:
-    """An ASGI application whose open connections are a figure for monitoring."""
+    """An ASGI application that counts its open websockets."""
 
     async def count(scope: Any, receive: Any, send: Any) -> None:
         with SOCKETS.track_inprogress():

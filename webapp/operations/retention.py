@@ -1,7 +1,7 @@
-"""Thins trajectories of runs that ended long ago, as their team wishes. Curves, evaluations and groups always stay.
+"""Thins training trajectories of runs that ended long ago, by the team's setting. Curves and evaluations are kept.
 
-Of every iteration the first group stays whole, so that a run can still be read from beginning to end; so do its last
-iteration, everything from evaluations, and whatever somebody pinned, shared or annotated.
+Also kept: the first group of every iteration, so that a run remains readable throughout, the last iteration, and
+pinned, shared or annotated trajectories.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BATCH_SIZE = 500
 
 
 def thinnable(now: datetime) -> TrajectoryQuerySet:
-    """What the teams' retention lets go."""
+    """Trajectories that the teams' retention settings permit to delete."""
     kept_for = ExpressionWrapper(F("team__retention_days") * Value(timedelta(days=1)), output_field=DurationField())
     too_old = ExpressionWrapper(Value(now) - kept_for, output_field=DateTimeField())
     runs = Run.objects.filter(team__retention_days__isnull=False, state__in=Run.ENDED, ended_at__lt=too_old)
@@ -36,7 +36,7 @@ def thinnable(now: datetime) -> TrajectoryQuerySet:
 
 
 def do_thin(now: datetime) -> int:
-    """Let go what may go, a few hundred at a time so that no page waits. Returns how many trajectories."""
+    """Delete the thinnable trajectories in small batches, so that pages do not wait. Returns their number."""
     gone = 0
     while True:
         with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Addresses of health and monitoring."""
+"""URLs of health checks and metrics."""
 
 from django.urls import URLPattern, URLResolver, path
 

@@ -53,7 +53,7 @@ def _columns(selected: Curves, run: int, axis: Axis) -> Mapping[str, Any]:
 
 
 def _short(value: float) -> float:
-    """The value with eight digits, more than a screen can show."""
+    """The value rounded to eight digits."""
     return float(f"{value:.8g}")
 
 

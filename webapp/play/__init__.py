@@ -1,1 +1,1 @@
-"""Games that a person plays in an environment."""
+"""Games of users in the environments."""

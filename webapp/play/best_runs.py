@@ -13,7 +13,7 @@ from webapp.runs.models import Evaluation, Run
 from webapp.trajectories.models import Group, Trajectory
 
 MAX_GROUPS = 100
-MAX_SHOWN = 5
+MAX_RUNS = 5
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def best_runs_from(user: Any, start: Start, board: dict[str, Any]) -> list[BestR
                 group.fewest,  # type: ignore[attr-defined]
                 group.best,  # type: ignore[attr-defined]
             )
-    return sorted(newest.values(), key=lambda best_run: (-best_run.share, best_run.fewest or 0))[:MAX_SHOWN]
+    return sorted(newest.values(), key=lambda best_run: (-best_run.share, best_run.fewest or 0))[:MAX_RUNS]
 
 
 def best_runs(user: Any, name: str) -> list[Evaluation]:
@@ -76,7 +76,7 @@ def best_runs(user: Any, name: str) -> list[Evaluation]:
         .order_by("run_id", "-iteration")
         .distinct("run_id")
     )
-    return sorted(newest, key=lambda result: (-result.success, result.run_id))[:MAX_SHOWN]
+    return sorted(newest, key=lambda result: (-result.success, result.run_id))[:MAX_RUNS]
 
 
 def best_of_each(user: Any, names: Sequence[str]) -> dict[str, Evaluation]:

@@ -1,6 +1,6 @@
 """A user's game as the page shows it, and its saved state in the Django session: actions and requested hints.
 
-Budgets are the policy's: each turn is filled before the next one begins.
+Budgets are those of the policy: each turn is filled before the next one begins.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def act(person: int, start: Start, saved: SavedGame, text: str) -> Game:
 
 def _game(session: GameSession, start: Start, saved: SavedGame, message: str) -> Game:
     newest = session.moves[-1].hint if session.moves else session.hint
-    asked = saved.get("hint_at") == len(session.moves)
+    hint_requested = saved.get("hint_at") == len(session.moves)
     return Game(
         start=start,
         board=session.env.board().model_dump(exclude_none=True),
@@ -168,7 +168,7 @@ def _game(session: GameSession, start: Start, saved: SavedGame, message: str) ->
         names=session.env.env_spec.actions,
         moves=list(session.moves),
         first_hint=session.hint,
-        hint=newest if asked else None,
+        hint=newest if hint_requested else None,
         hints=saved.get("hints", 0),
         can_hint=newest is not None,
         message=message,
@@ -179,18 +179,18 @@ def _game(session: GameSession, start: Start, saved: SavedGame, message: str) ->
 
 
 def saved_game(session: MutableMapping[str, Any], start: Start) -> SavedGame:
-    """What the session knows of the game at that start; a new one where it knows nothing."""
-    found = session.get(SESSION_KEY, {}).get(start.key)
-    return dict(found) if found else {"actions": [], "hints": 0, "hint_at": -1}
+    """Saved state of the game at that start, or of a new game."""
+    stored = session.get(SESSION_KEY, {}).get(start.key)
+    return dict(stored) if stored else {"actions": [], "hints": 0, "hint_at": -1}
 
 
 def save_game(session: MutableMapping[str, Any], start: Start, saved: SavedGame) -> None:
-    """Note the game in the session; the oldest of too many is forgotten."""
+    """Save the game in the session, and drop the oldest if there are too many."""
     games = {key: game for key, game in session.get(SESSION_KEY, {}).items() if key != start.key}
     session[SESSION_KEY] = dict(list(games.items())[-MAX_SAVED_GAMES + 1 :]) | {start.key: saved}
 
 
 def newest_query(session: MutableMapping[str, Any], environment: str) -> str:
-    """The start of the game of that environment that was played last; empty where there is none."""
+    """Query of the most recent game in the environment; empty without one."""
     mine = [key for key in session.get(SESSION_KEY, {}) if key.startswith(f"{environment}?")]
     return mine[-1].removeprefix(f"{environment}?") if mine else ""

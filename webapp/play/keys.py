@@ -1,4 +1,4 @@
-"""Which keys play which actions: arrows and letters where the actions are directions, numbers everywhere else."""
+"""Keyboard shortcuts of actions: arrows and letters for directions, numbers otherwise."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Key:
 
 
 def keys_of(names: Sequence[str]) -> list[Key]:
-    """A button for each action: directions as a cross, others numbered in order."""
+    """Buttons of the actions: directions as a cross, others numbered in order."""
     if names and {name.lower() for name in names} <= DIRECTIONS.keys():
         named = {name.lower(): name for name in names}
         return [Key(named[place], keys, SIGNS[keys[0]], place) for place, keys in DIRECTIONS.items() if place in named]

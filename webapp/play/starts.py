@@ -98,15 +98,15 @@ def find(user: Any, spec: EnvSpec, name: str, query: str) -> Start:
 
 
 def _of_trajectory(user: Any, spec: EnvSpec, name: str, slug: str) -> Start:
-    found = Trajectory.objects.visible_to(user).select_related("group", "run").filter(slug=slug[:24]).first()
-    if found is None or found.group.environment != name:
+    trajectory = Trajectory.objects.visible_to(user).select_related("group", "run").filter(slug=slug[:24]).first()
+    if trajectory is None or trajectory.group.environment != name:
         raise Http404("This trajectory does not exist, or it belongs to a team you are not in.")
-    config = RunConfig.model_validate(found.run.config)
-    settings = _settings(config, name, found.group.suite)
+    config = RunConfig.model_validate(trajectory.run.config)
+    settings = _settings(config, name, trajectory.group.suite)
     if settings.get("path"):
         raise NoSuchStart("This state comes from a file on the worker, which the site cannot read.")
-    budgets = _budgets(config, spec, name, found.group.suite)
-    return Start(name, f"of={found.slug}", found.group.seed, *budgets, settings=settings, of=found.slug)
+    budgets = _budgets(config, spec, name, trajectory.group.suite)
+    return Start(name, f"of={trajectory.slug}", trajectory.group.seed, *budgets, settings=settings, of=trajectory.slug)
 
 
 def _settings(config: RunConfig, name: str, suite: str) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Training runs: their life, the processes behind them, what they told, and how it reaches a browser."""
+"""Training runs: models, state changes, queue, launch form, metrics and stored files."""

@@ -11,7 +11,7 @@ from webapp.runs.models import Run
 from webapp.teams.access import may_admin, role_in_team
 from webapp.teams.models import User
 
-NOT_YOURS_TO_HIDE = "Only its author or an admin of the team can make a run private: you would not see it any more."
+NOT_YOURS_TO_HIDE = "Only the author or an admin of the team can make a run private: you would no longer see it."
 
 NOT_YOURS_TO_HURRY = "Only an admin of the team may give a run high priority: it goes ahead of all other runs."
 

@@ -43,14 +43,14 @@ class SchedulingOptions:
     gpus: int | None = None
     priority: Run.Priority = Run.Priority.NORMAL
 
-    def resolved(self, config: RunConfig, known: Collection[str]) -> tuple[str, int]:
+    def resolved(self, config: RunConfig, available: Collection[str]) -> tuple[str, int]:
         """(device class, GPUs), with the configuration's defaults for open options.
 
-        `known` are the classes that live workers serve.
+        `available` are the classes that live workers serve.
         """
         several = self.gpus is not None and self.gpus > 1
-        queue = self.queue or (device_classes.GPU if several else device_classes.suggested_class(config, known))
-        return queue, device_classes.wanted_gpus(config, queue) if self.gpus is None else self.gpus
+        queue = self.queue or (device_classes.GPU if several else device_classes.suggested_class(config, available))
+        return queue, device_classes.default_gpus(config, queue) if self.gpus is None else self.gpus
 
 
 def options_for_clone(run: Run) -> SchedulingOptions:
@@ -69,7 +69,7 @@ def do_create_run(
     config: RunConfig,
     *,
     preset: str = "",
-    asked: SchedulingOptions | None = None,
+    scheduling: SchedulingOptions | None = None,
     visibility: Run.Visibility = Run.Visibility.TEAM,
     launch_key: str = "",
 ) -> Run:
@@ -78,8 +78,8 @@ def do_create_run(
     With the author's `launch_key` of an earlier call, that run is returned: a form that is sent again after a lost
     answer launches nothing twice.
     """
-    now, asked = timezone.now(), asked or SchedulingOptions()
-    queue, gpus = asked.resolved(config, order.known_classes(now))
+    now, scheduling = timezone.now(), scheduling or SchedulingOptions()
+    queue, gpus = scheduling.resolved(config, order.known_classes(now))
     run = Run(
         team=team,
         author=author,
@@ -92,7 +92,7 @@ def do_create_run(
         queue=queue,
         gpus=gpus,
         memory=estimates.needed_memory(config, gpus),
-        priority=asked.priority,
+        priority=scheduling.priority,
         queued_at=now,
         visibility=visibility,
         launch_key=launch_key,

@@ -1,7 +1,7 @@
 """Metric curves: buckets computed by the database, last and best values, sections of the charts.
 
 A bucket keeps its lowest, highest and last point, so that no spike is lost however long a run is;
-static/js/curves/series.js makes the same buckets of points that arrive live.
+static/js/curves/series.js buckets live points in the same way.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Point(NamedTuple):
 
 
 Curves = dict[tuple[int, str], list[Point]]
-"""(primary key of the run, metric) → its points, by iteration."""
+"""(primary key of the run, metric) → points in order of iteration."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ _BUCKETS = """
     ) AS points
     GROUP BY run_id, name, floor(x / %s)
 """
-"""Arrays compare item by item: the least of (value, iteration, …) is the first point with the lowest value."""
+"""Arrays compare element by element: the minimum of (value, iteration, …) is the first point of the lowest value."""
 _SUMMARY = """
     SELECT run_id, name, count(*), max(ARRAY[iteration, value]), min(ARRAY[value, iteration]),
         min(ARRAY[-value, iteration]), max(tokens), max(seconds)
@@ -78,11 +78,11 @@ _NAMES = """
         ) AS next
     ) SELECT name FROM found
 """
-"""Jumps from name to name through the index: as quick for ten thousand iterations as for ten."""
+"""Loose index scan over the names: its time does not depend on the number of iterations."""
 
 
 def stride_of(last: int, buckets: int = BUCKETS) -> int:
-    """The smallest power of two that cuts the iterations 0 to `last` into at most so many buckets."""
+    """The smallest power of two that divides the iterations 0 to `last` into at most `buckets` buckets."""
     stride = 1
     while last // stride >= buckets:
         stride *= 2
@@ -134,10 +134,10 @@ def raw(
 
 
 def by_iteration(run: int, names: Sequence[str], last: int) -> dict[str, list[list[float]]]:
-    """{name: [[iteration, value], …]} in at most BUCKETS buckets, as the live page draws them. One query."""
+    """{name: [[iteration, value], …]} in at most BUCKETS buckets, for the live page. One query."""
     stride, everything = stride_of(last), [[run], list(names), -math.inf, math.inf]
-    found = raw([run], names) if stride == 1 else _bucketed(everything, "iteration", stride)
-    return {name: [[point.iteration, point.value] for point in found.get((run, name), [])] for name in names}
+    points = raw([run], names) if stride == 1 else _bucketed(everything, "iteration", stride)
+    return {name: [[point.iteration, point.value] for point in points.get((run, name), [])] for name in names}
 
 
 def _bucketed(where: list[Any], axis: Axis, stride: float) -> Curves:
@@ -187,12 +187,12 @@ class Summary:
 
 def summaries(runs: Sequence[int], names: Sequence[str] | None = None) -> dict[tuple[int, str], Summary]:
     """(run, metric) → summary; all metrics without `names`. One query."""
-    wanted = None if names is None else list(names)
+    selected = None if names is None else list(names)
     return {
         (run, name): Summary(
             count, last[1], int(last[0]), low[0], int(low[1]), -high[0], int(high[1]), int(tokens), float(seconds)
         )
-        for run, name, count, last, low, high, tokens, seconds in _rows(_SUMMARY, [list(runs), wanted, wanted])
+        for run, name, count, last, low, high, tokens, seconds in _rows(_SUMMARY, [list(runs), selected, selected])
     }
 
 
@@ -217,13 +217,13 @@ class ChartSpec:
 
     @property
     def best(self) -> tuple[str, int] | None:
-        """(in words, iteration)."""
-        found = self.summary and self.summary.best(self.spec.better)
-        return (value_words(self.spec, found[0]), found[1]) if found else None
+        """Best value as text, and its iteration."""
+        best = self.summary and self.summary.best(self.spec.better)
+        return (value_words(self.spec, best[0]), best[1]) if best else None
 
     @property
     def range_words(self) -> str:
-        """From the lowest to the highest."""
+        """Range of the values as text."""
         if self.summary is None:
             return ""
         low, high = (value_words(self.spec, end) for end in (self.summary.lowest, self.summary.highest))
@@ -232,26 +232,26 @@ class ChartSpec:
 
 @dataclass(frozen=True)
 class ChartSection:
-    """Charts that belong together."""
+    """A section of the curves page."""
 
     key: str
     title: str
     charts: list[ChartSpec]
 
 
-TITLES = {"echo trap": "Echo Trap watch", "mismatch": "Trainer against sampler", OTHER: "Others"}
+TITLES = {"echo trap": "Echo Trap watch", "mismatch": "Trainer–sampler mismatch", OTHER: "Other"}
 
 
 def described(name: str) -> MetricSpec:
-    """The metric's spec; journals of other versions may have metrics that this one lacks."""
+    """The metric's spec, or a generic one for metrics of other versions' journals."""
     try:
         return registry.spec_of(name)
     except KeyError:
-        return MetricSpec(name, name, cast(Section, OTHER), "Not in this version's table of metrics.")
+        return MetricSpec(name, name, cast(Section, OTHER), "A metric of another version of Echoscope.")
 
 
 def value_words(spec: MetricSpec, value: float) -> str:
-    """The value as text; small ones keep significant digits."""
+    """The value as text; small values in scientific notation."""
     if spec.unit != "share" and value and abs(value) < 0.5 * 10.0**-spec.decimals:
         text = f"{value:.1e}"
     else:
@@ -259,17 +259,17 @@ def value_words(spec: MetricSpec, value: float) -> str:
     return text.replace("-", "−")
 
 
-def sections(names: Iterable[str], found: dict[str, Summary] | None = None) -> list[ChartSection]:
+def sections(names: Iterable[str], summaries: dict[str, Summary] | None = None) -> list[ChartSection]:
     """The charts of these metrics by section, in the order of the registry."""
-    known, found = set(names), found or {}
+    available, summaries = set(names), summaries or {}
     order = {name: at for at, name in enumerate(registry.METRICS)}
     by_section: dict[str, list[ChartSpec]] = defaultdict(list)
-    for name in sorted(known, key=lambda name: (order.get(name, len(order)), name)):
-        if _is_partner(name, known):
+    for name in sorted(available, key=lambda name: (order.get(name, len(order)), name)):
+        if _is_partner(name, available):
             continue
         spec = described(name)
         suite = name.split("/")[1] if name.startswith("eval/") else ""
-        chart = ChartSpec(spec, _partners(name, known), found.get(name), suite)
+        chart = ChartSpec(spec, _partners(name, available), summaries.get(name), suite)
         by_section[spec.section].append(chart)
     return [
         ChartSection(key, TITLES.get(key, key.capitalize()), by_section[key])
@@ -281,15 +281,15 @@ def sections(names: Iterable[str], found: dict[str, Summary] | None = None) -> l
 _LIMITS = {sign.limit: sign.name for sign in SIGNALS}
 
 
-def _is_partner(name: str, known: set[str]) -> bool:
+def _is_partner(name: str, available: set[str]) -> bool:
     if name in _LIMITS:
-        return _LIMITS[name] in known
+        return _LIMITS[name] in available
     head, _, tail = name.rpartition("/")
-    return name.startswith("eval/") and tail in ("success_low", "success_high") and f"{head}/success" in known
+    return name.startswith("eval/") and tail in ("success_low", "success_high") and f"{head}/success" in available
 
 
-def _partners(name: str, known: set[str]) -> dict[str, str]:
+def _partners(name: str, available: set[str]) -> dict[str, str]:
     candidates = {"limit": f"{name}{LIMIT}"}
     if name.startswith("eval/") and name.endswith("/success"):
         candidates = {"low": f"{name}_low", "high": f"{name}_high"}
-    return {role: partner for role, partner in candidates.items() if partner in known}
+    return {role: partner for role, partner in candidates.items() if partner in available}

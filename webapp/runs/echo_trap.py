@@ -1,6 +1,6 @@
-"""The Echo Trap on the site: what a rewind undoes, and what a page says about the watch, its evidence and its past.
+"""Echo Trap on the site: recording of rewinds, and data of the panel with state, evidence and history.
 
-The numbers and their limits are the trainer's own (trainer/metrics/trap_signals.py); nothing is judged here.
+The trainer computes signals and limits (trainer/metrics/trap_signals.py).
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from trainer.journal import events
 from trainer.metrics.trap_signals import SIGNALS, Signal
 from webapp.runs.models import Alarm, MetricPoint, Rewind, Run
 
-SHOWN_ITERATIONS = 120
-"""How far back the small curves of the evidence go."""
+MAX_ITERATIONS = 120
+"""Number of iterations in the small curves of the evidence."""
 ALARMS, REWINDS = 12, 6
-NUMBERS = tuple(name for sign in SIGNALS for name in (sign.name, sign.limit))
+SIGNAL_METRICS = tuple(name for sign in SIGNALS for name in (sign.name, sign.limit))
 MEANING = {
-    "healthy": "Nothing the watch looks for is on its bad side for long.",
-    "watch": "An early sign of a collapse: the policy may be settling on one way to think and act. The reward can "
-    "still look well. Read some of the latest trajectories: are the thoughts of a group still different?",
+    "healthy": "No signal has been beyond its limit for long.",
+    "watch": "An early sign of a collapse: the policy may be converging on one way to think and act. The reward can "
+    "still look good. Read some of the latest trajectories: are the thoughts of a group still different?",
     "trapped": "The policy has collapsed: its trajectories have become alike and the reward has fallen. More training "
-    "of the same kind rarely helps; an earlier checkpoint is the place to go on from.",
+    "of the same kind rarely helps; resume from an earlier checkpoint.",
 }
-"""What a state means, for people."""
+"""Explanation of each state."""
 
 
 # -- writing, inside the ingest's transaction -------------------------------------------------------------------------
 
 
 def record_rewind(run: Run, event: events.Rewound) -> None:
-    """Keep that the run went back; what the watch said of the iterations it undid stays, as history."""
+    """Record a rewind and mark the alarms of the undone iterations, which stay in the history."""
     Alarm.objects.filter(run=run, iteration__gt=event.to_iteration).update(undone=True)
     Rewind.objects.create(
         run=run,
@@ -67,7 +67,7 @@ def history(run: Run) -> dict[str, Any]:
 def evidence(run: Run) -> dict[str, list[list[float]]]:
     """{sign: [[iteration, value, limit], …]} of the newest iterations. One query."""
     values: dict[str, dict[int, float]] = defaultdict(dict)
-    newest = MetricPoint.objects.filter(run=run, name__in=NUMBERS, iteration__gt=run.iteration - SHOWN_ITERATIONS)
+    newest = MetricPoint.objects.filter(run=run, name__in=SIGNAL_METRICS, iteration__gt=run.iteration - MAX_ITERATIONS)
     for name, iteration, value in newest.order_by("iteration").values_list("name", "iteration", "value"):
         values[name][iteration] = value
     return {
@@ -96,16 +96,16 @@ class Evidence:
 
     @property
     def words(self) -> str:
-        """As in “62 %, limit 50 %”."""
+        """Value and limit, e.g. “62 %, limit 50 %”."""
         if not self.points:
-            return "not known yet"
+            return "no data yet"
         _, value, limit = self.points[-1]
         side = "±" if self.sign.bad == "beyond" else ""
         return f"{number_words(self.sign, value)}, limit {side}{number_words(self.sign, limit)}"
 
 
 def number_words(sign: Signal, value: float) -> str:
-    """The number for people, halves rounded up as browsers do."""
+    """The value as text; halves are rounded up, as in the browser."""
     match sign.unit:
         case "share":
             text = f"{math.floor(100 * value + 0.5)} %"
@@ -116,41 +116,41 @@ def number_words(sign: Signal, value: float) -> str:
     return text.replace("-", "−")
 
 
-def shown(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """What the panel says beside the snapshot's own words: the signs, what the state means, what is done about it."""
+def panel(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Template data of the panel: state, signals, explanations, and the configured reaction to a collapse."""
     return {
         "state": snapshot["alarm"]["state"] if snapshot["alarm"] else "healthy",
         "evidence": [Evidence(sign, snapshot["evidence"].get(sign.key, [])) for sign in SIGNALS],
         "meaning": MEANING,
-        "answer": answer_words(config),
+        "answer": reaction_text(config),
     }
 
 
-def answer_words(config: Mapping[str, Any]) -> str:
-    """What the run does about a collapse, by its settings."""
+def reaction_text(config: Mapping[str, Any]) -> str:
+    """The run's configured reaction to a collapse."""
     settings = config.get("echo_trap", {})
     match settings.get("action", "none"):
         case "stop":
-            return "On a collapse: the run is examined, saves a checkpoint and stops."
+            return "If it collapses: evaluate, save a checkpoint and stop."
         case "rewind":
             changes = ", ".join(f"{name} {value}" for name, value in settings.get("rewind_changes", {}).items())
             limit = settings.get("max_rewinds", 1)
             return (
-                "On a collapse: back to the last sound checkpoint and on with other initial states"
-                f"{' and ' + changes.replace('*', '×') if changes else ''}, at most {limit} times; then it stops."
+                "If it collapses: rewind to the last good checkpoint and continue with other initial states"
+                f"{' and ' + changes.replace('*', '×') if changes else ''}, at most {limit} times; then stop."
             )
-    return "On a collapse: nothing; the run goes on."
+    return "If it collapses: keep running."
 
 
 def bands(alarms: Sequence[Mapping[str, Any]], last: int) -> list[dict[str, Any]]:
-    """Stretches of watch and trapped from changes of state, oldest first: state, from, to (both inclusive)."""
-    found: list[dict[str, Any]] = []
+    """Periods in the states watch and trapped, oldest first: state, from, to (both inclusive)."""
+    result: list[dict[str, Any]] = []
     standing = [alarm for alarm in alarms if not alarm["undone"]]
     for alarm, following in zip_longest(standing, standing[1:]):
         if alarm["state"] != "healthy":
             end = max(alarm["iteration"], following["iteration"] - 1 if following else last)
-            found.append({"state": alarm["state"], "from": alarm["iteration"], "to": end, "open": following is None})
-    return found
+            result.append({"state": alarm["state"], "from": alarm["iteration"], "to": end, "open": following is None})
+    return result
 
 
 def all_bands(run: Run) -> list[dict[str, Any]]:
@@ -159,12 +159,12 @@ def all_bands(run: Run) -> list[dict[str, Any]]:
     return bands(list(alarms), run.iteration)
 
 
-def words_of(found: Sequence[Mapping[str, Any]]) -> str:
-    """As in “watch in iterations 12 to 20, trapped since iteration 21”."""
+def bands_text(bands: Sequence[Mapping[str, Any]]) -> str:
+    """Bands as text, e.g. “watch in iterations 12 to 20, trapped since iteration 21”."""
     parts = []
-    for band in found:
-        where = f"{band['from']} to {band['to']}" if band["to"] > band["from"] else f"{band['from']}"
-        many = "iterations" if band["to"] > band["from"] else "iteration"
-        since = f"since iteration {band['from']}" if band["open"] else f"in {many} {where}"
-        parts.append(f"{band['state']} {since}")
+    for band in bands:
+        several = band["to"] > band["from"]
+        period = f"iterations {band['from']} to {band['to']}" if several else f"iteration {band['from']}"
+        when = f"since iteration {band['from']}" if band["open"] else f"in {period}"
+        parts.append(f"{band['state']} {when}")
     return ", ".join(parts)

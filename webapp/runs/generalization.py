@@ -1,4 +1,4 @@
-"""Generalisation matrix of a run: stored from the journal's event, shown as a table."""
+"""Generalisation matrix of a run: storage of the journal's event, and data of its table."""
 
 from __future__ import annotations
 

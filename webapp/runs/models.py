@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 class Worker(models.Model):
-    """A process that takes runs from the queue, as of its last heartbeat."""
+    """A process that trains queued runs, as of its last heartbeat."""
 
     name = models.CharField(max_length=200, unique=True)
     host = models.CharField(max_length=200, blank=True)
     pid = models.IntegerField(default=0)
     device = models.CharField(max_length=200, blank=True)
-    device_class = models.CharField(max_length=100, blank=True, help_text="cpu, gpu, or as its operator named it.")
-    queues = models.JSONField(default=list, help_text="Device classes that it serves.")
+    device_class = models.CharField(max_length=100, blank=True, help_text="cpu, gpu, or a name set by the operator.")
+    queues = models.JSONField(default=list, help_text="Device classes it serves.")
     slots = models.PositiveIntegerField(default=1)
-    gpus = models.JSONField(default=list, help_text="[{id, name, total, free}] in bytes; null where not told.")
+    gpus = models.JSONField(default=list, help_text="[{id, name, total, free}] in bytes; null if unknown.")
     runs_per_gpu = models.PositiveIntegerField(default=1)
     memory = models.JSONField(default=list, help_text="[{name, total, free}] in bytes: the machine's, then each GPU's.")
     started_at = models.DateTimeField()
     last_seen_at = models.DateTimeField(db_index=True)
-    stopping = models.BooleanField(default=False, help_text="Told to shut down: its runs go back to the queue.")
+    stopping = models.BooleanField(default=False, help_text="Shutting down: its runs are re-queued.")
     clock_offset = models.FloatField(default=0.0, help_text="Seconds that its clock is ahead of the database's.")
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(Q(state=Run.State.QUEUED) | Q(state__in=Run.HELD, lease_expires_at__lt=now))
 
     def held_by(self, lease: str) -> RunQuerySet:
-        """Runs under this lease. Every write of a supervisor goes through it."""
+        """Runs under this lease. Supervisors restrict all their writes to it."""
         return self.filter(lease=lease, state__in=Run.HELD)
 
     def lost(self, now: datetime) -> RunQuerySet:
@@ -86,7 +86,7 @@ class RunQuerySet(models.QuerySet["Run"]):
 
 
 class Run(models.Model):
-    """One training run, from the form to its last evaluation."""
+    """A training run."""
 
     class State(models.TextChoices):
         QUEUED = "queued", "Queued"
@@ -134,37 +134,37 @@ class Run(models.Model):
     visibility = models.CharField(max_length=7, choices=Visibility.choices, default=Visibility.TEAM)
 
     # Scheduling
-    queue = models.CharField(max_length=100, default="training", help_text="Device class it asks for; training = any.")
+    queue = models.CharField(max_length=100, default="training", help_text="Requested device class; training = any.")
     priority = models.SmallIntegerField(choices=Priority.choices, default=Priority.NORMAL)
-    gpus = models.PositiveSmallIntegerField(default=0, help_text="GPUs of one worker that it asks for.")
-    memory = models.BigIntegerField(null=True, blank=True, help_text="Bytes it will take; empty where not known.")
-    queued_at = models.DateTimeField(null=True, blank=True, help_text="Since when it waits; kept when it comes back.")
-    woken_at = models.DateTimeField(null=True, blank=True, help_text="When workers were last told about it.")
+    gpus = models.PositiveSmallIntegerField(default=0, help_text="GPUs requested on one worker.")
+    memory = models.BigIntegerField(null=True, blank=True, help_text="Estimated bytes; empty if unknown.")
+    queued_at = models.DateTimeField(null=True, blank=True, help_text="Start of its wait; kept when it is re-queued.")
+    woken_at = models.DateTimeField(null=True, blank=True, help_text="Time of the last wake-up message to workers.")
 
     # State and lease
     state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED)
     requested = models.CharField(max_length=10, choices=Request.choices, default=Request.NONE, blank=True)
     worker = models.ForeignKey(Worker, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
-    lease = models.CharField(max_length=24, blank=True, help_text="Who holds the run: a secret of that supervisor.")
+    lease = models.CharField(max_length=24, blank=True, help_text="Secret of the supervisor that holds the run.")
     lease_expires_at = models.DateTimeField(null=True, blank=True)
-    reserved = models.JSONField(default=list, help_text="GPUs of its worker that are its own, by number.")
+    reserved = models.JSONField(default=list, help_text="Indices of the GPUs reserved on its worker.")
     promised = models.ForeignKey(
         Worker,
         on_delete=models.SET_NULL,
         null=True,
         blank=True,
         related_name="promises",
-        help_text="The worker that takes nothing else until it has room for this run.",
+        help_text="Worker that claims no other run until this one fits.",
     )
 
     # Failures
-    crashes = models.PositiveIntegerField(default=0, help_text="Sudden deaths in a row without a finished iteration.")
+    crashes = models.PositiveIntegerField(default=0, help_text="Consecutive crashes without a finished iteration.")
     crash_iteration = models.PositiveIntegerField(default=0)
-    failure = models.TextField(blank=True, help_text="Why it failed, in words.")
+    failure = models.TextField(blank=True, help_text="Reason of the failure.")
     log_tail = models.TextField(blank=True, help_text="The last lines of the log when it failed.")
 
     # Progress, projected from the journal
-    attempt = models.PositiveIntegerField(default=0, help_text="As told by the journal; 0 before its first line.")
+    attempt = models.PositiveIntegerField(default=0, help_text="Attempt in the journal; 0 before its first line.")
     iterations = models.PositiveIntegerField(default=0, help_text="Planned.")
     iteration = models.PositiveIntegerField(default=0, help_text="Finished.")
     device = models.CharField(max_length=200, blank=True)
@@ -181,16 +181,16 @@ class Run(models.Model):
     summary = models.JSONField(default=dict)
 
     # Files and ingest
-    copy = models.CharField(max_length=24, blank=True, help_text="Which copy of the folder is the valid one.")
+    copy = models.CharField(max_length=24, blank=True, help_text="Token of the current copy of the folder.")
     kept_iteration = models.IntegerField(default=-1, help_text="Newest checkpoint in object storage; -1 = none.")
-    storage_error = models.TextField(blank=True, help_text="Why its files cannot be copied to object storage.")
-    journal_offset = models.PositiveBigIntegerField(default=0, help_text="Bytes of the journal in the database.")
-    journal_tail = models.CharField(max_length=60, blank=True, help_text="Size and digest of the last line read.")
-    rebuilds = models.PositiveIntegerField(default=0, help_text="How often all was read again from the journal.")
+    storage_error = models.TextField(blank=True, help_text="Reason why its files cannot be copied to object storage.")
+    journal_offset = models.PositiveBigIntegerField(default=0, help_text="Bytes of the journal ingested.")
+    journal_tail = models.CharField(max_length=60, blank=True, help_text="Size and digest of the last line ingested.")
+    rebuilds = models.PositiveIntegerField(default=0, help_text="Number of rebuilds of the tables from the journal.")
     rebuild_requested = models.BooleanField(default=False)
-    seq = models.PositiveBigIntegerField(default=0, help_text="Events of the journal in the database.")
-    resync_seq = models.PositiveBigIntegerField(default=0, help_text="Cursors before this event must reload.")
-    journal_error = models.TextField(blank=True, help_text="Why the journal cannot be read on, and what to do.")
+    seq = models.PositiveBigIntegerField(default=0, help_text="Events of the journal ingested.")
+    resync_seq = models.PositiveBigIntegerField(default=0, help_text="Clients at an earlier event must reload.")
+    journal_error = models.TextField(blank=True, help_text="Why the journal cannot be read further, and what to do.")
 
     # Times
     created_at = models.DateTimeField(auto_now_add=True)
@@ -252,7 +252,7 @@ class DeviceUse(models.Model):
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="device_uses")
     run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, related_name="device_uses")
-    weight = models.FloatField(help_text="GPUs, or what a place without one counts.")
+    weight = models.FloatField(help_text="Number of GPUs, or the weight of a slot without one.")
     began_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -307,7 +307,7 @@ class Rewind(models.Model):
     number = models.PositiveIntegerField(help_text="From 1.")
     from_iteration = models.PositiveIntegerField()
     to_iteration = models.PositiveIntegerField()
-    changes = models.JSONField(default=dict, help_text="Setting → its value from now on, as text.")
+    changes = models.JSONField(default=dict, help_text="Setting → its new value, as text.")
     time = models.DateTimeField()
 
     class Meta:
@@ -357,7 +357,7 @@ class Evaluation(models.Model):
     iteration = models.PositiveIntegerField()
     suite = models.CharField(max_length=100)
     prompts = models.PositiveIntegerField()
-    samples = models.PositiveIntegerField(default=1, help_text="Trajectories from each prompt.")
+    samples = models.PositiveIntegerField(default=1, help_text="Trajectories per prompt.")
     success = models.FloatField()
     success_low = models.FloatField()
     success_high = models.FloatField()
@@ -397,7 +397,7 @@ class GeneralizationMatrix(models.Model):
 
 
 class EventBatch(models.Model):
-    """A websocket frame, byte for byte, with the events first_seq … last_seq; read by clients that catch up."""
+    """A websocket frame with the events first_seq … last_seq, for clients that catch up."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="batches")
     first_seq = models.PositiveBigIntegerField()

@@ -63,13 +63,13 @@ def configured_storage() -> Storage | None:
 
 def failures() -> tuple[type[Exception], ...]:
     """Exceptions of a storage that is unavailable, refuses access, or holds an invalid copy."""
-    known: list[type[Exception]] = [OSError, ValueError, LookupError, TypeError]
+    exceptions: list[type[Exception]] = [OSError, ValueError, LookupError, TypeError]
     if "botocore" in sys.modules:
         from boto3.exceptions import Boto3Error  # type: ignore[import-untyped]
         from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
-        known += [BotoCoreError, ClientError, Boto3Error]
-    return tuple(known)
+        exceptions += [BotoCoreError, ClientError, Boto3Error]
+    return tuple(exceptions)
 
 
 def read_manifest(storage: Storage, slug: str) -> Manifest | None:
@@ -85,7 +85,7 @@ def read_manifest(storage: Storage, slug: str) -> Manifest | None:
 def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifest:
     """Upload what changed since the manifest `before`. Returns the new manifest.
 
-    A checkpoint that the trainer deletes meanwhile is left out.
+    A checkpoint that the trainer deletes during the upload is left out.
     """
     now = Manifest(_listed(folder), list(before.journal))
     for path, facts in list(now.files.items()):
@@ -95,7 +95,7 @@ def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifes
                     _put(storage, f"{slug}/{path}", File(file))
             except FileNotFoundError:
                 gone = path.rsplit("/", 1)[0] + "/" if "/" in path else path
-                now.files = {name: known for name, known in now.files.items() if not name.startswith(gone)}
+                now.files = {name: entry for name, entry in now.files.items() if not name.startswith(gone)}
     _copy_journal(folder / JOURNAL_FILE, storage, slug, now)
     text = json.dumps({"files": now.files, "journal": now.journal})
     _put(storage, f"{slug}/{MANIFEST}", ContentFile(text.encode()))
@@ -129,7 +129,7 @@ def _put(storage: Storage, name: str, content: File[bytes]) -> None:
 
 def _listed(folder: Path) -> dict[str, tuple[int, int]]:
     """The files that another machine needs to continue: no incomplete checkpoints, no files of this machine only."""
-    found = {}
+    entries = {}
     for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder)
         hidden = any(part.startswith(".") or part.endswith(".new") for part in path.parts)
@@ -140,10 +140,10 @@ def _listed(folder: Path) -> dict[str, tuple[int, int]]:
         try:
             if file.is_file():
                 facts = file.stat()
-                found[path.as_posix()] = (facts.st_size, facts.st_mtime_ns)
+                entries[path.as_posix()] = (facts.st_size, facts.st_mtime_ns)
         except FileNotFoundError:
             continue
-    return found
+    return entries
 
 
 def fetch(

@@ -50,7 +50,7 @@ class RunFiles:
 
 
 def open_file(run: Run, path: str) -> IO[bytes]:
-    """Open one file of the run. Raises FileNotFoundError if neither has it or the storage does not answer."""
+    """Open one file of the run. Raises FileNotFoundError if it is in neither place or the storage does not answer."""
     if object_storage.is_current(run.folder, run.copy):
         return (run.folder / path).open("rb")
     file = _from_copy(run, path)

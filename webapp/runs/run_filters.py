@@ -50,52 +50,52 @@ class Listing:
 
     def runs(self, user: Any) -> QuerySet[Run]:
         """The matching runs of the user's teams, ordered."""
-        found = Run.objects.of_teams_of(user)
+        runs = Run.objects.of_teams_of(user)
         if self.text:
-            found = found.filter(
+            runs = runs.filter(
                 Q(title__icontains=self.text)
                 | Q(author__username__icontains=self.text)
                 | Q(slug=self.text)
                 | Q(tags__contains=[self.text.lower()])
             )
         if self.state == ACTIVE:
-            found = found.filter(state__in=(Run.State.QUEUED, *Run.HELD))
+            runs = runs.filter(state__in=(Run.State.QUEUED, *Run.HELD))
         elif self.state in Run.State.values:
-            found = found.filter(state=self.state)
+            runs = runs.filter(state=self.state)
         if self.environment:
             mixed = Q(config__environment__mix__contains=[{"name": self.environment}])
-            found = found.filter(Q(environment=self.environment) | mixed)
+            runs = runs.filter(Q(environment=self.environment) | mixed)
         if self.tag:
-            found = found.filter(tags__contains=[self.tag])
+            runs = runs.filter(tags__contains=[self.tag])
         if self.author:
-            found = found.filter(author__username=self.author)
+            runs = runs.filter(author__username=self.author)
         if self.algorithm in VARIANTS:
-            found = found.filter(VARIANTS[self.algorithm][1])
+            runs = runs.filter(VARIANTS[self.algorithm][1])
         elif self.algorithm in ESTIMATORS:
-            found = found.filter(config__kind="train", config__algorithm__estimator=self.algorithm)
+            runs = runs.filter(config__kind="train", config__algorithm__estimator=self.algorithm)
         if self.mine:
-            found = found.filter(author_id=user.pk)
-        return self._ordered(found)
+            runs = runs.filter(author_id=user.pk)
+        return self._ordered(runs)
 
-    def _ordered(self, found: QuerySet[Run]) -> QuerySet[Run]:
+    def _ordered(self, runs: QuerySet[Run]) -> QuerySet[Run]:
         match self.sort:
             case "oldest":
-                return found.order_by("created_at", "pk")
+                return runs.order_by("created_at", "pk")
             case "success":
                 results = Evaluation.objects.filter(run=OuterRef("pk"), suite=OuterRef("environment"))
                 newest = results.order_by("-iteration").values("success")[:1]
-                return found.annotate(result=Subquery(newest)).order_by(F("result").desc(nulls_last=True), "-pk")
+                return runs.annotate(result=Subquery(newest)).order_by(F("result").desc(nulls_last=True), "-pk")
             case "reward":
                 rewards = MetricPoint.objects.filter(run=OuterRef("pk"), name="reward/mean")
                 latest = rewards.order_by("-iteration").values("value")[:1]
-                return found.annotate(result=Subquery(latest)).order_by(F("result").desc(nulls_last=True), "-pk")
+                return runs.annotate(result=Subquery(latest)).order_by(F("result").desc(nulls_last=True), "-pk")
             case "title":
-                return found.order_by("title", "-pk")
+                return runs.order_by("title", "-pk")
             case "state":
-                return found.order_by("state", "-created_at", "-pk")
+                return runs.order_by("state", "-created_at", "-pk")
             case "progress":
-                return found.order_by("-iteration", "-pk")
-        return found.order_by("-created_at", "-pk")
+                return runs.order_by("-iteration", "-pk")
+        return runs.order_by("-created_at", "-pk")
 
 
 def read(query: Mapping[str, str]) -> Listing:

@@ -247,7 +247,7 @@ def rest_words(run: Run) -> str:
 
 
 def algorithm_words(config: dict[str, Any]) -> str:
-    """As in “StarPO-S, GRPO · pocket policy”."""
+    """Algorithm and model, e.g. “StarPO-S, GRPO · pocket policy”."""
     algorithm = config.get("algorithm", {})
     variant = "StarPO-S" if algorithm.get("group_filter", "none") != "none" else "StarPO"
     estimator = ESTIMATORS.get(algorithm.get("estimator", ""), "")
@@ -259,7 +259,7 @@ def algorithm_words(config: dict[str, Any]) -> str:
 
 @cache
 def presets() -> tuple[PresetGroup, ...]:
-    """The shipped presets by environment; those of the pocket policy, which runs anywhere, first."""
+    """Shipped presets by environment; those of the pocket policy, which runs on any machine, first."""
     by_environment: dict[str, list[tuple[str, RunConfig]]] = defaultdict(list)
     for name in preset_names():
         config = load_preset(name)
@@ -294,7 +294,7 @@ def _preset(name: str, config: RunConfig) -> PresetCard:
 
 
 def size_words(config: RunConfig) -> str:
-    """As in “40 iterations of 8 × 16 trajectories”."""
+    """Length of a run, e.g. “40 iterations of 8 × 16 trajectories”."""
     rollout, evaluation = config.rollout, config.evaluation
     if config.kind == "evaluate":
         samples = f" × {evaluation.samples_per_prompt} samples" if evaluation.samples_per_prompt > 1 else ""

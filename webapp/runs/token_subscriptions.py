@@ -49,7 +49,7 @@ def subscribed(slug: str) -> list[str]:
 
 
 def write(folder: Path, trajectories: list[str]) -> None:
-    """Write the trainer's subscription file atomically: it never reads half a file."""
+    """Write the trainer's subscription file atomically."""
     new = folder / f"{WATCH_FILE}.new"
     new.write_text(json.dumps({"trajectories": trajectories}), encoding="utf-8")
     new.replace(folder / WATCH_FILE)

@@ -1,6 +1,6 @@
-"""Where the embedded servers listen and with which passwords: chosen once, remembered in one file under var/.
+"""Ports and passwords of the embedded servers: chosen once, stored in services.json of the data folder.
 
-No server is started here. Settings read `environment()`, so that `manage.py shell` finds a running Echoscope by itself.
+Settings read `environment()`, so that `manage.py shell` finds a running Echoscope.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def home_folder() -> Path:
     return Path(env.variable("ECHOSCOPE_DATA_DIR") or ROOT / "var").resolve()
 
 
-def remembered(home: Path) -> Addresses | None:
-    """What was chosen earlier for this data folder, if anything."""
+def stored_addresses(home: Path) -> Addresses | None:
+    """Stored addresses of the data folder, if any."""
     try:
         return Addresses(**json.loads((home / "services.json").read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -52,9 +52,9 @@ def remembered(home: Path) -> Addresses | None:
 
 
 def choose(home: Path) -> Addresses:
-    """The stored addresses, with another port where one is taken meanwhile; stored again."""
-    kept = remembered(home) or Addresses(0, secrets.token_urlsafe(24), 0, secrets.token_urlsafe(24))
-    chosen = replace(kept, postgres_port=usable_port(kept.postgres_port), redis_port=usable_port(kept.redis_port))
+    """Load or create the addresses, replace ports that are now taken, and store the result."""
+    stored = stored_addresses(home) or Addresses(0, secrets.token_urlsafe(24), 0, secrets.token_urlsafe(24))
+    chosen = replace(stored, postgres_port=usable_port(stored.postgres_port), redis_port=usable_port(stored.redis_port))
     home.mkdir(parents=True, exist_ok=True)
     file = home / "services.json"
     new = file.with_suffix(".new")
@@ -65,15 +65,15 @@ def choose(home: Path) -> Addresses:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """DATABASE_URL and REDIS_URL of the embedded servers, except those that are set from outside."""
-    known = remembered(home)
-    urls = {} if known is None else {"DATABASE_URL": known.postgres(home).url(), "REDIS_URL": known.redis(home).url()}
+    """DATABASE_URL and REDIS_URL: values of the process environment, else of the embedded servers."""
+    stored = stored_addresses(home)
+    urls = {"DATABASE_URL": stored.postgres(home).url(), "REDIS_URL": stored.redis(home).url()} if stored else {}
     return {name: os.environ.get(name) or url for name, url in urls.items()}
 
 
-def usable_port(wanted: int = 0) -> int:
-    """`wanted` if it is free on the loopback interface, else any free port."""
-    return wanted if wanted and is_free(wanted) else free_port()
+def usable_port(preferred: int = 0) -> int:
+    """`preferred` if it is free on the loopback interface, else any free port."""
+    return preferred if preferred and is_free(preferred) else free_port()
 
 
 def free_port() -> int:
@@ -83,7 +83,7 @@ def free_port() -> int:
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
-    """Whether a server could listen there now."""
+    """Whether a server could listen on the port now."""
     with closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""One program of the group: start, readiness, stop, log."""
+"""Child processes: start, readiness, stop and log of one program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOG_BYTES = 8_000_000
 
 @dataclass(frozen=True)
 class Program:
-    """Everything needed to run one program. `before` clears up what an earlier crash may have left."""
+    """Definition of a program. `before` removes leftovers of an earlier crash."""
 
     name: str
     argv: Sequence[str]
@@ -28,16 +28,16 @@ class Program:
     stop_signal: signal.Signals = signal.SIGTERM
     stop_seconds: float = 10.0
     account: Account | None = None
-    foundation: bool = False  # others need it to end in good order, so it is stopped last
+    foundation: bool = False  # stopped last: other programs need it for their own shutdown
     before: Callable[[], None] = lambda: None
 
 
 class NotReady(RuntimeError):
-    """A program ended or stayed silent instead of serving. The message holds the tail of its log."""
+    """A program exited or did not become ready in time. The message includes the tail of its log."""
 
 
 def spawn(program: Program) -> subprocess.Popen[bytes]:
-    """Start it in a session of its own (Ctrl-C in a terminal does not reach it), output appended to its log."""
+    """Start the program in its own session (Ctrl-C in a terminal does not reach it); output goes to its log."""
     program.before()
     program.log.parent.mkdir(parents=True, exist_ok=True)
     _rotate(program.log)
@@ -55,7 +55,7 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
 
 
 def wait_ready(program: Program, process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Return once it serves. Raises NotReady when it ended or `seconds` passed."""
+    """Wait until the program is ready. Raises NotReady when it exited or `seconds` have passed."""
     deadline = time.monotonic() + seconds
     while not program.ready():
         if process.poll() is not None:
@@ -65,42 +65,42 @@ def wait_ready(program: Program, process: subprocess.Popen[bytes], seconds: floa
         time.sleep(0.05)
 
 
-def ask(program: Program, process: subprocess.Popen[bytes]) -> None:
-    """Ask it to end."""
+def send_stop_signal(program: Program, process: subprocess.Popen[bytes]) -> None:
+    """Send the program's stop signal if it is still running."""
     if process.poll() is None:
         process.send_signal(program.stop_signal)
 
 
 def finish(program: Program, process: subprocess.Popen[bytes]) -> bool:
-    """Wait for one that was asked, insist after `stop_seconds`, end its whole group. True if it went by itself."""
-    willing = True
+    """Wait for a stopping program, SIGKILL its group after `stop_seconds`. True if it exited in time."""
+    in_time = True
     try:
         process.wait(program.stop_seconds)
     except subprocess.TimeoutExpired:
-        willing = False
+        in_time = False
     kill_group(process.pid)
     process.wait()
-    return willing
+    return in_time
 
 
 def stop(program: Program, process: subprocess.Popen[bytes]) -> bool:
-    """Ask it to end and see that it does. True if it went by itself."""
-    ask(program, process)
+    """Stop the program. True if it exited in time."""
+    send_stop_signal(program, process)
     return finish(program, process)
 
 
 def kill_group(pid: int) -> None:
-    """Kill -9 for everything in the process group that `pid` led; nothing if there is none left."""
+    """Send SIGKILL to the process group led by `pid`, if it still exists."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
-    except PermissionError:  # macOS says this of a group of zombies
+    except PermissionError:  # raised by macOS for a group of zombies
         pass
 
 
 def ending(process: subprocess.Popen[bytes]) -> str:
-    """How a process ended, in words."""
+    """Description of a process's exit status."""
     code = process.returncode
     if code is None:
         return "still running"
@@ -108,7 +108,7 @@ def ending(process: subprocess.Popen[bytes]) -> str:
 
 
 def command_line(pid: int) -> str:
-    """The command line of a running process; empty if there is no such process (or only its exit code is left)."""
+    """Command line of a running process; empty if it does not exist or is a zombie."""
     if Path("/proc/self/cmdline").exists():  # ps is missing in slim containers
         try:
             return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -118,7 +118,7 @@ def command_line(pid: int) -> str:
 
 
 def tail(log: Path, lines: int = 12) -> str:
-    """The last lines of a log, with its path above."""
+    """Last lines of a log, preceded by its path."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""One running Echoscope for each data folder. The lock is the operating system's, so it never outlives its holder."""
+"""Lock of a data folder: one Echoscope at a time. An flock, so it never outlives its process."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 
 class AlreadyRunning(RuntimeError):
-    """Another process serves this data folder. The message says which, and what to do."""
+    """Another process serves this data folder. The message names it and what to do."""
 
 
 class Lock:
-    """Held from `take` to the end of the process. `note` records pid and address for others."""
+    """Lock held from `take` to the end of the process. `note` records pid and address for other processes."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -28,16 +28,16 @@ class Lock:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise AlreadyRunning(self._story()) from None
+            raise AlreadyRunning(self._description()) from None
         self.note()
 
     def note(self, **facts: Any) -> None:
-        """Write who we are, for `_story` of a second copy and for tests."""
+        """Record the pid and `facts` of this process, for the error message of a second one and for tests."""
         new = self._note.with_suffix(".new")
         new.write_text(json.dumps({"pid": os.getpid(), **facts}), encoding="utf-8")
         new.replace(self._note)
 
-    def _story(self) -> str:
+    def _description(self) -> str:
         try:
             facts = json.loads(self._note.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -47,5 +47,5 @@ class Lock:
         return (
             f"Echoscope is already running{where} (process {pid}) with the data in {self._home}. "
             f"Use that one, or stop it with Ctrl-C in its terminal or `kill {pid}` and start again. "
-            "For a second one beside it, give it a folder of its own: ECHOSCOPE_DATA_DIR=/another/folder make up."
+            "To run a second one, give it its own folder: ECHOSCOPE_DATA_DIR=/another/folder make up."
         )

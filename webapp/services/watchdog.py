@@ -18,13 +18,13 @@ STOP_TIMEOUT = 15.0
 
 
 def follow(lines: Iterable[bytes]) -> dict[int, int]:
-    """The groups left at the end of the input, each with its stop signal."""
+    """Process groups still registered at the end of the input, each with its stop signal."""
     groups: dict[int, int] = {}
     for line in lines:
         text = line.decode().strip()
         if text.startswith("+"):
-            pid, _, farewell = text[1:].partition(" ")
-            groups[int(pid)] = int(farewell)
+            pid, _, stop_signal = text[1:].partition(" ")
+            groups[int(pid)] = int(stop_signal)
         elif text.startswith("-"):
             groups.pop(int(text[1:]), None)
     return groups
@@ -32,12 +32,12 @@ def follow(lines: Iterable[bytes]) -> dict[int, int]:
 
 def end(groups: dict[int, int], seconds: float = STOP_TIMEOUT) -> None:
     """Send every group its stop signal, and SIGKILL after `seconds`."""
-    left = {pid for pid, farewell in groups.items() if _signal(pid, farewell)}
+    remaining = {pid for pid, stop_signal in groups.items() if _signal(pid, stop_signal)}
     deadline = time.monotonic() + seconds
-    while left and time.monotonic() < deadline:
+    while remaining and time.monotonic() < deadline:
         time.sleep(0.1)
-        left = {pid for pid in left if _signal(pid, 0)}
-    for pid in left:
+        remaining = {pid for pid in remaining if _signal(pid, 0)}
+    for pid in remaining:
         _signal(pid, signal.SIGKILL)
 
 
@@ -65,8 +65,8 @@ class Watchdog:
     def pid(self) -> int:
         return self._process.pid
 
-    def add(self, group: int, farewell: signal.Signals) -> None:
-        self._write(f"+{group} {int(farewell)}")
+    def add(self, group: int, stop_signal: signal.Signals) -> None:
+        self._write(f"+{group} {int(stop_signal)}")
 
     def remove(self, group: int) -> None:
         self._write(f"-{group}")

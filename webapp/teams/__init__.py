@@ -1,1 +1,1 @@
-"""Users, teams and who may do what. Nothing about runs."""
+"""Users, teams and permissions."""

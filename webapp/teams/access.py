@@ -1,4 +1,4 @@
-"""What a user may see and do. Everything a user may not see does not exist for them: 404, never 403."""
+"""Permissions of users in teams. Objects that a user may not see return 404, never 403."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
 READ_ONLY = "You can look at this team's runs but not change them. Ask an admin of the team to make you a member."
-NO_TEAM = "Members and admins of a team can create another one. Ask an admin of yours to make you a member."
-NO_ADMIN = "Only an admin of this team can do this. Ask one of them, or to be made one."
+NO_TEAM = "Members and admins of a team can create another one. Ask an admin of your team to make you a member."
+NO_ADMIN = "Only admins of this team can do this. Ask one of them to do it or to make you an admin."
 
 
 def signed_in(request: HttpRequest) -> User:
-    """Whoever is logged in. For views behind login_required."""
+    """The logged-in user, for views behind login_required."""
     return cast(User, request.user)
 
 
 def role_in(user: User | AnonymousUser, team_id: int) -> Membership.Role | None:
-    """The user's role in the team; None for outsiders and for nobody."""
+    """The user's role in the team; None for outsiders and anonymous users."""
     if not user.is_authenticated:
         return None
     role = Membership.objects.filter(team_id=team_id, user_id=user.pk).values_list("role", flat=True).first()
@@ -31,8 +31,9 @@ def role_in(user: User | AnonymousUser, team_id: int) -> Membership.Role | None:
 
 
 def role_in_team(user: User | AnonymousUser, team_id: int) -> Membership.Role | None:
-    """As role_in, from what the request has read of its user's places. Not for sockets, whose user stays for hours."""
-    return next((Membership.Role(place.role) for place in memberships_of(user) if place.team_id == team_id), None)
+    """As role_in, from the memberships cached on the user. Not for websockets, which stay open for hours."""
+    memberships = memberships_of(user)
+    return next((Membership.Role(each.role) for each in memberships if each.team_id == team_id), None)
 
 
 def may_write(user: User | AnonymousUser, team_id: int) -> bool:
@@ -41,18 +42,18 @@ def may_write(user: User | AnonymousUser, team_id: int) -> bool:
 
 
 def require_writer(user: User | AnonymousUser, team_id: int) -> None:
-    """Raise PermissionDenied for those who may only read."""
+    """Raise PermissionDenied for users who may only read."""
     if not may_write(user, team_id):
         raise PermissionDenied(READ_ONLY)
 
 
 def may_admin(user: User | AnonymousUser, team_id: int) -> bool:
-    """Whether the user may invite, change roles and settings, and revoke what others made in the team."""
+    """Whether the user may invite, change roles and settings, and revoke others' links and tokens in the team."""
     return role_in(user, team_id) == Membership.Role.ADMIN
 
 
 def require_admin(user: User | AnonymousUser, team_id: int) -> None:
-    """Raise PermissionDenied for those who do not manage the team."""
+    """Raise PermissionDenied for users who are not admins of the team."""
     if not may_admin(user, team_id):
         raise PermissionDenied(NO_ADMIN)
 
@@ -66,23 +67,23 @@ def get_team(user: User | AnonymousUser, slug: str) -> Team:
 
 
 def memberships_of(user: User | AnonymousUser) -> list[Membership]:
-    """Where the user has a place, with the teams, by name. Read once for each page: menus and buttons ask for it."""
+    """Memberships of the user with their teams, by team name. Cached on the user: menus and buttons need them too."""
     if not user.is_authenticated:
         return []
-    known: list[Membership] | None = user.__dict__.get("_places")
-    if known is None:
-        mine = Membership.objects.filter(user_id=user.pk).select_related("team")
-        known = list(mine.order_by("team__name", "team_id"))
-        user.__dict__["_places"] = known
-    return known
+    cached: list[Membership] | None = user.__dict__.get("_memberships")
+    if cached is None:
+        memberships = Membership.objects.filter(user_id=user.pk).select_related("team")
+        cached = list(memberships.order_by("team__name", "team_id"))
+        user.__dict__["_memberships"] = cached
+    return cached
 
 
 def may_create_team(user: User | AnonymousUser) -> bool:
-    """Whoever may launch somewhere, and the site's staff. Those who were only asked to look use no machines."""
+    """Whether the user may create a team: staff, and writers of any team. Viewers must not use the workers."""
     staff = user.is_authenticated and user.is_staff
-    return staff or any(place.role in Membership.WRITERS for place in memberships_of(user))
+    return staff or any(membership.role in Membership.WRITERS for membership in memberships_of(user))
 
 
 def writable_teams(user: User | AnonymousUser) -> list[Team]:
-    """Where the user may launch runs, by name. For pages: as of the beginning of the request."""
-    return [place.team for place in memberships_of(user) if place.role in Membership.WRITERS]
+    """Teams in which the user may launch runs, by name; from the cached memberships."""
+    return [membership.team for membership in memberships_of(user) if membership.role in Membership.WRITERS]

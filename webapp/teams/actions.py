@@ -1,4 +1,4 @@
-"""Every change of users, teams, memberships, invitations and API tokens. Who may ask for it is decided in access.py."""
+"""Changes of users, teams, memberships, invitations and API tokens. Callers check permissions (access.py)."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from django.utils import timezone
 from webapp.teams import api_tokens
 from webapp.teams.models import ApiToken, Invitation, Membership, Team, User
 
-LASTS = timedelta(days=7)
-"""An invitation."""
+INVITATION_LIFETIME = timedelta(days=7)
 
 
 class TeamRefused(ValueError):
-    """The change would leave a team without an admin, or came too late. The message says so in words."""
+    """The change would leave a team without an admin, or came too late. The message is for the user."""
 
 
 def do_create_user(username: str, password: str | None = None, email: str = "") -> User:
-    """A new person. Without a password they cannot log in until somebody sets one."""
+    """Create a user. Without a password they cannot log in until one is set."""
     return User.objects.create_user(username=username, email=email, password=password)
 
 
 @transaction.atomic
 def do_create_team(name: str, owner: User) -> Team:
-    """A new team with `owner` as its admin."""
+    """Create a team with `owner` as its admin."""
     team = Team.objects.create(name=name.strip() or f"{owner.username}'s team")
     Membership.objects.create(team=team, user=owner, role=Membership.Role.ADMIN)
     return team
@@ -34,9 +33,9 @@ def do_create_team(name: str, owner: User) -> Team:
 
 @transaction.atomic
 def do_set_role(team: Team, user: User, role: Membership.Role) -> Membership:
-    """Take the user into the team, or give a member another role. Raises TeamRefused for the last admin.
+    """Add the user to the team, or change a member's role. Raises TeamRefused for the last admin.
 
-    Who stops being an admin takes the invitations they made along.
+    Revokes the open invitations of a user who stops being an admin.
     """
     before = _lock(team).memberships.filter(user=user).first()
     if before is not None and before.role == Membership.Role.ADMIN and role != Membership.Role.ADMIN:
@@ -48,7 +47,7 @@ def do_set_role(team: Team, user: User, role: Membership.Role) -> Membership:
 
 @transaction.atomic
 def do_remove_member(team: Team, user: User) -> None:
-    """Take the user out of the team; their tokens and invitations for it end. What they made stays the team's.
+    """Remove the user from the team and revoke their tokens and invitations for it. The team keeps their runs.
 
     Raises TeamRefused for the last admin.
     """
@@ -63,7 +62,7 @@ def do_remove_member(team: Team, user: User) -> None:
 
 
 def _lock(team: Team) -> Team:
-    """Changes of a team's members happen one after the other, so that two admins cannot remove each other."""
+    """Serialises changes of a team's members, so that two admins cannot remove each other."""
     return Team.objects.select_for_update().get(pk=team.pk)
 
 
@@ -77,49 +76,49 @@ def _revoke_invitations(team: Team, author: User) -> None:
 
 
 def do_change_team(team: Team, name: str, retention_days: int | None) -> None:
-    """Another name, and after how many days training trajectories are thinned (None: never)."""
+    """Set the team's name and the days after which training trajectories are thinned (None: never)."""
     Team.objects.filter(pk=team.pk).update(name=name, retention_days=retention_days)
     team.refresh_from_db()
 
 
 def do_rename_user(user: User, username: str) -> None:
-    """Another name to log in with and to be mentioned by. The database refuses one that is taken."""
+    """Change the name for login and mentions. Raises IntegrityError if it is taken."""
     User.objects.filter(pk=user.pk).update(username=username)
     user.refresh_from_db()
 
 
 def do_invite(team: Team, author: User, role: Membership.Role, email: str = "") -> Invitation:
-    """A link by which one person can join within a week. The caller sends it."""
+    """Create a link with which one person can join within a week. The caller sends it."""
     return Invitation.objects.create(
-        team=team, author=author, role=role, email=email, expires_at=timezone.now() + LASTS
+        team=team, author=author, role=role, email=email, expires_at=timezone.now() + INVITATION_LIFETIME
     )
 
 
 def do_revoke_invitation(invitation: Invitation) -> None:
-    """Close it for good. One that was accepted stays accepted."""
+    """Revoke an open invitation. An accepted one stays accepted."""
     Invitation.objects.open(timezone.now()).filter(pk=invitation.pk).update(revoked_at=timezone.now())
     invitation.refresh_from_db()
 
 
 @transaction.atomic
 def do_accept_invitation(invitation: Invitation, user: User) -> Membership:
-    """Into the team with the role of the invitation, which is spent. Raises TeamRefused if it is not open.
+    """Add the user to the team with the invitation's role and close the invitation. Raises TeamRefused if not open.
 
-    Who is in the team already keeps their role, and the invitation stays open for whom it was meant.
+    A user who is already in the team keeps their role, and the invitation stays open.
     """
     member = Membership.objects.filter(team_id=invitation.team_id, user=user).first()
     if member is not None:
         return member
     now = timezone.now()
     if not Invitation.objects.open(now).filter(pk=invitation.pk).update(accepted_at=now, accepted_by=user):
-        raise TeamRefused("This invitation was used or revoked meanwhile, or it is older than a week.")
+        raise TeamRefused("This invitation has already been used or revoked, or it is older than a week.")
     return Membership.objects.create(team_id=invitation.team_id, user=user, role=invitation.role)
 
 
 def do_create_token(
     team: Team, user: User, name: str, scopes: Iterable[str], expires_at: datetime | None = None
 ) -> tuple[ApiToken, str]:
-    """A key for the user's programs in the team, and its secret, which nobody can be told again."""
+    """Create an API token. Returns it with its secret, which is not stored and cannot be shown again."""
     chosen = [scope for scope in ApiToken.SCOPES if scope in set(scopes)]
     if not chosen:
         raise ValueError(f"A token needs at least one scope of {', '.join(ApiToken.SCOPES)}.")
@@ -128,7 +127,7 @@ def do_create_token(
         team=team,
         user=user,
         name=name.strip() or "Token",
-        prefix=secret[: api_tokens.SHOWN],
+        prefix=secret[: api_tokens.PREFIX_LENGTH],
         digest=api_tokens.digest(secret),
         scopes=chosen,
         expires_at=expires_at,
@@ -137,6 +136,6 @@ def do_create_token(
 
 
 def do_revoke_token(token: ApiToken) -> None:
-    """Close the token for good. Closing it again changes nothing."""
+    """Revoke the token; idempotent."""
     ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())
     token.refresh_from_db()

@@ -24,7 +24,7 @@ class TeamAdmin(admin.ModelAdmin):
 
 
 class ReadOnly(admin.ModelAdmin):
-    """To look at: made and changed only on the pages of teams."""
+    """Read-only: created and changed on the pages of teams."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -55,5 +55,5 @@ class ApiTokenAdmin(ReadOnly):
 
 
 admin.site.register(User, UserAdmin)
-# The site's own login counts failed attempts; a second one beside it would not.
+# The site's own login counts failed attempts; the admin's login would not.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]

@@ -1,7 +1,4 @@
-"""Secrets of API tokens: how one looks, what is kept of it, and finding the token it belongs to.
-
-Making and revoking tokens is in actions.py.
-"""
+"""Secrets of API tokens: format, digest and look-up."""
 
 from __future__ import annotations
 
@@ -16,32 +13,32 @@ from webapp.core import ids
 from webapp.teams.models import ApiToken
 
 MARK = "es_"
-SHOWN = len(MARK) + 6
-"""How much of a secret is kept to recognise it by; what is left is 104 bits."""
-NOTE_EVERY = timedelta(minutes=1)
+PREFIX_LENGTH = len(MARK) + 6
+"""Length of the stored prefix by which users recognise a token; the rest has 104 bits."""
+LAST_USED_INTERVAL = timedelta(minutes=1)
 
 
 def new_secret() -> str:
-    """What a program sends: `es_` and 24 characters."""
+    """A new secret: `es_` and 24 characters."""
     return MARK + ids.token()
 
 
 def digest(secret: str) -> str:
-    """All that is kept of a secret. It is random, so a plain hash is enough."""
+    """SHA-256 of a secret, the only form stored. Secrets are random, so a plain hash suffices."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def find_token(secret: str) -> ApiToken | None:
-    """The token of that secret, with its team and user, if it may still be used. Notes when, to the minute."""
+    """The usable token of that secret, with its team and user. Updates `last_used_at` to the minute."""
     if not secret.startswith(MARK) or not secret.isascii():
         return None
     now = timezone.now()
-    wanted = digest(secret)
-    alike = ApiToken.objects.usable(now).select_related("team", "user").filter(prefix=secret[:SHOWN])
-    found = next((token for token in alike if hmac.compare_digest(token.digest, wanted)), None)
-    if found is None:
+    expected = digest(secret)
+    candidates = ApiToken.objects.usable(now).select_related("team", "user").filter(prefix=secret[:PREFIX_LENGTH])
+    token = next((each for each in candidates if hmac.compare_digest(each.digest, expected)), None)
+    if token is None:
         return None
-    stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - NOTE_EVERY)
-    if ApiToken.objects.filter(stale, pk=found.pk).update(last_used_at=now):
-        found.last_used_at = now
-    return found
+    stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - LAST_USED_INTERVAL)
+    if ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now):
+        token.last_used_at = now
+    return token

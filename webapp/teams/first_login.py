@@ -34,7 +34,7 @@ def link(user: User, then: str) -> str:
 
 @never_cache
 def welcome(request: HttpRequest, user_id: int, token: str) -> HttpResponse:
-    """Log in by such a link. A user who is logged in is only redirected."""
+    """Log in with a one-time link. A user who is already logged in is only redirected."""
     then = request.GET.get("next", "/")
     if not url_has_allowed_host_and_scheme(then, allowed_hosts=None):
         then = "/"

@@ -1,4 +1,4 @@
-"""The small forms of accounts and teams. What is done with them is in actions.py."""
+"""Forms of accounts and teams."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from django.utils import timezone
 
 from webapp.teams.models import ApiToken, Membership, User
 
-LONGEST_RETENTION = 36_500
+MAX_RETENTION_DAYS = 36_500
 
 
 class NameForm(forms.Form):
-    """A user's own name."""
+    """The user's own name."""
 
     username = forms.CharField(
         label="Name",
         max_length=150,
-        help_text="You log in with it, and others mention you by it: letters, digits, @ . + - _",
+        help_text="For logging in and for mentions: letters, digits, @ . + - _",
     )
 
     def __init__(self, data: Any = None, *, user: Any) -> None:
@@ -39,12 +39,12 @@ class TeamForm(forms.Form):
 
     name = forms.CharField(max_length=120)
     retention_days = forms.IntegerField(
-        label="Keep training trajectories for", required=False, min_value=1, max_value=LONGEST_RETENTION
+        label="Keep training trajectories for", required=False, min_value=1, max_value=MAX_RETENTION_DAYS
     )
 
 
 class InviteForm(forms.Form):
-    """Whom to invite, and as what."""
+    """An invitation: e-mail address and role."""
 
     email = forms.EmailField(required=False)
     role = forms.ChoiceField(choices=Membership.Role.choices)
@@ -53,7 +53,7 @@ class InviteForm(forms.Form):
 class TokenForm(forms.Form):
     """A new API token."""
 
-    LASTS = (("30", "30 days"), ("90", "90 days"), ("365", "one year"), ("", "until it is revoked"))
+    LASTS = (("30", "30 days"), ("90", "90 days"), ("365", "one year"), ("", "never"))
 
     name = forms.CharField(max_length=100)
     scopes = forms.MultipleChoiceField(
@@ -63,13 +63,13 @@ class TokenForm(forms.Form):
     lasts = forms.ChoiceField(choices=LASTS, required=False)
 
     def expires_at(self) -> datetime | None:
-        """When it ends; None for never."""
+        """Expiry of the token; None = never."""
         days = self.cleaned_data["lasts"]
         return timezone.now() + timedelta(days=int(days)) if days else None
 
 
 def problem(form: forms.BaseForm) -> str:
-    """The first thing that is wrong with a form, in one sentence."""
+    """First error of a form, with its field's label."""
     name, errors = next(iter(form.errors.items()))
     label = form.fields[name].label or name.replace("_", " ").capitalize() if name in form.fields else ""
     return f"{label}: {errors[0]}" if label else str(errors[0])

@@ -1,4 +1,4 @@
-"""The invitation that a visitor's session follows."""
+"""Invitation stored in a visitor's session."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ SESSION_KEY = "invitation"
 
 
 def open_invitation(token: str) -> Invitation | None:
-    """The invitation of that link while it can be accepted, with its team and author."""
+    """The open invitation with that token, with its team and author."""
     return Invitation.objects.open(timezone.now()).select_related("team", "author").filter(token=token).first()
 
 
 def remember(request: HttpRequest, invitation: Invitation) -> None:
-    """This visitor may sign up: they followed an invitation's link."""
+    """Store the invitation whose link the visitor followed, which permits the sign-up."""
     request.session[SESSION_KEY] = invitation.token
 
 
 def remembered(request: HttpRequest) -> Invitation | None:
-    """The open invitation by which this visitor came."""
+    """The visitor's invitation, if it is still open."""
     token = request.session.get(SESSION_KEY)
     return open_invitation(token) if token else None
 
 
 def forget(request: HttpRequest) -> None:
-    """It is used; the next sign-up in this browser needs another one."""
+    """Remove the invitation after its use."""
     request.session.pop(SESSION_KEY, None)

@@ -1,4 +1,4 @@
-"""Users, teams, memberships, invitations and API tokens. What a role allows is decided in access.py."""
+"""Users, teams, memberships, invitations and API tokens."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class TeamQuerySet(models.QuerySet["Team"]):
 
 
 class Team(models.Model):
-    """Everything belongs to a team."""
+    """A team; runs, alert rules and API tokens belong to one."""
 
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     name = models.CharField(max_length=120)
     retention_days = models.PositiveIntegerField(
         null=True,
         blank=True,
-        help_text="Training trajectories of ended runs are thinned after so many days; empty = never.",
+        help_text="Days after a run's end when its training trajectories are thinned; empty = never.",
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -50,7 +50,7 @@ class Team(models.Model):
 
 
 class Membership(models.Model):
-    """A user's place in a team. Viewers read, members launch and share, admins also manage the team."""
+    """A user's membership of a team. Viewers read, members launch and share, admins also manage the team."""
 
     class Role(models.TextChoices):
         VIEWER = "viewer", "Viewer"
@@ -78,12 +78,12 @@ class InvitationQuerySet(models.QuerySet["Invitation"]):
 
 
 class Invitation(models.Model):
-    """A link by which one person joins a team, once. Who has none cannot sign up."""
+    """A link with which one person joins a team, once. Sign-up requires one."""
 
     token = models.CharField(max_length=32, unique=True, default=ids.token, editable=False)
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="invitations")
     author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="invitations_made")
-    email = models.EmailField(blank=True, help_text="Where it was sent; empty for a link that was handed over.")
+    email = models.EmailField(blank=True, help_text="Address it was sent to; empty if the link was passed on by hand.")
     role = models.CharField(max_length=10, choices=Membership.Role.choices, default=Membership.Role.MEMBER)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
@@ -105,12 +105,12 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
         return self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=now), revoked_at__isnull=True)
 
     def usable(self, now: datetime) -> ApiTokenQuerySet:
-        """Open, and of an active user who is still in the team."""
+        """Open tokens of active users who are still in the team."""
         return self.open(now).filter(user__is_active=True, team__memberships__user_id=F("user_id"))
 
 
 class ApiToken(models.Model):
-    """A key for programs: it may do in one team what its scopes and its owner's role both allow."""
+    """A secret for programs: in one team, it permits what both its scopes and its owner's role allow."""
 
     READ, WRITE = "read", "write"
     SCOPES = (READ, WRITE)
@@ -118,11 +118,11 @@ class ApiToken(models.Model):
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="api_tokens")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100)
-    prefix = models.CharField(max_length=12, db_index=True, help_text="How the secret begins, to recognise it by.")
-    digest = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the secret, which is kept nowhere.")
+    prefix = models.CharField(max_length=12, db_index=True, help_text="First characters of the secret.")
+    digest = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the secret, which is not stored.")
     scopes = models.JSONField(default=list, help_text='"read", "write" or both.')
     created_at = models.DateTimeField(auto_now_add=True)
-    last_used_at = models.DateTimeField(null=True, blank=True, help_text="To the minute.")
+    last_used_at = models.DateTimeField(null=True, blank=True, help_text="Accurate to the minute.")
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 

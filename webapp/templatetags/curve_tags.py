@@ -27,7 +27,7 @@ def get(mapping: Mapping[str, Any], key: str) -> Any:
 
 @register.filter
 def millions(count: float) -> str:
-    """A rounded count, as in “12.3 M”."""
+    """A rounded count, e.g. “12.3 M”."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if count >= size:
             return f"{count / size:.1f} {letter}"
@@ -37,4 +37,4 @@ def millions(count: float) -> str:
 @register.filter
 def trap_of(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Context of the Echo Trap panel."""
-    return echo_trap.shown(snapshot, config)
+    return echo_trap.panel(snapshot, config)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def get_trajectory(user: User | AnonymousUser, slug: str) -> Trajectory:
     """The trajectory of that slug if the user may see it, with its group, run and team. Raises Http404."""
-    found = Trajectory.objects.visible_to(user).select_related("group", "run__team").filter(slug=slug).first()
-    if found is None:
+    trajectory = Trajectory.objects.visible_to(user).select_related("group", "run__team").filter(slug=slug).first()
+    if trajectory is None:
         raise Http404("This trajectory does not exist, or it belongs to a team you are not in.")
-    return found
+    return trajectory

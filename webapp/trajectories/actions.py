@@ -24,7 +24,7 @@ def do_share_trajectory(
 ) -> ShareLink:
     """Create a share link, or return the author's active link with the same position and expiry.
 
-    `turn` and `action` count from 0 and say where the player opens; `action` None or −1 is the turn's start.
+    The player opens at `turn` and `action` (0-based); `action` None or −1 is the turn's start.
     """
     Trajectory.objects.select_for_update().only("pk").get(pk=trajectory.pk)
     fields = {

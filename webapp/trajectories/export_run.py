@@ -1,4 +1,4 @@
-"""Exports of a run: trajectories as Parquet or JSON lines, metrics, journal. Streamed, never all in memory.
+"""Exports of a run: trajectories as Parquet or JSON lines, metrics, journal. Streamed in pages.
 
 Rows are read with keyset pagination: no transaction stays open while a slow client reads, and an active run is exported
 up to its current state. The columns are documented in docs/sharing.md.

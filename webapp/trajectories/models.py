@@ -32,7 +32,9 @@ class Group(models.Model):
     split = models.CharField(max_length=5)
     suite = models.CharField(max_length=100, blank=True)
     number = models.PositiveIntegerField(help_text="0-based within iteration, split and suite.")
-    superseded = models.BooleanField(default=False, help_text="Kept for its shares; a later attempt replaced it.")
+    superseded = models.BooleanField(
+        default=False, help_text="Replaced by a later attempt, but kept for its share links."
+    )
     environment = models.CharField(max_length=100)
     seed = models.BigIntegerField()
     prompt = models.TextField()
@@ -40,7 +42,7 @@ class Group(models.Model):
     hint = models.JSONField(null=True)
     mean = models.FloatField(null=True)
     std = models.FloatField(null=True)
-    kept = models.BooleanField(null=True, help_text="Whether the filter let the update learn from it.")
+    kept = models.BooleanField(null=True, help_text="Whether the filter kept it for the update.")
 
     class Meta:
         constraints = [
@@ -98,7 +100,7 @@ class Trajectory(models.Model):
     error = models.TextField(blank=True)
     last_seq = models.PositiveBigIntegerField(default=0, help_text="Its newest event.")
     finished_seq = models.PositiveBigIntegerField(null=True)
-    pinned = models.BooleanField(default=False, help_text="Kept whatever the retention says.")
+    pinned = models.BooleanField(default=False, help_text="Exempt from retention.")
 
     objects = TrajectoryQuerySet.as_manager()
 
@@ -134,7 +136,7 @@ class Turn(models.Model):
         ),
         output_field=SearchVectorField(),
         db_persist=True,
-        help_text="Thought and answer as the full-text search reads them.",
+        help_text="Thought and answer for full-text search.",
     )
 
     class Meta:
@@ -150,7 +152,7 @@ class TokenArrays(models.Model):
     """Token data of a trajectory from sampler and learner: ids, log-probabilities, entropies, advantages."""
 
     trajectory = models.OneToOneField(Trajectory, on_delete=models.CASCADE, related_name="token_arrays")
-    data = models.BinaryField(help_text="As the journal packs it.")
+    data = models.BinaryField(help_text="Packed as in the journal.")
 
     def __str__(self) -> str:
         return f"tokens of {self.trajectory_id}"
@@ -173,7 +175,7 @@ class ShareLink(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
     turn = models.PositiveIntegerField(null=True, blank=True, help_text="0-based: where the player opens.")
     action = models.PositiveIntegerField(null=True, blank=True, help_text="0-based, within the turn.")
-    indexable = models.BooleanField(default=False, help_text="Search engines may list it.")
+    indexable = models.BooleanField(default=False, help_text="Whether search engines may index it.")
     views = models.PositiveIntegerField(default=0)
     last_viewed_at = models.DateTimeField(null=True, blank=True)
 

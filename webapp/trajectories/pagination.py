@@ -1,7 +1,4 @@
-"""Keyset pagination of trajectories: page 400 costs as much as page 1.
-
-Which trajectories there are is explorer.py's business.
-"""
+"""Keyset pagination of trajectories: page 400 costs as much as page 1."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ class BadCursor(ValueError):
     """The cursor does not belong to this order. The message is for users."""
 
     def __init__(self) -> None:
-        super().__init__("This address of a page does not fit this order any more; here is the first page.")
+        super().__init__("This page link does not match the current order; showing the first page.")
 
 
 @dataclass(frozen=True)
@@ -81,9 +78,9 @@ class _Place:
             made_for, behind, value, pk = json.loads(text)
         except (binascii.Error, ValueError, TypeError, RecursionError):
             raise BadCursor from None
-        wanted = str if sort.removeprefix("-") == "environment" else float
+        expected_type = str if sort.removeprefix("-") == "environment" else float
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        fits = isinstance(value, str) and "\0" not in value if wanted is str else number and abs(value) < 2**62
+        fits = isinstance(value, str) and "\0" not in value if expected_type is str else number and abs(value) < 2**62
         if made_for != sort or behind not in (0, 1) or not fits or type(pk) is not int or not 0 <= pk < 2**63:
             raise BadCursor
         return cls(value, pk, bool(behind))

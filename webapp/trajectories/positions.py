@@ -1,4 +1,4 @@
-"""Positions of a trajectory: each turn's start, then each of its actions, as in static/js/player/positions.js.
+"""Positions of a trajectory: each turn's start, then each of its actions; mirrors static/js/player/positions.js.
 
 Turns and actions are 0-based here and 1-based in URLs, where action 0 is the turn's start.
 """
@@ -27,13 +27,13 @@ class Position:
 def positions(played: Data) -> list[Position]:
     """All positions in order; without turns, the initial state alone."""
     board: Data = played["board"]
-    found: list[Position] = []
+    line: list[Position] = []
     for turn in played["turns"]:
-        found.append(Position(turn["turn"], START, board, turn))
+        line.append(Position(turn["turn"], START, board, turn))
         for number, record in enumerate(turn["actions"]):
             board = record.get("board") or board
-            found.append(Position(turn["turn"], number, board, turn))
-    return found or [Position(0, START, board, None)]
+            line.append(Position(turn["turn"], number, board, turn))
+    return line or [Position(0, START, board, None)]
 
 
 def position_at(line: list[Position], turn: int, action: int) -> Position:

@@ -24,7 +24,7 @@ def outcome_data(trajectory: Trajectory) -> dict[str, Any]:
 def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | None = None) -> dict[str, Any]:
     """A trajectory in the player's format: initial state, turns, outcome.
 
-    `turns` are its turn events in order, for those who fetched them for many at once.
+    `turns`: its turn events in order, if already fetched.
     """
     if turns is None:
         turns = trajectory.turns.order_by("number").values_list("event", flat=True)

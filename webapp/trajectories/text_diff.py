@@ -74,12 +74,12 @@ def compare_turns(left: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str
     for number in range(max(len(left), len(right))):
         one = left[number] if number < len(left) else None
         other = right[number] if number < len(right) else None
-        thought, answer = (word_diff(_said(one, what), _said(other, what)) for what in ("thought", "answer"))
+        thought, answer = (word_diff(_text_of(one, what), _text_of(other, what)) for what in ("thought", "answer"))
         result.append(TurnPair(number, one, other, thought, answer))
     return result
 
 
-def _said(event: Mapping[str, Any] | None, what: str) -> str:
+def _text_of(event: Mapping[str, Any] | None, what: str) -> str:
     if event is None:
         return ""
     if what == "thought" and not event.get("thought") and not event.get("format_valid", True):

@@ -1,7 +1,4 @@
-"""Token data for the token view: text and numbers of each token, or the reason why there are none.
-
-How they are packed is trainer/journal/token_arrays.py's business; who may see them is decided by the views.
-"""
+"""Data of the token view: text and numbers of each token, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -15,25 +12,27 @@ from webapp.trajectories.models import TokenArrays, Trajectory
 
 SETTING = "journal.tokens"
 UNLEARNED = {
-    "evaluation": "No advantages: nothing is learned from an evaluation.",
-    "dropped": "No advantages: the filter left this group out of the update.",
-    "broken": "No advantages: the environment broke the trajectory off.",
+    "evaluation": "No advantages: evaluations are not used for learning.",
+    "dropped": "No advantages: the filter dropped this group.",
+    "broken": "No advantages: the trajectory ended with an environment error.",
     "no_update": "No advantages: no group of this iteration had a signal, so there was no update.",
 }
-NO_ENTROPIES = "No entropies: hosted model endpoints do not return them. The token ids are our own, not the model's."
+NO_ENTROPIES = (
+    "No entropies: hosted model endpoints do not return them. The token ids are Echoscope's, not the model's."
+)
 
 
 def tokens_of(trajectory: Trajectory) -> dict[str, Any]:
     """Data of the token view:
 
     turns       [{turn, tokens: [{text, id, p, logprob, entropy, advantage}]}]; entropy, advantage null where unknown
-    note        why there are no tokens, no entropies or no advantages; "" where nothing is missing
+    note        reason for missing tokens, entropies or advantages; "" if complete
     """
-    kept = TokenArrays.objects.filter(trajectory=trajectory).values_list("data", flat=True).first()
-    if kept is None:
+    packed = TokenArrays.objects.filter(trajectory=trajectory).values_list("data", flat=True).first()
+    if packed is None:
         return {"turns": [], "note": missing_reason(trajectory)}
     try:
-        arrays = token_arrays.unpack(bytes(kept))
+        arrays = token_arrays.unpack(bytes(packed))
     except TokenArraysError as error:
         return {"turns": [], "note": f"The journal's tokens of this trajectory cannot be read: {error}."}
     responses = list(trajectory.turns.order_by("number").values_list("event__response", flat=True))
@@ -51,14 +50,14 @@ def _missing(arrays: token_arrays.TokenArrays) -> Iterator[str]:
 
 
 def _turns(arrays: token_arrays.TokenArrays, responses: list[str]) -> list[dict[str, Any]]:
-    found, start = [], 0
+    turns, start = [], 0
     for turn, (count, response) in enumerate(zip(arrays.turns, responses, strict=False)):
         part = slice(start, start + count)
         start += count
         nothing = [None] * count
         entropies = nothing if arrays.entropies is None else arrays.entropies[part].tolist()
         advantages = nothing if arrays.advantages is None else arrays.advantages[part].tolist()
-        found.append(
+        turns.append(
             {
                 "turn": turn,
                 "tokens": [
@@ -81,11 +80,11 @@ def _turns(arrays: token_arrays.TokenArrays, responses: list[str]) -> list[dict[
                 ],
             }
         )
-    return found
+    return turns
 
 
 def _rounded(value: float) -> float:
-    """The value with four significant digits, as many as half precision has."""
+    """The value rounded to four significant digits, the precision of half floats."""
     return float(f"{value:.4g}")
 
 
@@ -93,21 +92,21 @@ def missing_reason(trajectory: Trajectory) -> str:
     """Reason why a trajectory has no token data, and what to do about it."""
     keep = trajectory.run.config.get("journal", {}).get("tokens")
     if keep is None:
-        return "This run was recorded by a version that kept no tokens. Runs launched now keep them."
+        return "This run was recorded by a version that stored no tokens. New runs store them."
     if keep == "none":
-        return f"This run was told to keep no tokens: {SETTING} is none. Launch it with {SETTING} = all to see them."
+        return f"This run stores no tokens: {SETTING} is none. Launch it with {SETTING} = all to see them."
     if trajectory.run.config.get("hosted", {}).get("url") and trajectory.finished_seq is not None:
         return (
-            "The endpoint of this hosted model did not tell the tokens of its responses with their log-probabilities: "
-            "it has none, or hosted.unsupported_params names logprobs."
+            "The endpoint of this hosted model returned no log-probabilities of its tokens: it does not support them, "
+            "or hosted.unsupported_params names logprobs."
         )
     if trajectory.finished_seq is None:
-        return "The tokens are kept once the trajectory has ended and, in training, its iteration's update is done."
+        return "The tokens are stored when the trajectory has ended and, in training, its iteration's update is done."
     if keep == "kept" and trajectory.split == "train" and trajectory.group.kept is False:
         return (
-            f"Only evaluations and what the update learned from are kept in this run: {SETTING} is kept, and the "
-            f"filter left this group out. Launch it with {SETTING} = all to see every trajectory's tokens."
+            f"This run stores only tokens of evaluations and of groups kept by the filter: {SETTING} is kept, and the "
+            f"filter dropped this group. Launch it with {SETTING} = all to see every trajectory's tokens."
         )
     if trajectory.split == "train" and trajectory.group.kept is None:
-        return "The tokens are kept once this iteration's update is done. Look again in a moment."
-    return "The journal holds no tokens of this trajectory: it was broken off, or its update never finished."
+        return "The tokens are stored when this iteration's update is done. Reload in a moment."
+    return "The journal has no tokens of this trajectory: it was interrupted, or its update never finished."

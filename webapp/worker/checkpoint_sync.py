@@ -1,6 +1,6 @@
 """Background thread that uploads checkpoints to object storage, and fetches a run's copy from there.
 
-Failures of the storage are reported and retried; training goes on meanwhile.
+Storage failures are reported and retried; training continues.
 """
 
 from __future__ import annotations

@@ -18,14 +18,14 @@ from webapp.runs.queue import fair_share, order, placement
 logger = logging.getLogger(__name__)
 
 CLAIM_LOCK = 0x0EC4_05C0
-"""Key of the advisory lock that serialises claims: each one sees what the one before it took."""
+"""Key of the advisory lock that serialises claims, so that each sees the result of the one before."""
 RESERVATION_TIMEOUT = timedelta(minutes=10)
-"""A run that has waited so long for several GPUs reserves a worker: it takes nothing else until it has room."""
+"""Wait after which a run that needs several GPUs reserves a worker, which then claims no other run."""
 
 
 @transaction.atomic
 def do_claim_next(worker: Worker, now: datetime) -> Run | None:
-    """Claim the best waiting run that fits the worker now; None if there is none."""
+    """Claim the first waiting run that fits the worker now; None if there is none."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIM_LOCK])
     if Worker.objects.filter(pk=worker.pk, stopping=True).exists():
@@ -68,7 +68,7 @@ def do_claim_run(run_id: int, worker: Worker | None, now: datetime, reserved: tu
 
 
 def _is_reserved_for(run: Run, worker: Worker, capacity: placement.WorkerCapacity, now: datetime) -> bool:
-    """Whether the worker waits until enough of its GPUs are free for this run, instead of taking smaller runs.
+    """Whether the worker waits until enough of its GPUs are free for this run, instead of claiming smaller runs.
 
     Without the reservation, small runs would starve one that needs many GPUs at once.
     """
@@ -78,5 +78,5 @@ def _is_reserved_for(run: Run, worker: Worker, capacity: placement.WorkerCapacit
         return False
     if Run.objects.filter(promised=worker, state=Run.State.QUEUED).exclude(pk=run.pk).exists():
         return False
-    logger.info("Worker %s takes nothing else until it has room for run %s.", worker.name, run.slug)
+    logger.info("Worker %s claims no other run until run %s fits.", worker.name, run.slug)
     return bool(Run.objects.filter(pk=run.pk, state=Run.State.QUEUED).update(promised=worker))

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-INTERRUPTED = 75  # as in trainer.journal.protocol, which a script of the standard library alone cannot import
+INTERRUPTED = 75  # equals the one in trainer.journal.protocol, which a script of the standard library cannot import
 KILL_TIMEOUT = 10.0
 TAG = "ECHOSCOPE_TRAINER"
 """Environment variable that a trainer and all its descendants share, across sessions: torchrun gives each its own."""
@@ -119,7 +119,7 @@ def kill_stale_trainer(pid_file: Path, timeout: float) -> bool:
                 kill_worker_ranks(pid_file)
                 return True
             time.sleep(0.05)
-    raise StaleTrainer(f"process {pid} of an earlier attempt does not end")
+    raise StaleTrainer(f"process {pid} of an earlier attempt does not stop")
 
 
 def kill_worker_ranks(pid_file: Path) -> bool:
@@ -138,7 +138,7 @@ def kill_worker_ranks(pid_file: Path) -> bool:
 def main(parent: int, pid_file: Path, command: list[str]) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-    if os.getppid() != parent:  # the supervisor died in between
+    if os.getppid() != parent:  # the supervisor has already died
         sys.exit(INTERRUPTED)
     new = pid_file.with_suffix(".new")
     record = {"pid": os.getpid(), "born": start_time(os.getpid()), "host": socket.gethostname()}

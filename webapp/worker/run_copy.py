@@ -55,7 +55,7 @@ class RunCopy:
         """Upload the final state before the lease is released: the next worker continues from it. Raises LeaseLost."""
         self._sync.finish()
         self._wait(timeout)
-        timed_out = SyncResult(-1, "the last copy took too long; the next attempt tries it again")
+        timed_out = SyncResult(-1, "the final copy took too long; the next attempt retries it")
         self._record(self._sync.result() or timed_out)
 
     def cancel(self) -> None:
@@ -75,7 +75,7 @@ class RunCopy:
                 time.sleep(self._retry_interval)
         raise CopyUnavailable(
             "The files of this run are on another worker, and its copy in storage cannot be fetched "
-            f"({result.problem}). Nothing is lost: resume the run when the storage answers."
+            f"({result.problem}). Nothing is lost: resume the run when the storage is available."
         )
 
     def _ingested_bytes(self, size: int) -> int:

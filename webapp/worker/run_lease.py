@@ -19,11 +19,11 @@ Result = TypeVar("Result")
 
 
 class LeaseLost(Exception):
-    """Another supervisor may own the run now: nothing of it may be touched."""
+    """The lease was lost: another supervisor may own the run, so none of its data may be changed."""
 
 
 class RunLease:
-    """The lease of one claimed run, and its database access while PostgreSQL may be away.
+    """Lease of a claimed run, and database access that tolerates an unavailable PostgreSQL.
 
     Attributes:
         run: the run as it was claimed.

@@ -1,4 +1,4 @@
-"""Supervises one run on one worker: its trainer, its journal, the requests of users, and its end."""
+"""Supervision of a run on a worker: trainer process, journal, requests of users, release."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Intervals:
 
 
 def serve(worker_name: str) -> str:
-    """Claim and supervise the best waiting run that fits the worker. Returns the outcome as text."""
+    """Claim and supervise the first waiting run that fits the worker. Returns the outcome as text."""
     now = database_now()
     worker = Worker.objects.filter(name=worker_name).first()
-    if worker is None:  # its first heartbeat is still on the way; the reaper wakes it again
-        return "this worker is not known yet"
+    if worker is None:  # before its first heartbeat; the reaper wakes it again
+        return "this worker has not sent a heartbeat yet"
     worker = actions.do_record_heartbeat(worker_name, now, **heartbeat.measured())
     return supervise(claims.do_claim_next(worker, now))
 
@@ -124,7 +124,7 @@ class Supervisor:
 
     def _start(self) -> TrainerProcess:
         if refusal := hosted_endpoints.refusal(self.claimed.config):
-            raise TrainerCannotStart(f"This run cannot be played here: {refusal}")
+            raise TrainerCannotStart(f"This run is not allowed on this site: {refusal}")
         try:
             self._prepare()
             run = self.claimed
@@ -164,11 +164,11 @@ class Supervisor:
         self.lease.persist(self.tailer.drain)
 
     def _monitor(self, trainer: TrainerProcess) -> int:
-        """Ingest and obey requests until the trainer has ended. Returns its exit status."""
+        """Ingest the journal and apply requests until the trainer has ended. Returns its exit status."""
         gc.collect()
-        gc.freeze()  # collecting what was loaded would hold up the stream for 0.2 s each time
+        gc.freeze()  # a collection of the loaded modules would block the stream for 0.2 s
         while True:
-            status = trainer.exit_status()  # before the ingest: _finish reads what was written until then
+            status = trainer.exit_status()  # before the ingest: _finish reads the rest
             if status is not None:
                 return status
             began = time.monotonic()
@@ -196,7 +196,7 @@ class Supervisor:
         self._subscribed = subscribed
         try:
             token_subscriptions.write(self.files.folder, subscribed)
-        except OSError as error:  # a full disk must not end the training over a live view
+        except OSError as error:  # a full disk must not end the training because of a live view
             logger.warning("Run %s: the file of watched trajectories cannot be written: %s", self.claimed.slug, error)
 
     def _on_tokens(self, trajectory: str, turn: int, text: str) -> None:
@@ -234,7 +234,7 @@ class Supervisor:
         return Run.State.QUEUED  # no request: the worker stops, or the trainer was signalled by hand
 
     def _fail(self, status: int, log_tail: str) -> str:
-        """Release a run whose trainer refused its configuration, failed, or was killed."""
+        """Release a run whose trainer rejected its configuration, failed, or was killed."""
         if status == BAD_CONFIGURATION:
             message = failure_messages.invalid_configuration(log_tail)
             return self.lease.release(Run.State.FAILED, message, log_tail)

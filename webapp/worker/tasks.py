@@ -11,7 +11,7 @@ OLD_TRAIN_TASK = "webapp.runs.tasks.run_training"
 
 @shared_task(name=TRAIN_TASK, bind=True)
 def train(self: Task, run_id: int) -> str:
-    """Supervise the best waiting run that fits this worker: the given one, or one that is before it in the queue."""
+    """Supervise the first waiting run that fits this worker: the given one, or one before it in the queue."""
     from webapp.worker.supervisor import serve
 
     return serve(self.request.hostname)
@@ -19,7 +19,7 @@ def train(self: Task, run_id: int) -> str:
 
 @shared_task(name=OLD_TRAIN_TASK, bind=True)
 def train_by_old_name(self: Task, run_id: int) -> str:
-    """The same task under its earlier name, for messages that were queued before an upgrade."""
+    """The same task under its former name, for messages queued before an upgrade."""
     from webapp.worker.supervisor import serve
 
     return serve(self.request.hostname)

@@ -19,7 +19,7 @@ from webapp.worker import parent_guard
 
 LAUNCHER_FAILED = 1
 _EXIT_CODE = re.compile(r"exitcode\s*:\s*(-?\d+)")
-"""torchrun prints this line for each failed process, and for the first one to fail last."""
+"""Line of torchrun's output for each failed process; the first to fail is printed last."""
 MAX_TOKEN_LINE = 64 * 1024
 TOKEN_INTERVAL = 0.03
 TAIL_LINES = 40
@@ -172,7 +172,7 @@ class TrainerProcess:
                         tokens = json.loads(line)
                         newest[str(tokens["trajectory"])] = int(tokens["turn"]), str(tokens["text"])
                     except (ValueError, KeyError, TypeError):
-                        continue  # a line cut by a full pipe; the next one repeats its text
+                        continue  # truncated by a full pipe; the next line repeats its text
                 for trajectory, (turn, text) in newest.items():
                     self._on_tokens(trajectory, turn, text)
                 time.sleep(TOKEN_INTERVAL)

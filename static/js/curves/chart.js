@@ -44,16 +44,16 @@ export class Chart {
    * @param {boolean} [options.share]
    * @param {(iteration: number, event: MouseEvent|KeyboardEvent) => void} [options.onPick] a point was chosen
    * @param {(range: Range) => void} [options.onRange] called on zoom; without it the chart zooms on its own
-   * @param {(words: string) => void} [options.say] for those who move the cursor by keyboard
+   * @param {(words: string) => void} [options.announce] announces the cursor's values to keyboard users
    */
-  constructor(root, { format = short, height = HEIGHT, share = false, onPick, onRange, say } = {}) {
+  constructor(root, { format = short, height = HEIGHT, share = false, onPick, onRange, announce } = {}) {
     this.root = root;
     this.format = format;
     this.height = height;
     this.share = share;
     this.onPick = onPick;
     this.onRange = onRange ?? ((range) => this.zoom(range));
-    this.say = say;
+    this.announce = announce;
     this.host = /** @type {HTMLElement} */ (root.querySelector("[data-plot]"));
     this.value = /** @type {HTMLElement} */ (root.querySelector("[data-value]"));
     /** @type {any} */ this.plot = null;
@@ -67,7 +67,7 @@ export class Chart {
     this.pressed = 0;
     new ResizeObserver(() => this.#resize()).observe(this.host);
     document.addEventListener("themechange", () => this.plot?.redraw(false));
-    if (say) this.#keyboard();
+    if (announce) this.#keyboard();
   }
 
   /** @param {Line[]} lines */
@@ -97,7 +97,7 @@ export class Chart {
     this.plot = null;
   }
 
-  /** Where an iteration lies on the axis: at its own point, or the next one. @param {number} iteration */
+  /** Axis value of an iteration: of its own point, or the next one. @param {number} iteration */
   place(iteration) {
     if (this.axis === "iteration") return iteration;
     const points = this.lines[0]?.points ?? [];
@@ -185,7 +185,7 @@ export class Chart {
   #moveTo(index) {
     const left = this.plot.valToPos(this.plot.data[0][index], "x");
     this.plot.setCursor({ left, top: 10 }, true, true);
-    this.say?.(`${this.value.textContent}`);
+    this.announce?.(`${this.value.textContent}`);
   }
 
   /** @param {number} index @param {number} times */
@@ -194,7 +194,7 @@ export class Chart {
     const middle = this.plot.data[0][index];
     const half = ((max - min) * times) / 2;
     this.onRange({ low: middle - half, high: middle + half });
-    this.say?.(`From ${axisValue(this.axis, Math.round(Math.max(0, middle - half)))} to ${axisValue(this.axis, Math.round(middle + half))}`);
+    this.announce?.(`From ${axisValue(this.axis, Math.round(Math.max(0, middle - half)))} to ${axisValue(this.axis, Math.round(middle + half))}`);
   }
 
   /** @param {number} index on the aligned axis */
@@ -271,7 +271,7 @@ export class Chart {
     const newest = (/** @type {Line} */ line) => line.points[line.points.length - 1];
     setText(this.value, labelled.map((line) => this.format(newest(line)[2])).join(" · "));
     this.host.setAttribute("role", "img");
-    const keys = this.say ? " Arrow keys move the cursor, plus and minus zoom" + (this.onPick ? ", Enter opens the iteration's trajectories." : ".") : "";
+    const keys = this.announce ? " Arrow keys move the cursor, plus and minus zoom" + (this.onPick ? ", Enter opens the iteration's trajectories." : ".") : "";
     this.host.setAttribute("aria-label", `${labelled.map((line) => `${line.label} ${this.format(newest(line)[2])} at iteration ${newest(line)[0]}`).join("; ")}.${keys}`);
   }
 

@@ -39,12 +39,12 @@ export class ChartPage {
    * @param {Source[]} sources
    * @param {object} options
    * @param {(card: Card, iteration: number) => string|null} options.address link target of a point
-   * @param {(words: string) => void} options.say
+   * @param {(words: string) => void} options.announce
    */
-  constructor(root, sources, { address, say }) {
+  constructor(root, sources, { address, announce }) {
     this.root = root;
     this.sources = sources;
-    this.say = say;
+    this.announce = announce;
     /** @type {Axis} */ this.axis = "iteration";
     /** @type {Range} */ this.range = null;
     this.smoothing = 0.6;
@@ -80,7 +80,7 @@ export class ChartPage {
       root, unit, name: root.dataset.metric ?? "", partners: JSON.parse(root.dataset.partners ?? "{}"),
       whole: null, part: null, visible: false,
       chart: new Chart(root, {
-        share, height: 150, format: share ? percent : short, say: this.say, onRange: (range) => this.zoom(range),
+        share, height: 150, format: share ? percent : short, announce: this.announce, onRange: (range) => this.zoom(range),
         onPick: (iteration, event) => {
           const href = address(card, iteration);
           if (!href) return;
@@ -184,7 +184,7 @@ export class ChartPage {
     const data = await fetchJson(`${address}${address.includes("?") ? "&" : "?"}${query}`);
     if (generation !== this.generation || axis !== this.axis || range !== this.range) return;
     if (!data) {
-      this.say("The curves could not be fetched; trying again.");
+      this.announce("The curves could not be fetched; retrying.");
       window.setTimeout(() => this.#fetchSoon(), 4000);
       return;
     }
@@ -322,7 +322,7 @@ export function bindToolbar(board, page) {
   });
   filter.addEventListener("input", () => {
     const count = applyFilter();
-    board.say(`${count} ${count === 1 ? "metric" : "metrics"}`);
+    board.announce(`${count} ${count === 1 ? "metric" : "metrics"}`);
     saveToAddress();
   });
   whole.addEventListener("click", () => board.zoom(null));

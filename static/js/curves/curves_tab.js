@@ -13,7 +13,7 @@ function start(root) {
   const slug = root.dataset.run ?? "";
   const status = need(document, "[data-curve-words]");
   const board = new ChartPage(root, [{ slug, label: "Value", color: "--accent", shown: true }], {
-    say: (words) => setText(status, words),
+    announce: (words) => setText(status, words),
     address: ({ name }, iteration) => `${root.dataset.trajectories}?${trajectoryFilter(name, iteration)}`,
   });
   board.marks = JSON.parse(document.getElementById("marks")?.textContent ?? "null");
@@ -38,7 +38,7 @@ function take(board, slug, event) {
       const closed = bands.map((band) => (band === open ? { ...band, to: Math.max(band.from, event.iteration - 1), open: false } : band));
       const opened = event.state === "healthy" ? [] : [{ state: event.state, from: event.iteration, to: event.iteration, open: true }];
       board.marks = { checkpoints, bands: [...closed, ...opened] };
-      board.say(`Echo Trap watch, iteration ${event.iteration}: ${event.state}`);
+      board.announce(`Echo Trap watch, iteration ${event.iteration}: ${event.state}`);
       board.redraw();
       break;
     }

@@ -41,7 +41,7 @@ function start(rendered) {
 /** @param {Facts} facts */
 function factsWords(facts) {
   const found = facts.found.toLocaleString("en");
-  if (facts.more) return `More than ${found} found · narrow the filters to see how they did`;
+  if (facts.more) return `More than ${found} found · narrow the filters to see their results`;
   if (facts.ended === 0) return `${found} found`;
   return `${found} found · ${percent(facts.success / facts.ended)} solved · mean reward ${signed(facts.reward / facts.ended)}`;
 }

@@ -25,7 +25,7 @@ export function showEchoTrap(state, drawn) {
   setText(need(panel, "[data-trap-word]"), `${level[0].toUpperCase()}${level.slice(1)}.`);
   setText(need(panel, "[data-trap-words]"), state.alarm?.message ?? QUIET);
   setText(need(panel, "[data-trap-since]"), state.alarm ? `since iteration ${state.alarm.iteration}` : "");
-  for (const words of panel.querySelectorAll("[data-meaning]")) /** @type {HTMLElement} */ (words).hidden = words.getAttribute("data-meaning") !== level;
+  for (const text of panel.querySelectorAll("[data-meaning]")) /** @type {HTMLElement} */ (text).hidden = text.getAttribute("data-meaning") !== level;
   need(panel, "[data-rewinds]").replaceChildren(...state.rewinds.map((rewind) => html("li", {}, [rewindWords(rewind)])));
   need(panel, "[data-past]").replaceChildren(...state.alarms.map((alarm) => past(alarm, panel.dataset.trajectories ?? "")).reverse());
   need(panel, "[data-no-past]").hidden = state.alarms.length > 0;
@@ -46,8 +46,8 @@ export function alarmBands(alarms) {
 
 /** @param {import("../types.js").Rewind} rewind */
 function rewindWords({ number, from_iteration, to_iteration, changes }) {
-  const said = Object.entries(changes).map(([name, value]) => `${name} = ${value}`).join(", ");
-  return `Rewound from iteration ${from_iteration} to ${to_iteration} (rewind ${number})${said ? `; changed ${said}` : ""}.`;
+  const changed = Object.entries(changes).map(([name, value]) => `${name} = ${value}`).join(", ");
+  return `Rewound from iteration ${from_iteration} to ${to_iteration} (rewind ${number})${changed ? `; changed ${changed}` : ""}.`;
 }
 
 /** @param {import("../types.js").PastAlarm} alarm @param {string} trajectories */
@@ -63,7 +63,7 @@ function showSign(row, state) {
   const { bad = "", unit = "" } = row.dataset;
   const newest = points[points.length - 1];
   row.classList.toggle("crossed", Boolean(newest) && crossed(bad, newest[1], newest[2]));
-  setText(need(row, "[data-sign-words]"), newest ? `${inWords(unit, newest[1])}, limit ${bad === "beyond" ? "±" : ""}${inWords(unit, newest[2])}` : "not known yet");
+  setText(need(row, "[data-sign-words]"), newest ? `${inWords(unit, newest[1])}, limit ${bad === "beyond" ? "±" : ""}${inWords(unit, newest[2])}` : "no data yet");
   row.querySelector("[data-sign-curve]")?.replaceChildren(...curve(points, bad));
 }
 

@@ -50,7 +50,7 @@ export class LivePage {
     this.grid = this.live ? new RolloutGrid(need(document, "[data-wall]"), {
       onPick: (member) => this.#pick(member),
       onHover: (member, cell) => this.thumbnail?.show(member, cell, member && locate(this.state.wall, member.id)),
-      say: (words) => setText(need(document, "[data-wall-words]"), words),
+      announce: (words) => setText(need(document, "[data-wall-words]"), words),
     }) : null;
     this.selection = new Selection({
       get: () => this.state,

@@ -61,13 +61,13 @@ export function cellPath(member, turns, s) {
 export class RolloutGrid {
   /**
    * @param {HTMLElement} host
-   * @param {{onPick: (member: Member) => void, onHover: (member: Member|null, cell: Element|null) => void, say: (words: string) => void}} options
+   * @param {{onPick: (member: Member) => void, onHover: (member: Member|null, cell: Element|null) => void, announce: (words: string) => void}} options
    */
-  constructor(host, { onPick, onHover, say }) {
+  constructor(host, { onPick, onHover, announce }) {
     this.host = host;
     this.onPick = onPick;
     this.onHover = onHover;
-    this.say = say;
+    this.announce = announce;
     /** @type {Wall|null} */ this.wall = null;
     this.shape = "";
     this.turns = 1;
@@ -256,7 +256,7 @@ export class RolloutGrid {
     cell.classList.add("focus");
     this.host.firstElementChild?.setAttribute("aria-activedescendant", cell.id);
     if (!speak) return;
-    this.say(cell.getAttribute("aria-label") ?? "");
+    this.announce(cell.getAttribute("aria-label") ?? "");
     this.onHover(this.#member(this.row, this.column), cell);
   }
 }

@@ -8,8 +8,8 @@ import { STATES, paceWords, phaseWords, progress } from "../ui/formatting.js";
 /** @typedef {"live"|"connecting"|"refused"} Connection */
 
 const CONNECTION_WORDS = {
-  live: "Updates come every few seconds: the message service is away.",
-  refused: "Live updates were refused: log in again.",
+  live: "Updates arrive every few seconds only: the message service is unavailable.",
+  refused: "Live updates were rejected: log in again.",
   connecting: "Reconnecting … nothing is lost.",
 };
 

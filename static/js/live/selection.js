@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Selects the trajectory on the live page's stage: the newest, or the one a person pinned. Fetches it where necessary.
+ * Selects the trajectory on the live page's stage: the newest, or the pinned one. Fetches it if necessary.
  */
 
 import { fetchJson } from "../ui/fetch_json.js";

@@ -11,7 +11,7 @@ import { memberWords, place } from "../ui/formatting.js";
 /** @typedef {import("../types.js").Member} Member */
 
 const DELAY_MS = 140;
-const CACHE_SIZE = 16; // people look around one group at a time
+const CACHE_SIZE = 16; // users browse one group at a time
 
 export class Thumbnail {
   /** @param {HTMLElement} popover contains a `.board` and a paragraph */

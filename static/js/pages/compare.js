@@ -13,7 +13,7 @@ function start(root) {
   const sources = JSON.parse(document.getElementById("sources")?.textContent ?? "[]");
   const status = need(document, "[data-curve-words]");
   const board = new ChartPage(root, sources, {
-    say: (words) => setText(status, words),
+    announce: (words) => setText(status, words),
     address: ({ name }, iteration) => {
       const shown = sources.filter((source) => source.shown);
       return shown.length === 1 ? `/runs/${shown[0].slug}/trajectories?${trajectoryFilter(name, iteration)}` : null; // ambiguous with several runs

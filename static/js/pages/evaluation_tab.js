@@ -9,7 +9,7 @@ import { percent } from "../ui/formatting.js";
 /** The suites of one evaluation arrive one after the other and are reloaded together. */
 const FETCH_DELAY = 400;
 const FETCH_INTERVAL = 4000;
-const announcement = need(document, "[data-exams-said]");
+const announcement = need(document, "[data-results-announcement]");
 let timer = 0;
 
 /** @param {number} wait milliseconds */

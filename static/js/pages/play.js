@@ -71,7 +71,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
   busy = false;
   waiting = [];
   const status = document.querySelector("#game .game-said, #game .outcome");
-  if (status) setText(status, "The site did not answer. What you did is kept: try the action again.");
+  if (status) setText(status, "The site did not respond. Your actions so far are kept: try again.");
 });
 document.addEventListener("htmx:afterSettle", () => {
   busy = false;

@@ -46,6 +46,6 @@ export function drawGraph(host, positions, lost, success) {
   if (success) picture.append(svg("path", { class: "won", d: `M100 0V${HEIGHT}` }));
   host.replaceChildren(picture);
   if (!path) return "";
-  const line = counts ? `Line: actions to go for the best play, at most ${plural(most, "action")}.` : "Line: chance of the best play to succeed, 0 to 100 %.";
-  return lost >= 0 ? `${line} Red: lost from there on.` : line;
+  const line = counts ? `Line: actions still needed (best play), at most ${plural(most, "action")}.` : "Line: success probability of the best play, 0 to 100 %.";
+  return lost >= 0 ? `${line} Red: unsolvable.` : line;
 }

@@ -23,20 +23,20 @@ export function advice(trajectory, positions, index) {
   if (position.board.kind === "arms") return hint ? aboutArms(trajectory, hint) : "";
   const lost = lostIndex(trajectory, positions);
   if (lost >= 0 && index >= lost) {
-    const reason = trajectory.lost_at?.reason ?? hint?.reason ?? "nothing can be won any more";
+    const reason = trajectory.lost_at?.reason ?? hint?.reason ?? "it can no longer be won";
     const at = positions[lost];
     const since = at.action < 0 ? "from the beginning" : `since turn ${at.turn + 1}, action ${at.action + 1}`;
     return `Lost ${since}: ${reason}.`;
   }
   if (!hint) return "";
   if (hint.distance === 0) return "Solved.";
-  if (position.board.kind === "text" && hint.actions?.length && hint.solvable !== "unknown") return `A right answer: ${hint.actions[0]}.`;
-  if (hint.solvable === "unknown") return hint.reason ? `The solver does not know: ${hint.reason}.` : "The solver ran out of its budget here.";
+  if (position.board.kind === "text" && hint.actions?.length && hint.solvable !== "unknown") return `A correct answer: ${hint.actions[0]}.`;
+  if (hint.solvable === "unknown") return hint.reason ? `No solver advice: ${hint.reason}.` : "No solver advice: its search budget was exceeded.";
   const next = hint.actions?.length ? `, next ${hint.actions.join(" or ")}` : "";
   if (hint.distance !== null && hint.distance !== undefined) {
     return `Best play: ${plural(hint.distance, "action")} to go${next}. ${comparison(trajectory, positions, index)}`.trim();
   }
-  if (hint.value !== null && hint.value !== undefined) return `Best play succeeds with ${percent(hint.value)} from here${next}.`;
+  if (hint.value !== null && hint.value !== undefined) return `Best play wins ${percent(hint.value)} of the time from here${next}.`;
   return "";
 }
 
@@ -52,8 +52,8 @@ export function comparison(trajectory, positions, index) {
   const used = positions.slice(index + 1).filter((position) => position.record?.status === "executed").length;
   const from = positions.slice(0, index + 1).some((position) => position.record?.status === "executed") ? "here" : "the start";
   const optimal = `Optimal from ${from}: ${plural(distance, "action")}`;
-  if (!trajectory.success) return `${optimal}; this trajectory used ${used} and did not get there.`;
-  return used === distance ? `${optimal}, and this trajectory used no more.` : `${optimal}; this trajectory used ${used}.`;
+  if (!trajectory.success) return `${optimal}; this trajectory used ${used} and did not solve it.`;
+  return used === distance ? `${optimal}, as in this trajectory.` : `${optimal}; this trajectory used ${used}.`;
 }
 
 /**
@@ -65,6 +65,6 @@ function aboutArms(trajectory, hint) {
   const names = best.actions?.join(" or ") ?? "";
   const worth = best.value === null || best.value === undefined ? "" : `, which pays ${number(best.value)} points on average`;
   if (hint.actions?.length) return `Best arm: ${names}${worth}.`;
-  if (hint.solvable === "no") return names ? `Not the best arm: that was ${names}${worth}.` : `Lost: ${hint.reason ?? "not the best arm"}.`;
+  if (hint.solvable === "no") return names ? `Not the best arm, which was ${names}${worth}.` : `Lost: ${hint.reason ?? "not the best arm"}.`;
   return names ? `The best arm was pulled: ${names}${worth}.` : "The best arm was pulled.";
 }

@@ -97,7 +97,7 @@ export class TokenView {
 
   async #load() {
     this.loaded = "loading";
-    this.#say("Loading the tokens …");
+    this.#announce("Loading the tokens …");
     this.#draw();
     let note = "";
     try {
@@ -117,12 +117,12 @@ export class TokenView {
       this.loaded = "none";
       note = `The tokens could not be loaded: ${error instanceof Error ? error.message : error}. Switch the token view off and on to try again.`;
     }
-    this.#say(this.loaded === "yes" ? `${HELP} ${note}`.trim() : note);
+    this.#announce(this.loaded === "yes" ? `${HELP} ${note}`.trim() : note);
     this.#draw();
   }
 
   /** @param {string} words */
-  #say(words) {
+  #announce(words) {
     const readout = this.toolbar?.querySelector("[data-token-readout]");
     if (readout) setText(readout, words);
   }
@@ -194,7 +194,7 @@ export class TokenView {
   /** @param {HTMLElement|null} node */
   #tell(node) {
     const found = node && this.#of(node);
-    if (found) this.#say(describeToken(found.token, found.place));
+    if (found) this.#announce(describeToken(found.token, found.place));
   }
 
   /** @param {HTMLElement|null} node */

@@ -19,7 +19,7 @@ from tests.webapp.conftest import People
 from trainer.journal import events, reader
 from webapp.api import uploads
 from webapp.api.models import SentJournal
-from webapp.api.uploads import SILENCE, do_finish_silent_imports
+from webapp.api.uploads import SENDER_TIMEOUT, do_finish_silent_imports
 from webapp.runs.actions import do_reap
 from webapp.runs.models import Run
 from webapp.trajectories.models import Turn
@@ -132,7 +132,7 @@ def test_a_growing_run_whose_sender_falls_silent_is_stopped_and_goes_on_when_it_
     do_reap(now + timedelta(days=1))
     run.refresh_from_db()
     assert run.state == "running", "no worker is looked for"
-    assert do_finish_silent_imports(now + SILENCE + timedelta(minutes=1)) == 1
+    assert do_finish_silent_imports(now + SENDER_TIMEOUT + timedelta(minutes=1)) == 1
     run.refresh_from_db()
     assert (run.state, run.ended_at is None) == ("stopped", False)
     back = callers.owner.call("PUT", f"/api/runs/{run.slug}/journal?offset={run.journal_offset}", b"")

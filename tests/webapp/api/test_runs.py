@@ -14,7 +14,7 @@ from tests.trainer.config.test_former_names import FORMER_MIX, MIX
 from tests.webapp.api.api_clients import Callers, problem, program
 from tests.webapp.conftest import People
 from trainer.config.run import RunConfig
-from webapp.api.idempotency import do_forget
+from webapp.api.idempotency import do_expire_keys
 from webapp.api.models import IdempotencyKey
 from webapp.runs.models import Run
 from webapp.teams.actions import do_create_team, do_set_role
@@ -152,7 +152,7 @@ def test_the_same_key_and_body_launch_once_another_body_is_refused(callers: Call
     other = callers.owner.post("/api/runs", {"preset": PRESET}, Idempotency_Key="night-1")
     assert (first.status_code, again.status_code, other.status_code) == (201, 200, 409)
     assert first.json()["slug"] == again.json()["slug"]
-    assert "Take a new key" in problem(other)["message"]
+    assert "Use a new key" in problem(other)["message"]
     assert Run.objects.count() == 1
 
 
@@ -165,7 +165,10 @@ def test_a_key_is_its_users_own_and_free_again_when_nothing_was_made(callers: Ca
 def test_keys_are_forgotten_after_a_day(callers: Callers) -> None:
     callers.owner.post("/api/runs", {"preset": PRESET}, Idempotency_Key="k")
     now = timezone.now()
-    assert (do_forget(now + timedelta(hours=23)), do_forget(now + timedelta(hours=25))) == (0, 1)
+    assert (do_expire_keys(now + timedelta(hours=23)), do_expire_keys(now + timedelta(hours=25))) == (
+        0,
+        1,
+    )
     assert not IdempotencyKey.objects.exists()
 
 

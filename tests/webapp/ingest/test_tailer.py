@@ -289,7 +289,7 @@ def test_a_corrupt_line_is_named_and_everything_before_it_is_kept(
     assert ingest.drain() == 2
     run.refresh_from_db()
     assert words in run.journal_error
-    assert "Everything up to event 2 is shown" in run.journal_error
+    assert "Events up to 2 are shown" in run.journal_error
     assert f"import_journal --run {run.slug} --skip-bad-lines" in run.journal_error
     assert run.state == Run.State.QUEUED
     assert ingest.drain() == 0

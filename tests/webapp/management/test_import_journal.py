@@ -112,5 +112,5 @@ def test_ctrl_c_ends_following_and_following_can_be_taken_up_again(
 
 def test_a_run_that_is_trained_here_is_not_followed(people: People, run: Run) -> None:
     journal_builder.write(run.folder, journal_builder.started())
-    with pytest.raises(CommandError, match="its worker follows its journal"):
+    with pytest.raises(CommandError, match="its worker reads its journal"):
         imported("--run", run.slug, "--follow")

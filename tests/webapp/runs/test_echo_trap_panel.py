@@ -82,13 +82,13 @@ def test_the_page_shows_the_numbers_their_limits_what_was_done_and_the_past(run:
     assert "45 %, limit 50 %" in page
     assert "since iteration 2" in page
     assert "Rewound from iteration 3 to 1 (rewind 1); changed optimizer.policy_lr = 0.0005." in page
-    assert "back to the last sound checkpoint" in page
+    assert "rewind to the last good checkpoint" in page
     assert "optimizer.policy_lr ×0.5" in page
     assert page.count(f"/runs/{run.slug}/trajectories?iteration=2") >= 1, (
         "the change of state leads to its trajectories"
     )
     assert "undone by a rewind" in page
-    assert "not known yet" in page, "what could not be compared is said to be unknown"
+    assert "no data yet" in page, "signals without a value are reported as missing"
 
 
 def test_bands_reach_from_one_change_of_state_to_the_next() -> None:
@@ -104,7 +104,7 @@ def test_bands_reach_from_one_change_of_state_to_the_next() -> None:
         ("watch", 20, 25, True),
     ]
     words = "watch in iterations 5 to 8, trapped in iterations 9 to 11, watch since iteration 20"
-    assert echo_trap.words_of(found) == words
+    assert echo_trap.bands_text(found) == words
     assert echo_trap.bands([], 3) == []
 
 

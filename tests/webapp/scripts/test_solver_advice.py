@@ -50,12 +50,8 @@ SOLVED = trajectory(
     ("index", "words"),
     [
         (0, "Best play: 2 actions to go, next Up. Optimal from the start: 2 actions; this trajectory used 4."),
-        (1, "Best play: 3 actions to go, next Up. Optimal from here: 3 actions, and this trajectory used no more."),
-        (
-            3,
-            "Best play: 2 actions to go, next Up or Left. Optimal from here: 2 actions, and this trajectory used no "
-            "more.",
-        ),
+        (1, "Best play: 3 actions to go, next Up. Optimal from here: 3 actions, as in this trajectory."),
+        (3, "Best play: 2 actions to go, next Up or Left. Optimal from here: 2 actions, as in this trajectory."),
         (5, "Solved."),
     ],
 )
@@ -65,7 +61,7 @@ def test_the_best_play_is_compared_with_what_was_done(index: int, words: str) ->
 
 def test_a_failed_trajectory_is_reported_and_a_running_one_is_not_compared() -> None:
     failed = trajectory([action("Left", far(3, "Up"))], far(2, "Up"), success=False)
-    assert said(failed, 0).endswith("Optimal from the start: 2 actions; this trajectory used 1 and did not get there.")
+    assert said(failed, 0).endswith("Optimal from the start: 2 actions; this trajectory used 1 and did not solve it.")
     assert said(failed | {"success": None}, 0) == "Best play: 2 actions to go, next Up."
 
 
@@ -82,21 +78,21 @@ def test_after_the_losing_move_it_is_said_when_and_why() -> None:
 
 def test_random_dynamics_have_a_chance_and_unknown_ones_a_reason() -> None:
     lake = trajectory([], {"value": 0.743, "actions": ["Down"]})
-    assert said(lake, 0) == "Best play succeeds with 74.3 % from here, next Down."
-    assert said(trajectory([], {"solvable": "unknown"}), 0) == "The solver ran out of its budget here."
+    assert said(lake, 0) == "Best play wins 74.3 % of the time from here, next Down."
+    assert said(trajectory([], {"solvable": "unknown"}), 0) == "No solver advice: its search budget was exceeded."
     assert said(trajectory([], None), 0) == ""
 
 
 def test_a_text_environment_reports_a_right_answer() -> None:
     question = trajectory([], {"distance": 1, "actions": ["23 + 1 + 18"]}) | {"board": {"kind": "text", "text": "42"}}
-    assert said(question, 0) == "A right answer: 23 + 1 + 18."
+    assert said(question, 0) == "A correct answer: 23 + 1 + 18."
 
 
 @pytest.mark.parametrize(
     ("best", "after"),
     [
         (True, "The best arm was pulled: Dragon, which pays 0.25 points on average."),
-        (False, "Not the best arm: that was Dragon, which pays 0.25 points on average."),
+        (False, "Not the best arm, which was Dragon, which pays 0.25 points on average."),
     ],
 )
 def test_a_bandit_reports_the_best_arm_and_its_value(best: bool, after: str) -> None:

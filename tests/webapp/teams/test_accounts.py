@@ -50,9 +50,9 @@ def test_the_login_leads_where_one_wanted_and_never_to_another_site() -> None:
 def test_a_wrong_password_is_told_in_words_and_many_are_stopped() -> None:
     client = Client()
     for _ in range(5):
-        assert "do not belong together" in log_in(client, "ada", "guess")
-    assert "Too many attempts failed" in log_in(client, "ada", "guess")
-    assert "Too many attempts failed" in log_in(client, "ada", SECRET), "not even the right one, for a while"
+        assert "Wrong name or password" in log_in(client, "ada", "guess")
+    assert "Too many failed attempts" in log_in(client, "ada", "guess")
+    assert "Too many failed attempts" in log_in(client, "ada", SECRET), "not even the right one, for a while"
     assert log_in(client, "grace") == "/", "others are not locked out by it"
 
 
@@ -87,7 +87,7 @@ def test_the_account_page_shows_ones_own_things(people: People, who: Visitors) -
 def test_a_name_is_changed_unless_somebody_has_it(people: People, who: Visitors) -> None:
     page = who.owner.post("/account/name", {"username": "Grace"})
     assert page.status_code == 422
-    assert "Somebody has this name already" in page.content.decode()
+    assert "This name is already taken" in page.content.decode()
     assert who.owner.post("/account/name", {"username": "a b"}).status_code == 422
     assert who.owner.post("/account/name", {"username": "Ada"})["Location"] == "/account"
     people.owner.refresh_from_db()

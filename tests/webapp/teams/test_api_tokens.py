@@ -11,7 +11,7 @@ from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, assert_private, who
 from tests.webapp.teams.members import add_member, browser_of
 from webapp.teams.actions import do_create_token, do_remove_member, do_revoke_token
-from webapp.teams.api_tokens import MARK, SHOWN, find_token
+from webapp.teams.api_tokens import MARK, PREFIX_LENGTH, find_token
 from webapp.teams.models import ApiToken
 
 __all__ = ["who"]
@@ -20,9 +20,9 @@ __all__ = ["who"]
 def test_the_secret_is_kept_nowhere_and_finds_its_token(people: People) -> None:
     token, secret = do_create_token(people.team, people.owner, " CI ", ["write", "read"])
     assert secret.startswith(MARK)
-    assert (token.name, token.scopes, token.prefix) == ("CI", ["read", "write"], secret[:SHOWN])
+    assert (token.name, token.scopes, token.prefix) == ("CI", ["read", "write"], secret[:PREFIX_LENGTH])
     kept = ApiToken.objects.filter(pk=token.pk).values().get()
-    assert all(secret[SHOWN:] not in str(value) for value in kept.values())
+    assert all(secret[PREFIX_LENGTH:] not in str(value) for value in kept.values())
     found = find_token(secret)
     assert found == token
     assert (found.team, found.user) == (people.team, people.owner)

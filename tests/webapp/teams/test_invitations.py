@@ -90,7 +90,7 @@ def test_whoever_comes_second_gets_no_account_either(invitation: Invitation, peo
     """Both had the form open: the account and the place in the team are made together or not at all."""
     early, late = do_create_user("early"), do_create_user("late")
     do_accept_invitation(invitation, early)
-    with pytest.raises(TeamRefused, match="used or revoked meanwhile"):
+    with pytest.raises(TeamRefused, match="already been used or revoked"):
         do_accept_invitation(invitation, late)
     assert role_of(people, "late") is None
 

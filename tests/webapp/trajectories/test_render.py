@@ -145,8 +145,8 @@ def test_what_is_written_depends_on_the_words_and_never_leaves_its_room() -> Non
 
 
 def test_without_other_faces_plain_letters_take_the_place_of_unknown_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures_text, "machine", lambda size: None)
-    monkeypatch.setattr(pictures_text, "_knows", pictures_text._knows.__wrapped__)
+    monkeypatch.setattr(pictures_text, "system_font", lambda size: None)
+    monkeypatch.setattr(pictures_text, "_has_glyph", pictures_text._has_glyph.__wrapped__)
     face, written = pictures_text.choose("Käse × 2 → ½ 中", 20)
     assert face.getname()[0] == "Aileron"
     assert written == "Kase x 2 -> 1/2 ?"

@@ -20,7 +20,7 @@ router = Router(tags=["catalogue"])
     summary="List environments",
 )
 def list_environments(request: HttpRequest) -> list[schemas.EnvironmentOut]:
-    """Built-in ones first, then those of installed packages."""
+    """Built-in environments first, then those of installed packages."""
     return [_environment(name) for name in envs.names()]
 
 
@@ -31,7 +31,7 @@ def list_environments(request: HttpRequest) -> list[schemas.EnvironmentOut]:
     summary="Read an environment",
 )
 def get_environment(request: HttpRequest, name: schemas.CatalogueName) -> schemas.EnvironmentDetail:
-    """Its rules, and the settings that a run can give it."""
+    """An environment with its rules and settings."""
     if name not in envs.names():
         raise Problem(404, f"There is no environment {name}; there are {', '.join(envs.names())}.")
     spec = sample(name).spec
@@ -43,7 +43,7 @@ def get_environment(request: HttpRequest, name: schemas.CatalogueName) -> schema
 
 
 def _environment(name: str) -> schemas.EnvironmentOut:
-    shown = sample(name)
-    if shown.spec is None:
-        return schemas.EnvironmentOut(name=name, title=name, summary=f"It cannot be shown: {shown.problem}")
-    return schemas.EnvironmentOut(name=name, title=shown.spec.title, summary=shown.spec.summary)
+    example = sample(name)
+    if example.spec is None:
+        return schemas.EnvironmentOut(name=name, title=name, summary=f"It cannot be loaded: {example.problem}")
+    return schemas.EnvironmentOut(name=name, title=example.spec.title, summary=example.spec.summary)

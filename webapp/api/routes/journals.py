@@ -1,4 +1,4 @@
-"""Runs trained elsewhere, over HTTP: a journal as a new run, and further pieces of one that grows."""
+"""Endpoints for runs trained elsewhere: import a journal, append to a growing one."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ FORM = {
 
 
 class Import(Schema):
-    """How a journal is imported."""
+    """Options of an import."""
 
-    title: schemas.Text = Field("", description="Without it: the journal's own.")
-    team: schemas.Slug | None = Field(None, description="Needed with a session in several teams only.")
+    title: schemas.Text = Field("", description="Default: the journal's own title.")
+    team: schemas.Slug | None = Field(None, description="Required only with a session whose user is in several teams.")
     visibility: schemas.Visibility = "team"
-    growing: bool = Field(False, description="More is to come: the run counts as running meanwhile.")
-    skip_bad_lines: bool = Field(False, description="Put a notice in the place of lines that cannot be read.")
+    growing: bool = Field(False, description="More events will follow; until then the run counts as running.")
+    skip_bad_lines: bool = Field(False, description="Replace unreadable lines with a notice.")
 
 
 @router.post(
@@ -52,13 +52,13 @@ class Import(Schema):
         }
     },
 )
-def import_run(request: HttpRequest, asked: Query[Import], key: Key = None) -> Status[schemas.RunDetail]:
-    """The body is journal.jsonl, whole or its beginning. `journal.problem` says if it could not be read to its end.
+def import_run(request: HttpRequest, options: Query[Import], key: Key = None) -> Status[schemas.RunDetail]:
+    """The body is journal.jsonl, complete or its beginning. `journal.problem` is set if it could not be read entirely.
 
-    With an Idempotency-Key, the same parameters and the same first line give the same run.
+    With an Idempotency-Key, the same parameters and the same first line return the same run.
     """
-    who = caller(request)
-    team = who.team_to_write_in(asked.team)
+    requester = caller(request)
+    team = requester.team_to_write_in(options.team)
     stream = uploads.pieces(request, _max_upload_bytes())
     started, data = uploads.first_event(stream)
 
@@ -66,50 +66,50 @@ def import_run(request: HttpRequest, asked: Query[Import], key: Key = None) -> S
         try:
             return do_create_imported_run(
                 team,
-                who.user,
+                requester.user,
                 started,
-                title=asked.title,
-                growing=asked.growing,
-                visibility=Run.Visibility(asked.visibility),
+                title=options.title,
+                growing=options.growing,
+                visibility=Run.Visibility(options.visibility),
             )
         except NotImportable as error:
             raise Problem(422, f"This journal cannot be imported: {error}. Nothing was imported.") from None
 
-    named = asked.model_dump() | {"team": team.slug, "started": started.model_dump()}
-    run, fresh = do_once(who.user, "import", key, named, make)
+    identity = options.model_dump() | {"team": team.slug, "started": started.model_dump()}
+    run, created = do_once(requester.user, "import", key, identity, make)
 
     def rest() -> Any:
         yield data
         yield from stream
 
-    run = uploads.take_in(run, 0, rest(), growing=asked.growing, skip_bad_lines=asked.skip_bad_lines)
-    return Status(201 if fresh else 200, run_detail(request, run))
+    run = uploads.ingest_stream(run, 0, rest(), growing=options.growing, skip_bad_lines=options.skip_bad_lines)
+    return Status(201 if created else 200, run_detail(request, run))
 
 
 @router.get(
     "/runs/{slug}/journal",
     response={200: schemas.JournalOut} | refused(),
     operation_id="get_journal",
-    summary="See how much of a journal is known",
+    summary="Get a journal's import status",
 )
 def get_journal(request: HttpRequest, slug: schemas.RunSlug) -> schemas.JournalOut:
-    """`offset` is where the next piece begins."""
+    """`offset` is the start of the next piece."""
     return journal_out(caller(request).run(slug))
 
 
 class JournalPiece(Schema):
-    """Where a piece of a journal belongs."""
+    """Position of a piece of a journal."""
 
-    offset: Annotated[int, Field(ge=0, le=2**53, description="Of its first byte in the journal, unpacked.")]
-    growing: bool = Field(True, description="More is to come: the run counts as running meanwhile.")
-    skip_bad_lines: bool = Field(False, description="Put a notice in the place of lines that cannot be read.")
+    offset: Annotated[int, Field(ge=0, le=2**53, description="Offset of its first byte in the uncompressed journal.")]
+    growing: bool = Field(True, description="More events will follow; until then the run counts as running.")
+    skip_bad_lines: bool = Field(False, description="Replace unreadable lines with a notice.")
 
 
 @router.put(
     "/runs/{slug}/journal",
     response={200: schemas.JournalOut} | refused(409, 413),
     operation_id="append_journal",
-    summary="Send the next piece of a journal",
+    summary="Append to a journal",
     openapi_extra={
         "requestBody": {
             "content": {"application/x-ndjson": {"schema": LINES}, "application/gzip": {"schema": LINES}},
@@ -117,17 +117,17 @@ class JournalPiece(Schema):
     },
 )
 def append_journal(request: HttpRequest, slug: schemas.RunSlug, piece: Query[JournalPiece]) -> schemas.JournalOut:
-    """Only complete lines are taken: continue at the answer's `offset`. 409 tells the offset when yours is another.
+    """Only complete lines are read: continue at the response's `offset`. 409 returns the offset if yours differs.
 
-    An empty piece says that the sender lives (`growing`) or has finished. 422 when a line cannot be read.
+    An empty piece signals that the sender is alive (`growing`) or has finished. 422 if a line cannot be read.
     """
     run = caller(request).run_to_change(slug)
     if not run.imported:
-        raise Problem(409, "This run is trained here and writes its journal itself.", code="not_imported")
+        raise Problem(409, "This run is trained on this site; its journal cannot be uploaded.", code="not_imported")
     if piece.offset != run.journal_offset:
         raise uploads.wrong_offset(run.journal_offset)
     stream = uploads.pieces(request, _max_upload_bytes())
-    run = uploads.take_in(run, piece.offset, stream, growing=piece.growing, skip_bad_lines=piece.skip_bad_lines)
+    run = uploads.ingest_stream(run, piece.offset, stream, growing=piece.growing, skip_bad_lines=piece.skip_bad_lines)
     if run.journal_error:
         raise Problem(422, run.journal_error, code="unreadable_line", details={"offset": run.journal_offset})
     return journal_out(run)

@@ -13,10 +13,11 @@ from webapp.teams.access import role_in
 router = Router(tags=["catalogue"])
 
 
-@router.get("/me", response={200: schemas.Me} | refused(), operation_id="get_me", summary="Who you are")
+@router.get("/me", response={200: schemas.Me} | refused(), operation_id="get_me", summary="Read the caller")
 def get_me(request: HttpRequest) -> schemas.Me:
-    """Your name, what your token allows, and your teams. With a token: its team."""
-    who = caller(request)
-    roles = [(team, role_in(who.user, team.pk)) for team in who.teams()]
+    """Your name, the scopes of your token, and your teams; with a token, its team only."""
+    requester = caller(request)
+    roles = [(team, role_in(requester.user, team.pk)) for team in requester.teams()]
     teams = [{"slug": team.slug, "name": team.name, "role": role.value} for team, role in roles if role]
-    return schemas.Me.model_validate({"username": who.user.username, "scopes": list(who.scopes), "teams": teams})
+    data = {"username": requester.user.username, "scopes": list(requester.scopes), "teams": teams}
+    return schemas.Me.model_validate(data)

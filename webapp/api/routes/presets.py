@@ -20,7 +20,7 @@ router = Router(tags=["catalogue"])
     summary="List the shipped presets",
 )
 def list_presets(request: HttpRequest) -> list[schemas.PresetOut]:
-    """Complete configurations to launch as they are, or with overrides."""
+    """Complete configurations to launch unchanged or with overrides."""
     return [_preset(name) for name in preset_names()]
 
 
@@ -31,12 +31,12 @@ def list_presets(request: HttpRequest) -> list[schemas.PresetOut]:
     summary="Read a preset",
 )
 def get_preset(request: HttpRequest, name: schemas.CatalogueName) -> schemas.PresetDetail:
-    """With its configuration."""
-    found = find_preset(name)
-    if found is None:
+    """A preset with its configuration."""
+    preset = find_preset(name)
+    if preset is None:
         raise Problem(404, f"There is no preset {name}; there are {', '.join(preset_names())}.")
-    config = ordered_dump(load_preset(found).model_dump(mode="json"))
-    return schemas.PresetDetail(**_preset(found).model_dump(), config=config)
+    config = ordered_dump(load_preset(preset).model_dump(mode="json"))
+    return schemas.PresetDetail(**_preset(preset).model_dump(), config=config)
 
 
 def _preset(name: str) -> schemas.PresetOut:

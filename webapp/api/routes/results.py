@@ -1,4 +1,4 @@
-"""What a run produced, over HTTP: metrics, alarms, checkpoints, evaluations, the end of its log. Reads only."""
+"""Endpoints of a run's results: metrics, alarms, checkpoints, evaluations, log. Read-only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ router = Router(tags=["results"])
     summary="List a run's metrics",
 )
 def list_metrics(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.MetricOut]:
-    """Their names, what they mean, and their newest values."""
+    """Names, meanings and latest values."""
     run = caller(request).run(slug)
     newest = run.metrics.order_by("name", "-iteration").distinct("name").values_list("name", "value")
     values = dict(newest)
@@ -49,15 +49,15 @@ def list_metrics(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.Me
     ]
 
 
-class Chosen(Schema):
-    """Which points of which metrics."""
+class PointsQuery(Schema):
+    """Names, iterations and resolution of the requested points."""
 
     name: list[Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]+$")]] = Field(
-        min_length=1, max_length=30, description="Names of metrics; repeat it for several."
+        min_length=1, max_length=30, description="Metric name; repeat for several."
     )
     first: schemas.Whole = Field(0, description="First iteration.")
-    last: schemas.Whole | None = Field(None, description="Last iteration; the newest without it.")
-    buckets: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="At most so many points of each metric.")
+    last: schemas.Whole | None = Field(None, description="Last iteration; default: the newest.")
+    buckets: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="Maximum number of points per metric.")
 
 
 @router.get(
@@ -66,18 +66,18 @@ class Chosen(Schema):
     operation_id="get_metric_points",
     summary="Read points of metrics",
 )
-def get_metric_points(request: HttpRequest, slug: schemas.RunSlug, wanted: Query[Chosen]) -> list[schemas.CurveOut]:
-    """Each point tells minimum, maximum and last value of its iterations, so that spikes stay visible in long runs."""
+def get_metric_points(request: HttpRequest, slug: schemas.RunSlug, query: Query[PointsQuery]) -> list[schemas.CurveOut]:
+    """Each point has the minimum, maximum and last value of its iterations, which keeps spikes visible in long runs."""
     run = caller(request).run(slug)
-    names = list(dict.fromkeys(wanted.name))
-    last = wanted.last
+    names = list(dict.fromkeys(query.name))
+    last = query.last
     if last is None:
         newest = run.metrics.filter(name__in=names).aggregate(newest=Max("iteration"))["newest"]
-        last = max(wanted.first, newest or 0)
-    if last < wanted.first:
-        raise invalid({"last": f"must be at least {wanted.first}, the first iteration"})
-    found = _buckets(run, names, wanted.first, last, wanted.buckets)
-    return [schemas.CurveOut(name=name, points=found[name]) for name in names]
+        last = max(query.first, newest or 0)
+    if last < query.first:
+        raise invalid({"last": f"must be at least {query.first}, the first iteration"})
+    points = _buckets(run, names, query.first, last, query.buckets)
+    return [schemas.CurveOut(name=name, points=points[name]) for name in names]
 
 
 _BUCKETS = """
@@ -91,24 +91,24 @@ _BUCKETS = """
 
 
 def _buckets(run: Run, names: Sequence[str], first: int, last: int, count: int) -> dict[str, list[schemas.Bucket]]:
-    """At most `count` buckets for each metric; where there are that many iterations, each has its own."""
+    """Buckets of each metric, at most `count`; one per iteration if there are no more than that."""
     width = max(1, -(-(last - first + 1) // count))
-    found: dict[str, list[schemas.Bucket]] = {name: [] for name in names}
+    points: dict[str, list[schemas.Bucket]] = {name: [] for name in names}
     with connection.cursor() as cursor:
         cursor.execute(_BUCKETS, [run.pk, list(names), first, last, first, width])
-        for name, low, high, least, most, newest, tokens, seconds in cursor.fetchall():
-            found[name].append(
+        for name, low, high, minimum, maximum, newest, tokens, seconds in cursor.fetchall():
+            points[name].append(
                 schemas.Bucket(
                     first_iteration=low,
                     last_iteration=high,
-                    min=least,
-                    max=most,
+                    min=minimum,
+                    max=maximum,
                     last=newest,
                     tokens=tokens,
                     seconds=seconds,
                 )
             )
-    return found
+    return points
 
 
 @router.get(
@@ -118,9 +118,9 @@ def _buckets(run: Run, names: Sequence[str], first: int, last: int, count: int) 
     summary="List a run's Echo Trap alarms",
 )
 def list_alarms(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.AlarmOut]:
-    """The newest 200, newest first."""
-    found = caller(request).run(slug).alarms.order_by("-seq")[:200]
-    return [schemas.AlarmOut.from_orm(alarm) for alarm in found]
+    """The latest 200, newest first."""
+    points = caller(request).run(slug).alarms.order_by("-seq")[:200]
+    return [schemas.AlarmOut.from_orm(alarm) for alarm in points]
 
 
 @router.get(
@@ -130,9 +130,9 @@ def list_alarms(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.Ala
     summary="List a run's checkpoints",
 )
 def list_checkpoints(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.CheckpointOut]:
-    """Those that are on disk, oldest first."""
-    found = caller(request).run(slug).checkpoints.order_by("iteration")
-    return [schemas.CheckpointOut.from_orm(checkpoint) for checkpoint in found]
+    """Checkpoints on disk, oldest first."""
+    points = caller(request).run(slug).checkpoints.order_by("iteration")
+    return [schemas.CheckpointOut.from_orm(checkpoint) for checkpoint in points]
 
 
 @router.get(
@@ -142,14 +142,14 @@ def list_checkpoints(request: HttpRequest, slug: schemas.RunSlug) -> list[schema
     summary="List a run's evaluations",
 )
 def list_evaluations(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.EvaluationOut]:
-    """By suite, oldest first."""
-    found = caller(request).run(slug).evaluations.order_by("suite", "iteration")
-    return [schemas.EvaluationOut.from_orm(evaluation) for evaluation in found]
+    """Evaluations by suite, oldest first."""
+    points = caller(request).run(slug).evaluations.order_by("suite", "iteration")
+    return [schemas.EvaluationOut.from_orm(evaluation) for evaluation in points]
 
 
 @router.get(
     "/runs/{slug}/log", response={200: schemas.LogOut} | refused(), operation_id="get_log", summary="Read a run's log"
 )
 def get_log(request: HttpRequest, slug: schemas.RunSlug) -> schemas.LogOut:
-    """Its end. Only for members of its team."""
+    """The end of the log. Only for members of the run's team."""
     return schemas.LogOut(text=log_tail(caller(request).run_of_team(slug)))

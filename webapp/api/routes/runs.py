@@ -1,4 +1,4 @@
-"""Runs over HTTP: list, launch, read, describe, steer, clone, delete. What they produced is in results.py."""
+"""Endpoints of runs: list, launch, read, edit, control, clone, delete."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ router = Router(tags=["runs"])
 
 
 class RunFilter(Schema):
-    """Which runs to list."""
+    """Filters of the list of runs."""
 
     state: schemas.State | None = None
     environment: schemas.Text | None = None
@@ -58,25 +58,25 @@ class RunFilter(Schema):
 
 
 @router.get("/runs", response={200: schemas.RunPage} | refused(), operation_id="list_runs", summary="List runs")
-def list_runs(request: HttpRequest, wanted: Query[RunFilter]) -> schemas.RunPage:
-    """The runs of your teams, newest first. With a token: those of its team."""
+def list_runs(request: HttpRequest, filters: Query[RunFilter]) -> schemas.RunPage:
+    """Runs of your teams (with a token: of its team), newest first."""
     runs = caller(request).runs().select_related("team", "author").defer("log_tail", "config")
-    if wanted.state:
-        runs = runs.filter(state=wanted.state)
-    if wanted.environment:
-        runs = runs.filter(environment=wanted.environment)
-    if wanted.tag:
-        runs = runs.filter(tags__contains=[wanted.tag])
-    if wanted.author:
-        runs = runs.filter(author__username=wanted.author)
-    if wanted.text:
-        runs = runs.filter(Q(title__icontains=wanted.text) | Q(tags__contains=[wanted.text]))
-    if wanted.cursor:
-        moment, slug = cursors.unpack("runs", wanted.cursor)
+    if filters.state:
+        runs = runs.filter(state=filters.state)
+    if filters.environment:
+        runs = runs.filter(environment=filters.environment)
+    if filters.tag:
+        runs = runs.filter(tags__contains=[filters.tag])
+    if filters.author:
+        runs = runs.filter(author__username=filters.author)
+    if filters.text:
+        runs = runs.filter(Q(title__icontains=filters.text) | Q(tags__contains=[filters.text]))
+    if filters.cursor:
+        moment, slug = cursors.unpack("runs", filters.cursor)
         created = datetime.fromisoformat(moment)
         runs = runs.filter(Q(created_at__lt=created) | Q(created_at=created, slug__lt=slug))
-    found = list(runs.order_by("-created_at", "-slug")[: wanted.limit + 1])
-    page, more = found[: wanted.limit], len(found) > wanted.limit
+    items = list(runs.order_by("-created_at", "-slug")[: filters.limit + 1])
+    page, more = items[: filters.limit], len(items) > filters.limit
     following = cursors.pack("runs", [page[-1].created_at.isoformat(), page[-1].slug]) if more else None
     return schemas.RunPage(items=[run_out(request, run) for run in page], next_cursor=following)
 
@@ -86,97 +86,95 @@ MADE: dict[int, Any] = {200: schemas.RunDetail, 201: schemas.RunDetail}
 
 @router.post("/runs", response=MADE | refused(409), operation_id="create_run", summary="Launch a run")
 def create_run(request: HttpRequest, payload: schemas.NewRun, key: Key = None) -> Status[schemas.RunDetail]:
-    """A configuration, or a preset with dotted overrides. The run waits in the queue until a worker is free."""
-    who = caller(request)
-    team = who.team_to_write_in(payload.team)
-    config, preset = _asked(payload)
-    asked = payload.model_dump(mode="json") | {"team": team.slug}
-    wanted = _priority(who, team.pk, payload.priority)
-    return _made(
+    """Launch a configuration, or a preset with dotted overrides. The run is queued until a worker is free."""
+    requester = caller(request)
+    team = requester.team_to_write_in(payload.team)
+    config, preset = _requested_config(payload)
+    identity = payload.model_dump(mode="json") | {"team": team.slug}
+    priority = _priority(requester, team.pk, payload.priority)
+    return _create(
         request,
-        who,
+        requester,
         team,
         "create",
         key,
-        asked,
+        identity,
         config,
         preset,
         payload,
-        SchedulingOptions(payload.queue or "", payload.gpus, wanted or Run.Priority.NORMAL),
+        SchedulingOptions(payload.queue or "", payload.gpus, priority or Run.Priority.NORMAL),
     )
 
 
-@router.post(
-    "/runs/{slug}/clone", response=MADE | refused(409), operation_id="clone_run", summary="Launch a run like another"
-)
+@router.post("/runs/{slug}/clone", response=MADE | refused(409), operation_id="clone_run", summary="Clone a run")
 def clone_run(
     request: HttpRequest, slug: schemas.RunSlug, payload: schemas.CloneOptions, key: Key = None
 ) -> Status[schemas.RunDetail]:
-    """The same configuration with some settings changed. The clone belongs to the same team."""
-    who = caller(request)
-    source = who.run_to_change(slug)
+    """Launch the same configuration with some settings changed. The clone belongs to the same team."""
+    requester = caller(request)
+    source = requester.run_to_change(slug)
     config = _with_overrides(_config(source.config), payload.overrides)
-    asked = payload.model_dump(mode="json") | {"source": slug}
-    wanted, before = _priority(who, source.team_id, payload.priority), options_for_clone(source)
-    return _made(
+    identity = payload.model_dump(mode="json") | {"source": slug}
+    priority, before = _priority(requester, source.team_id, payload.priority), options_for_clone(source)
+    return _create(
         request,
-        who,
+        requester,
         source.team,
         "clone",
         key,
-        asked,
+        identity,
         config,
         source.preset,
         payload,
         SchedulingOptions(
             payload.queue or before.queue,
             before.gpus if payload.gpus is None else payload.gpus,
-            wanted or Run.Priority.NORMAL,
+            priority or Run.Priority.NORMAL,
         ),
     )
 
 
-def _made(
+def _create(
     request: HttpRequest,
-    who: Caller,
+    requester: Caller,
     team: Team,
     operation: str,
     key: str | None,
-    asked: dict[str, Any],
+    identity: dict[str, Any],
     config: RunConfig,
     preset: str,
     payload: schemas.NewRun | schemas.CloneOptions,
-    wanted: SchedulingOptions,
+    scheduling: SchedulingOptions,
 ) -> Status[schemas.RunDetail]:
-    if unwanted := hosted_endpoints.problem(config.hosted):
-        raise invalid(dict([unwanted]))
+    if problem := hosted_endpoints.problem(config.hosted):
+        raise invalid(dict([problem]))
 
     def make() -> Run:
         visibility = Run.Visibility(payload.visibility)
-        return do_create_run(team, who.user, config, preset=preset, asked=wanted, visibility=visibility)
+        return do_create_run(team, requester.user, config, preset=preset, scheduling=scheduling, visibility=visibility)
 
-    run, fresh = do_once(who.user, operation, key, asked, make)
-    return Status(201 if fresh else 200, run_detail(request, run))
+    run, created = do_once(requester.user, operation, key, identity, make)
+    return Status(201 if created else 200, run_detail(request, run))
 
 
-def _priority(who: Caller, team_id: int, name: str | None) -> Run.Priority | None:
-    """The priority of that name. Raises PermissionDenied for what the caller may not ask for."""
+def _priority(requester: Caller, team_id: int, name: str | None) -> Run.Priority | None:
+    """The priority of that name. Raises PermissionDenied if the caller may not use it."""
     if name is None:
         return None
-    wanted = Run.Priority[name.upper()]
-    require_may_prefer(who.user, team_id, wanted)
-    return wanted
+    priority = Run.Priority[name.upper()]
+    require_may_prefer(requester.user, team_id, priority)
+    return priority
 
 
-def _asked(payload: schemas.NewRun) -> tuple[RunConfig, str]:
-    """The configuration that is meant, and the preset it comes from."""
+def _requested_config(payload: schemas.NewRun) -> tuple[RunConfig, str]:
+    """The requested configuration, and its preset."""
     if (payload.config is None) == (payload.preset is None):
-        raise invalid({"config": "give either a configuration or the name of a preset, not both and not neither"})
+        raise invalid({"config": "give either a configuration or the name of a preset, not both"})
     if payload.config is not None:
         return _with_overrides(payload.config, payload.overrides), ""
     preset = find_preset(payload.preset or "")
     if preset is None:
-        raise invalid({"preset": f"is none of {', '.join(preset_names())}"})
+        raise invalid({"preset": f"must be one of {', '.join(preset_names())}"})
     return _with_overrides(load_preset(preset), payload.overrides), preset
 
 
@@ -206,7 +204,7 @@ def _with_overrides(config: RunConfig, overrides: dict[str, Any]) -> RunConfig:
 
 
 def storable(config: RunConfig) -> RunConfig:
-    """The configuration, if the database can keep it. Raises Problem 422."""
+    """The configuration if the database can store it. Raises Problem 422."""
     try:
         text = json.dumps(config.model_dump(mode="json"), allow_nan=False, ensure_ascii=False)
         text.encode()
@@ -215,13 +213,13 @@ def storable(config: RunConfig) -> RunConfig:
     if "\\u0000" in text:
         raise invalid({"config": "holds a NUL character"})
     if len(config.title()) > 200:
-        raise invalid({"name": "the title made from this configuration is too long: give it a name"})
+        raise invalid({"name": "the title generated from this configuration is too long: give it a name"})
     return config
 
 
 @router.get("/runs/{slug}", response={200: schemas.RunDetail} | refused(), operation_id="get_run", summary="Read a run")
 def get_run(request: HttpRequest, slug: schemas.RunSlug) -> schemas.RunDetail:
-    """With its complete configuration."""
+    """A run with its complete configuration."""
     return run_detail(request, caller(request).run(slug))
 
 
@@ -233,26 +231,26 @@ def get_run(request: HttpRequest, slug: schemas.RunSlug) -> schemas.RunDetail:
     openapi_extra={"responses": {200: {"content": {"application/yaml": {"schema": {"type": "object"}}}}}},
 )
 def get_run_config(request: HttpRequest, slug: schemas.RunSlug) -> HttpResponse:
-    """What `python -m trainer train --config` takes."""
+    """The file for `python -m trainer train --config`."""
     run = caller(request).run(slug)
     text = yaml.safe_dump(ordered_dump(run.config), sort_keys=False, allow_unicode=True)
     return HttpResponse(text, content_type="application/yaml; charset=utf-8")
 
 
 @router.patch(
-    "/runs/{slug}", response={200: schemas.RunDetail} | refused(), operation_id="update_run", summary="Describe a run"
+    "/runs/{slug}", response={200: schemas.RunDetail} | refused(), operation_id="update_run", summary="Edit a run"
 )
 def update_run(request: HttpRequest, slug: schemas.RunSlug, payload: schemas.RunPatch) -> schemas.RunDetail:
-    """Title, tags, visibility and priority."""
-    who = caller(request)
-    run = who.run_to_change(slug)
+    """Change title, tags, visibility or priority."""
+    requester = caller(request)
+    run = requester.run_to_change(slug)
     visibility = None if payload.visibility is None else Run.Visibility(payload.visibility)
     if visibility is not None and visibility != run.visibility:
-        require_may_set(who.user, run, visibility)
-    wanted = _priority(who, run.team_id, payload.priority)
+        require_may_set(requester.user, run, visibility)
+    priority = _priority(requester, run.team_id, payload.priority)
     title = None if payload.title is None else payload.title.strip()
     return run_detail(
-        request, do_update_run(run, title=title, tags=payload.tags, visibility=visibility, priority=wanted)
+        request, do_update_run(run, title=title, tags=payload.tags, visibility=visibility, priority=priority)
     )
 
 
@@ -263,7 +261,7 @@ def update_run(request: HttpRequest, slug: schemas.RunSlug, payload: schemas.Run
     summary="Pause, resume, stop or cancel a run",
 )
 def control_run(request: HttpRequest, slug: schemas.RunSlug, payload: schemas.RunControl) -> schemas.RunDetail:
-    """409 with a sentence when the run is not in a state in which this can be asked of it."""
+    """409 with an explanation if the run's state does not permit the action."""
     return run_detail(request, do_request(caller(request).run_to_change(slug), payload.action))
 
 
@@ -275,17 +273,17 @@ class Confirmation(Schema):
     "/runs/{slug}", response={204: None} | refused(409), operation_id="delete_run", summary="Delete a run for good"
 )
 def delete_run(request: HttpRequest, slug: schemas.RunSlug, sure: Query[Confirmation]) -> Status[None]:
-    """With its trajectories, shares, annotations and files. Only runs that have ended; only by author or admins."""
-    who = caller(request)
-    run = who.run_to_change(slug)
-    _require_author(who, run, "delete it")
+    """Deletes its trajectories, shares, annotations and files. Only ended runs; only by the author or admins."""
+    requester = caller(request)
+    run = requester.run_to_change(slug)
+    _require_author(requester, run, "delete it")
     if sure.confirm != run.slug:
-        raise invalid({"confirm": f"must be {run.slug}: what is deleted cannot be brought back"})
+        raise invalid({"confirm": f"must be {run.slug}: deletion cannot be undone"})
     do_delete_run(run)
     return Status(204, None)
 
 
-def _require_author(who: Caller, run: Run, what: str) -> None:
-    author = run.author_id == who.user.pk and may_write(who.user, run.team_id)
-    if not author and not may_admin(who.user, run.team_id):
+def _require_author(requester: Caller, run: Run, what: str) -> None:
+    author = run.author_id == requester.user.pk and may_write(requester.user, run.team_id)
+    if not author and not may_admin(requester.user, run.team_id):
         raise PermissionDenied(f"Only the author of this run and the admins of its team may {what}.")

@@ -1,4 +1,4 @@
-"""Share links over HTTP: make, list, revoke."""
+"""Endpoints of share links: create, list, revoke."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ShareToken = Annotated[schemas.Slug, Path(description="The last part of the link
     summary="List a trajectory's share links",
 )
 def list_shares(request: HttpRequest, slug: schemas.TrajectorySlug) -> list[schemas.ShareOut]:
-    """Revoked and expired ones too, newest first. Only for members of the run's team."""
-    who = caller(request)
-    found = who.trajectory(slug)
-    if role_in(who.user, found.run.team_id) is None:
-        raise Problem(404, "Share links are for the team of the run, which you are not in.")
-    links = ShareLink.objects.filter(trajectory=found).select_related("trajectory", "author").order_by("-pk")
+    """All links including revoked and expired ones, newest first. Only for members of the run's team."""
+    requester = caller(request)
+    trajectory = requester.trajectory(slug)
+    if role_in(requester.user, trajectory.run.team_id) is None:
+        raise Problem(404, "Only members of the run's team may list its share links, and you are not one.")
+    links = ShareLink.objects.filter(trajectory=trajectory).select_related("trajectory", "author").order_by("-pk")
     return [share_out(request, link) for link in links[:200]]
 
 
@@ -45,21 +45,26 @@ def list_shares(request: HttpRequest, slug: schemas.TrajectorySlug) -> list[sche
 def create_share(
     request: HttpRequest, slug: schemas.TrajectorySlug, payload: schemas.NewShare
 ) -> Status[schemas.ShareOut]:
-    """A link that shows it to everybody who has it, without an account. Your open link of the same kind is kept."""
-    who = caller(request)
-    found = who.trajectory(slug)
-    require_writer(who.user, found.run.team_id)
+    """Create a link for anyone, without an account. If you have an open link with the same options, it is returned."""
+    requester = caller(request)
+    trajectory = requester.trajectory(slug)
+    require_writer(requester.user, trajectory.run.team_id)
     if payload.expires_at is not None:
         if timezone.is_naive(payload.expires_at):
             raise invalid({"expires_at": "needs a time zone, as in 2030-01-31T12:00:00Z"})
         if payload.expires_at <= timezone.now():
             raise invalid({"expires_at": "must lie in the future"})
     if payload.action is not None and payload.turn is None:
-        raise invalid({"action": "needs a turn beside it"})
-    if payload.turn is not None and payload.turn >= max(1, found.turn_count):
-        raise invalid({"turn": f"is out of range: the trajectory has {found.turn_count} turns, counted from 0"})
+        raise invalid({"action": "requires a turn"})
+    if payload.turn is not None and payload.turn >= max(1, trajectory.turn_count):
+        raise invalid({"turn": f"is out of range: the trajectory has {trajectory.turn_count} turns, counted from 0"})
     link = do_share_trajectory(
-        found, who.user, payload.expires_at, turn=payload.turn, action=payload.action, indexable=payload.indexable
+        trajectory,
+        requester.user,
+        payload.expires_at,
+        turn=payload.turn,
+        action=payload.action,
+        indexable=payload.indexable,
     )
     return Status(201, share_out(request, link))
 
@@ -71,14 +76,14 @@ def create_share(
     summary="Revoke a share link",
 )
 def revoke_share(request: HttpRequest, token: ShareToken) -> schemas.ShareOut:
-    """The link shows nothing any more. Revoking it again changes nothing."""
-    who = caller(request)
+    """Disable the link. Idempotent."""
+    requester = caller(request)
     links = ShareLink.objects.select_related("trajectory__run", "author").filter(
-        token=token, trajectory__run__in=who.runs()
+        token=token, trajectory__run__in=requester.runs()
     )
     link = links.first()
     if link is None:
         raise Problem(404, "There is no such link, or it belongs to a team you are not in.")
-    require_writer(who.user, link.trajectory.run.team_id)
+    require_writer(requester.user, link.trajectory.run.team_id)
     do_revoke_share(link)
     return share_out(request, link)

@@ -1,4 +1,4 @@
-"""Trajectories over HTTP: the explorer's filters and orders, and one trajectory with its turns. Reads only."""
+"""Endpoints of trajectories: search with the explorer's filters, and one trajectory with its turns. Read-only."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Sort = Literal[
 
 
 class TrajectoryFilter(Schema):
-    """The filters of the explorer, under the same names. Ranges include their ends."""
+    """Filters of the explorer, with the same names. Ranges include both ends."""
 
     iteration: schemas.Whole | None = None
     iteration_min: schemas.Whole | None = None
@@ -65,16 +65,16 @@ class TrajectoryFilter(Schema):
     tokens_min: schemas.Whole | None = None
     tokens_max: schemas.Whole | None = None
     format: Literal["valid", "broken"] | None = None
-    kept: bool | None = Field(None, description="What the update learned from.")
-    alarm: bool | None = Field(None, description="Iterations inside alarms of the Echo Trap watch.")
+    kept: bool | None = Field(None, description="Whether the update used its group.")
+    alarm: bool | None = Field(None, description="In iterations inside Echo Trap alarms.")
     text: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*[A-Za-z0-9][^\x00]*$")] | None = Field(
         None, description='Words, "a phrase", or, -without: in thought or answer.'
     )
-    starred: bool | None = Field(None, description="By anybody of the team.")
+    starred: bool | None = Field(None, description="By any member of the team.")
     tag: Annotated[str, Field(max_length=40, pattern=r"^[^\x00]*$")] | None = Field(
-        None, description="One of the team's."
+        None, description="A tag of the team."
     )
-    sort: Sort = Field("-iteration", description="With - in front: descending.")
+    sort: Sort = Field("-iteration", description="Prefix - for descending order.")
     limit: schemas.Limit = 50
     cursor: schemas.Cursor = None
 
@@ -83,22 +83,22 @@ class TrajectoryFilter(Schema):
     "/runs/{slug}/trajectories",
     response={200: schemas.TrajectoryPage} | refused(),
     operation_id="list_trajectories",
-    summary="Find trajectories of a run",
+    summary="Search trajectories of a run",
 )
 def list_trajectories(
-    request: HttpRequest, slug: schemas.RunSlug, wanted: Query[TrajectoryFilter]
+    request: HttpRequest, slug: schemas.RunSlug, query: Query[TrajectoryFilter]
 ) -> schemas.TrajectoryPage:
-    """Without those that a later attempt of the run replaced."""
+    """Excludes trajectories superseded by a later attempt of the run."""
     run = caller(request).run(slug)
-    asked = wanted.model_dump(exclude_none=True, exclude={"limit", "cursor"})
-    filters, errors = trajectory_filters.Filters.parse({name: str(value) for name, value in asked.items()})
+    values = query.model_dump(exclude_none=True, exclude={"limit", "cursor"})
+    filters, errors = trajectory_filters.Filters.parse({name: str(value) for name, value in values.items()})
     if errors:
         raise invalid({name: text[:1].lower() + text[1:].rstrip(".") for name, text in errors.items()})
-    found = trajectory_filters.filter_trajectories(run, filters).select_related("group")
+    trajectories = trajectory_filters.filter_trajectories(run, filters).select_related("group")
     try:
-        page = pagination.page(found, filters.sort, wanted.cursor, size=wanted.limit)
+        page = pagination.page(trajectories, filters.sort, query.cursor, size=query.limit)
     except pagination.BadCursor:
-        raise invalid({"cursor": "is none that this list gave out: begin again without it"}) from None
+        raise invalid({"cursor": "is not a cursor of this list: start again without it"}) from None
     return schemas.TrajectoryPage(
         items=[trajectory_out(request, run.slug, trajectory) for trajectory in page.items], next_cursor=page.next
     )
@@ -111,13 +111,13 @@ def list_trajectories(
     summary="Read a trajectory",
 )
 def get_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug) -> schemas.TrajectoryDetail:
-    """With its prompt, its first board and all its turns."""
-    found = caller(request).trajectory(slug)
-    data = trajectory_data(found)
+    """A trajectory with its prompt, first board and all turns."""
+    trajectory = caller(request).trajectory(slug)
+    data = trajectory_data(trajectory)
     return schemas.TrajectoryDetail(
-        trajectory=trajectory_out(request, found.run.slug, found),
-        seed=found.group.seed,
-        prompt=found.group.prompt,
+        trajectory=trajectory_out(request, trajectory.run.slug, trajectory),
+        seed=trajectory.group.seed,
+        prompt=trajectory.group.prompt,
         board=data["board"],
         hint=data["hint"],
         turns=data["turns"],

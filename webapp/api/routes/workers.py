@@ -25,7 +25,7 @@ router = Router(tags=["catalogue"])
     summary="List workers",
 )
 def list_workers(request: HttpRequest) -> list[schemas.WorkerOut]:
-    """Who takes runs from the queue, on which device, and what of yours it trains."""
+    """Workers with their devices and queues, and those of their runs that you may see."""
     now = database_now()
     held = Prefetch("runs", caller(request).runs().filter(state__in=Run.HELD), to_attr="held")
     return [

@@ -4,5 +4,5 @@ from webapp.management.commands.up import Command as Up
 
 
 class Command(Up):
-    help = "Starts everything and trains an agent on Sokoban that you can watch; a second start resumes the run."
+    help = "Starts the site and trains an agent on Sokoban to watch; a second start resumes the run."
     demo = True

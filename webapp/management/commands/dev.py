@@ -4,5 +4,5 @@ from webapp.management.commands.up import Command as Up
 
 
 class Command(Up):
-    help = "Starts everything like `up`; the web server restarts when webapp/, templates/ or static/ change."
+    help = "Starts the site like `up`; the web server restarts when webapp/, templates/ or static/ change."
     reload = True

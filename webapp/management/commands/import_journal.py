@@ -20,43 +20,43 @@ from webapp.teams.models import Team, User
 
 POLL_INTERVAL = 0.5
 TOUCH_INTERVAL = 60.0
-"""Seconds between looks at a growing file, and between signs of life that keep its run counted as running."""
+"""Seconds between reads of a growing file, and between heartbeats that keep its run counted as running."""
 
 
 class Command(BaseCommand):
-    help = "Import the journal of a run that was trained elsewhere, or read on one that got stuck at a broken line."
+    help = "Imports the journal of a run trained elsewhere, or continues one that stopped at an invalid line."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("folder", nargs="?", type=Path, help=f"Folder with {JOURNAL_FILE}, or the file itself.")
-        parser.add_argument("--run", metavar="SLUG", help="Read on the journal of this run instead of a new one.")
-        parser.add_argument("--team", metavar="SLUG", help="Team that gets the run; may be left out if there is one.")
+        parser.add_argument(
+            "--run", metavar="SLUG", help="Continue the journal of this run instead of creating a new one."
+        )
+        parser.add_argument("--team", metavar="SLUG", help="Team of the run; optional if there is only one.")
         parser.add_argument("--user", metavar="NAME", help="Author of the run.")
-        parser.add_argument("--title", help="Title; without it, the journal's own.")
+        parser.add_argument("--title", help="Title; default: the journal's own.")
         parser.add_argument(
             "--follow",
             action="store_true",
-            help="Go on while the journal grows, until its run has ended or Ctrl-C.",
+            help="Follow the journal until its run has ended or Ctrl-C.",
         )
-        parser.add_argument(
-            "--skip-bad-lines", action="store_true", help="Put a notice in the place of lines that cannot be read."
-        )
+        parser.add_argument("--skip-bad-lines", action="store_true", help="Replace unreadable lines with a notice.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        given: Path | None = options["folder"]
-        folder = given.parent if given is not None and given.is_file() else given
+        path: Path | None = options["folder"]
+        folder = path.parent if path is not None and path.is_file() else path
         if folder is not None and not (folder / JOURNAL_FILE).is_file():
             raise CommandError(f"There is no {JOURNAL_FILE} in {folder}.")
         if options["run"]:
             run = self._known_run(options["run"])
             if options["follow"] and not run.imported:
-                raise CommandError("This run is trained here: its worker follows its journal.")
+                raise CommandError("This run is trained on this site: its worker reads its journal.")
             folder = folder or run.folder
             if not (folder / JOURNAL_FILE).is_file():
                 raise CommandError(f"There is no {JOURNAL_FILE} in {folder}. Give its folder as an argument.")
         elif folder is not None:
             run = self._new_run(folder, options)
         else:
-            raise CommandError("Give the folder of a journal, or --run and the slug of a run to read on.")
+            raise CommandError("Give the folder of a journal, or --run and the slug of a run to continue.")
         ingest = JournalTailer(run, folder, skip_bad_lines=options["skip_bad_lines"])
         total = self._follow(run, ingest) if options["follow"] else self._read(ingest)
         run.refresh_from_db()
@@ -77,7 +77,7 @@ class Command(BaseCommand):
         except JournalError as error:
             raise CommandError(f"{folder / JOURNAL_FILE} cannot be imported: {error}.") from None
         if started is None:
-            raise CommandError(f"{folder / JOURNAL_FILE} describes no run: it has no run_started event.")
+            raise CommandError(f"{folder / JOURNAL_FILE} is not a run's journal: it has no run_started event.")
         team = self._team(options["team"])
         author = self._author(options["user"], team)
         try:
@@ -88,9 +88,9 @@ class Command(BaseCommand):
     def _team(self, slug: str | None) -> Team:
         teams = list(Team.objects.filter(slug=slug) if slug else Team.objects.all()[:2])
         if not teams:
-            raise CommandError(f"There is no team {slug}." if slug else "There is no team yet: make one first.")
+            raise CommandError(f"There is no team {slug}." if slug else "There is no team yet: create one first.")
         if len(teams) > 1:
-            raise CommandError("There are several teams: say which one gets the run with --team SLUG.")
+            raise CommandError("There are several teams: choose one with --team SLUG.")
         return teams[0]
 
     def _author(self, name: str | None, team: Team) -> User | None:
@@ -102,7 +102,7 @@ class Command(BaseCommand):
         return author
 
     def _read(self, ingest: JournalTailer) -> int:
-        """Everything that is there. Returns the number of events."""
+        """Ingest all complete lines. Returns the number of events."""
         total = 0
         while count := ingest.step():
             total += count
@@ -111,8 +111,8 @@ class Command(BaseCommand):
         return total
 
     def _follow(self, run: Run, ingest: JournalTailer) -> int:
-        """What is there and what is still to come, until the run has ended, a line cannot be read, or Ctrl-C."""
-        self.stdout.write(f"Following {ingest.path} at /runs/{run.slug}/ (Ctrl-C ends that)")
+        """Ingest the growing journal until the run has ended, a line cannot be read, or Ctrl-C."""
+        self.stdout.write(f"Following {ingest.path} at /runs/{run.slug}/ (Ctrl-C to stop)")
         total, touched = 0, 0.0
         try:
             while True:

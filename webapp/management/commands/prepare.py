@@ -25,10 +25,10 @@ PRESET = "sokoban-pocket"
 
 
 class Command(BaseCommand):
-    help = "Migrates, collects static files, makes the first account; with --demo also the run to watch."
+    help = "Migrates, collects static files, creates the first account; with --demo also the demo run."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--demo", action="store_true", help="Launch the demo run, or let it go on.")
+        parser.add_argument("--demo", action="store_true", help="Launch or resume the demo run.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         with connection.cursor() as cursor:  # a migration may take and wait for as long as it needs
@@ -40,17 +40,17 @@ class Command(BaseCommand):
 
 
 def collect_static(target: Path) -> None:
-    """Gather and compress what browsers load, unless nothing changed since the last time."""
+    """Collect and compress static files if any have changed."""
     files = [(path, storage) for finder in get_finders() for path, storage in finder.list([])]
-    known = sorted(f"{path} {Path(storage.path(path)).stat().st_mtime_ns}" for path, storage in files)
-    wanted = stamp.digest(known)
-    if not stamp.is_current(target / ".stamp", wanted):
+    current = sorted(f"{path} {Path(storage.path(path)).stat().st_mtime_ns}" for path, storage in files)
+    digest = stamp.digest(current)
+    if not stamp.is_current(target / ".stamp", digest):
         call_command("collectstatic", interactive=False, verbosity=0, clear=True)
-        stamp.write(target / ".stamp", wanted)
+        stamp.write(target / ".stamp", digest)
 
 
 def facts(demo: bool) -> dict[str, str]:
-    """The first account, the way in, and the run to watch."""
+    """The first account, its login link and the demo run."""
     account = first_account(settings.ECHOSCOPE_DATA_DIR / "first-account.json", "demo" if demo else "admin")
     if account is None:
         return {}
@@ -64,13 +64,13 @@ def facts(demo: bool) -> dict[str, str]:
 def demo_run(user: User) -> Run:
     """The newest demo run, resumed if it is paused or stopped; a new one if there is none."""
     team = Team.objects.writable_by(user).order_by("pk").first()
-    assert team is not None, "do_create_team made one for this account"
+    assert team is not None, "do_create_team created one for this account"
     run = Run.objects.filter(team=team, preset=PRESET, imported=False).order_by("-pk").first()
     if run is None:
         return do_create_run(team, user, load_preset(PRESET), preset=PRESET)
     if run.state in (Run.State.PAUSED, Run.State.STOPPED):
         try:
             return do_request(run, "resume")
-        except RequestRefused:  # it ended in between
+        except RequestRefused:  # it has just ended
             pass
     return run

@@ -13,7 +13,7 @@ from webapp.services.startup import Options, StartupError, run
 
 
 class Command(BaseCommand):
-    help = "Starts the database, Redis, the pages and a worker as one group. Ctrl-C stops all of them."
+    help = "Starts the database, Redis, the web server and a worker as one group. Ctrl-C stops all of them."
     requires_system_checks = ()
     demo = False
     reload = False

@@ -1,1 +1,1 @@
-"""Pages of the environments."""
+"""Pages of environments and of the games on them."""

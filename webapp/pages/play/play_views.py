@@ -32,9 +32,9 @@ def _sample(name: str) -> Sample:
     return sample(name)
 
 
-def _start(request: HttpRequest, shown: Sample, query: str) -> Start:
-    assert shown.spec is not None
-    return starts.find(request.user, shown.spec, shown.name, query)
+def _start(request: HttpRequest, sample: Sample, query: str) -> Start:
+    assert sample.spec is not None
+    return starts.find(request.user, sample.spec, sample.name, query)
 
 
 @login_required
@@ -45,8 +45,8 @@ def environments(request: HttpRequest) -> HttpResponse:
     best = best_of_each(request.user, envs.names())
     context = {
         "page": "environments",
-        "samples": [(shown, best.get(shown.name)) for shown in samples],
-        "boards": {shown.name: shown.board for shown in samples if shown.board},
+        "samples": [(each, best.get(each.name)) for each in samples],
+        "boards": {each.name: each.board for each in samples if each.board},
     }
     return render(request, "pages/environments.html", context)
 
@@ -56,20 +56,20 @@ def environments(request: HttpRequest) -> HttpResponse:
 @never_cache
 def environment(request: HttpRequest, name: str) -> HttpResponse:
     """Rules, settings, best runs, and a board to play on. `?prompt=`, `?seed=` or `?of=` selects the state."""
-    shown = _sample(name)
+    sample = _sample(name)
     context: dict[str, Any] = {
         "page": "environments",
-        "sample": shown,
+        "sample": sample,
         "settings": form.environment_settings(name, {}, {}),
         "best": best_runs(request.user, name),
         "another": starts.random_query(),
         "address": request.get_full_path(),
     }
-    if shown.spec is None:
+    if sample.spec is None:
         return render(request, "pages/environment.html", context, status=503)
     query = starts.requested_start(request.GET) or games.newest_query(request.session, name) or "prompt=1"
     try:
-        start = _start(request, shown, query)
+        start = _start(request, sample, query)
     except NoSuchStart as problem:
         messages.warning(request, str(problem))
         return redirect("environment", name)
@@ -82,13 +82,13 @@ def _game(request: HttpRequest, start: Start, game: games.Game | None = None, me
     """Context of the game; `preparing` or `failure` if it cannot be played now."""
     saved = games.saved_game(request.session, start)
     try:
-        game = game or games.resume(_person(request), start, saved, message)
+        game = game or games.resume(_user_id(request), start, saved, message)
     except Preparing:
         return {"preparing": True, "start": start}
     except EnvironmentFailure as failure:
         return {"failure": str(failure), "start": start}
-    found = best_runs_from(request.user, start, game.first_board) if game.over else []
-    return {"game": game, "start": start, "rivals": found, "keys": keys_of(game.names), "search": SEARCH}
+    best = best_runs_from(request.user, start, game.first_board) if game.over else []
+    return {"game": game, "start": start, "rivals": best, "keys": keys_of(game.names), "search": SEARCH}
 
 
 @login_required
@@ -96,24 +96,24 @@ def _game(request: HttpRequest, start: Start, game: games.Game | None = None, me
 @never_cache
 def play(request: HttpRequest, name: str) -> HttpResponse:
     """An action, a hint or a restart. Returns the game as a partial, or a redirect to it."""
-    shown = _sample(name)
-    if shown.spec is None:
+    sample = _sample(name)
+    if sample.spec is None:
         raise Http404("This environment cannot be shown.")
     try:
-        start = _start(request, shown, starts.requested_start(request.POST) or "prompt=1")
+        start = _start(request, sample, starts.requested_start(request.POST) or "prompt=1")
     except NoSuchStart as problem:
         messages.warning(request, str(problem))
         return redirect("environment", name)
     game, message = _apply(request, start)
     if request.headers.get("HX-Request"):
-        context: dict[str, Any] = {"sample": shown, "another": starts.random_query()}
+        context: dict[str, Any] = {"sample": sample, "another": starts.random_query()}
         return render(request, "pages/_game.html", context | _game(request, start, game, message))
     if message:
         messages.warning(request, message)
     return redirect(f"{reverse('environment', args=[name])}?{start.query}#game")
 
 
-def _person(request: HttpRequest) -> int:
+def _user_id(request: HttpRequest) -> int:
     assert request.user.pk is not None  # login_required
     return request.user.pk
 
@@ -121,7 +121,7 @@ def _person(request: HttpRequest) -> int:
 def _apply(request: HttpRequest, start: Start) -> tuple[games.Game | None, str]:
     """Apply the posted form. Returns the game if it is available, and an error message."""
     saved = games.saved_game(request.session, start)
-    person = _person(request)
+    person = _user_id(request)
     match request.POST.get("do", "act"):
         case "restart":
             games.save_game(request.session, start, {"actions": [], "hints": 0, "hint_at": -1})

@@ -1,4 +1,4 @@
-"""Addresses of environments and of the games on them."""
+"""URLs of environments and of the games on them."""
 
 from django.urls import path
 

@@ -75,7 +75,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "suites": suites,
         "suite": suite,
         "prompt": prompt,
-        "plays": [_shown(play) for play in prompt.plays] if prompt else [],
+        "plays": [_play_data(play) for play in prompt.plays] if prompt else [],
         "play_data": [play.data for play in prompt.plays if play.data] if prompt else [],
         "recent": list(recent.order_by("-created_at").defer("log_tail", "config", "summary")[:MAX_RECENT]),
         "most": compared.MAX_RUNS,
@@ -94,7 +94,7 @@ def compare_curves_data(request: HttpRequest) -> JsonResponse:
     )
 
 
-def _shown(play: compared.Play) -> dict[str, Any]:
+def _play_data(play: compared.Play) -> dict[str, Any]:
     """Template data of a play, for pages without JavaScript too."""
     data = play.data
     if data is None or play.trajectory is None:

@@ -41,7 +41,7 @@ def run_curves(request: HttpRequest, slug: str) -> HttpResponse:
         bad_side=BAD_SIDE,
         count=sum(len(section.charts) for section in sections),
         bands=bands,
-        band_words=echo_trap.words_of(bands),
+        band_words=echo_trap.bands_text(bands),
         checkpoints=checkpoints,
         marks={"bands": bands, "checkpoints": checkpoints},
     )
@@ -76,10 +76,10 @@ def _csv(run: Run, names: Sequence[str]) -> str:
     for iteration, tokens, seconds, name, value in points.values_list(*columns):
         row = rows.setdefault(iteration, {"iteration": iteration})
         row |= {"tokens": tokens, "seconds": seconds, name: value}
-    return _written(["iteration", "tokens", "seconds", *names], rows.values())
+    return _csv_text(["iteration", "tokens", "seconds", *names], rows.values())
 
 
-def _written(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def _csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     writer.writerow({name: _plain(name) if name[:1] in "=+-@\t" else name for name in columns})

@@ -26,7 +26,7 @@ def across(share: float) -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """An evaluation with the places of its drawing: a dot for the success, whiskers for its interval."""
+    """An evaluation with the coordinates of its drawing: a dot for the success, whiskers for its interval."""
 
     evaluation: Evaluation
     passed: list[tuple[int, float, str]]
@@ -89,18 +89,18 @@ def run_evaluation(request: HttpRequest, slug: str) -> HttpResponse:
     """Results on the fixed prompts with their intervals, and those of other policies."""
     run = get_run(request.user, slug)
     results = list(Evaluation.objects.filter(run=run).order_by("suite", "iteration"))
-    found = suite_results(results)
-    own = next((exam for exam in found if exam.suite == run.environment), None)
+    suites = suite_results(results)
+    own = next((each for each in suites if each.suite == run.environment), None)
     if own is not None:
-        found = [own, *(exam for exam in found if exam is not own)]
+        suites = [own, *(each for each in suites if each is not own)]
     return run_page(
         request,
         run,
         "run-evaluation",
         "runs/evaluation.html",
-        exams=found,
+        suite_results=suites,
         width=WIDTH,
         ticks=[(across(share), f"{share:.0%}") for share in (0, 0.25, 0.5, 0.75, 1)],
         matrix=generalization.table(run),
-        sampled=any(exam.sampled for exam in found),
+        sampled=any(each.sampled for each in suites),
     )

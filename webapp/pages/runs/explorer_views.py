@@ -64,7 +64,7 @@ def explorer(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def explorer_counts(request: HttpRequest, slug: str) -> JsonResponse:
-    """Current counts of the filters, for pages that cannot count by themselves."""
+    """Current counts of the filters, for pages that cannot update them from events."""
     run = get_run(request.user, slug)
     filters = _filters(request, role_in_team(request.user, run.team_id) is not None)[0]
     with one_moment():
@@ -78,32 +78,32 @@ def _filters(request: HttpRequest, inside: bool) -> tuple[Filters, dict[str, str
 
 def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
     filters, errors = _filters(request, inside)
-    shown, stale = _page(request, run, filters)
+    current, stale = _page(request, run, filters)
     groups = Group.objects.filter(run=run, superseded=False).order_by("environment", "suite")
     kinds = list(groups.values_list("environment", "suite").distinct())
     environments = sorted({environment for environment, _ in kinds})
     form = rows.form(request.GET, errors)
     counts = live_counts(run, filters) if run.state in UNFINISHED else None
-    now = ResultCounts(**counts["now"]) if counts else facts(run, filters)
+    totals = ResultCounts(**counts["now"]) if counts else facts(run, filters)
     return {
         "inside": inside,
-        "rows": rows.rows(shown.items, filters),
+        "rows": rows.rows(current.items, filters),
         "columns": rows.columns(filters, len(environments) > 1),
         "several": len(environments) > 1,
         "environments": environments,
         "suites": sorted({suite for _, suite in kinds if suite}),
         "form": form,
         "errors": errors,
-        "chosen": rows.chosen(filters),
+        "chosen": rows.active_filters(filters),
         "more_open": any(field.value for name, field in form.items() if name.split("_")[0] in MORE_FILTERS),
-        "facts": rows.facts_words(now.found, now.share, now.mean, now.more),
+        "facts": rows.facts_words(totals.found, totals.share, totals.mean, totals.more),
         "sort": filters.sort,
         "stale": stale,
         "changing": counts is not None,
         "counts": counts,
         "first_query": filters.query(),
-        "next_query": shown.next and filters.query(at=shown.next),
-        "previous_query": shown.previous and filters.query(at=shown.previous),
+        "next_query": current.next and filters.query(at=current.next),
+        "previous_query": current.previous and filters.query(at=current.previous),
         "address_query": filters.query(at=None if stale else request.GET.get("at") or None),
         "played": bool(kinds),
     }

@@ -67,68 +67,68 @@ class LaunchBase:
 
     def team_of(self, slug: str) -> Team:
         """The chosen team, else that of the source, else the first one."""
-        wanted = slug or (self.source.team.slug if self.source else "")
-        return next((team for team in self.teams if team.slug == wanted), self.teams[0])
+        requested = slug or (self.source.team.slug if self.source else "")
+        return next((team for team in self.teams if team.slug == requested), self.teams[0])
 
 
-def _launch_base(request: HttpRequest, given: QueryDict) -> LaunchBase:
+def _launch_base(request: HttpRequest, query: QueryDict) -> LaunchBase:
     teams = _require_teams(request)
-    source = _source(request, given.get("clone", ""))
-    environment = given.get("environment", "")
-    named = given.get("preset", "") or (source.preset if source else "")
+    source = _source(request, query.get("clone", ""))
+    environment = query.get("environment", "")
+    named = query.get("preset", "") or (source.preset if source else "")
     chosen = _preset_name(named) if named or not environment else _preset_of(environment)
     base = RunConfig.model_validate(source.config) if source else load_preset(chosen)
     return LaunchBase(teams, source, chosen, base)
 
 
-def _scheduling(given: QueryDict, source: Run | None) -> tuple[SchedulingOptions, dict[str, str]]:
+def _scheduling(query: QueryDict, source: Run | None) -> tuple[SchedulingOptions, dict[str, str]]:
     """Scheduling options of the form and their errors; defaults are those of the source."""
     errors: dict[str, str] = {}
     before = SchedulingOptions() if source is None else options_for_clone(source)
-    queue = given.get("queue", before.queue).strip()
+    queue = query.get("queue", before.queue).strip()
     if queue and (not re.match(device_classes.NAME, queue) or len(queue) > 100):
         errors["queue"] = "must be a name of letters, digits, dot, dash and underscore"
-    text = given.get("gpus", "" if before.gpus is None else str(before.gpus)).strip()
+    text = query.get("gpus", "" if before.gpus is None else str(before.gpus)).strip()
     gpus = int(text) if text.isdecimal() and int(text) <= MAX_GPUS else None
     if text and gpus is None:
         errors["gpus"] = f"must be a whole number from 0 to {MAX_GPUS}, or empty"
     named = {choice.name.lower(): choice for choice in Run.Priority}
-    priority = named.get(given.get("priority", ""), Run.Priority.NORMAL)
+    priority = named.get(query.get("priority", ""), Run.Priority.NORMAL)
     return SchedulingOptions("" if "queue" in errors else queue, gpus, priority), errors
 
 
-def _visibility(given: QueryDict, source: Run | None) -> Run.Visibility:
-    wanted = given.get("visibility", "") or (source.visibility if source else "")
-    return Run.Visibility(wanted) if wanted in Run.Visibility.values else Run.Visibility.TEAM
+def _visibility(query: QueryDict, source: Run | None) -> Run.Visibility:
+    visibility = query.get("visibility", "") or (source.visibility if source else "")
+    return Run.Visibility(visibility) if visibility in Run.Visibility.values else Run.Visibility.TEAM
 
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def launch(request: HttpRequest) -> HttpResponse:
-    """The form, and its submission. `?preset=`, `?environment=` and `?clone=` prefill it."""
-    given = request.POST if request.method == "POST" else request.GET
-    asked = _launch_base(request, given)
+    """Launch form and its submission. `?preset=`, `?environment=` and `?clone=` prefill it."""
+    query = request.POST if request.method == "POST" else request.GET
+    origin = _launch_base(request, query)
     if request.method != "POST":
-        environment = given.get("environment", "")
-        values = asked.base.model_dump()
+        environment = query.get("environment", "")
+        values = origin.base.model_dump()
         if environment in envs.names() and values["environment"]["name"] != environment:
             values["environment"] |= {"name": environment, "settings": {}}
-        return _form(request, asked, values, {})
+        return _form(request, origin, values, {})
     checked = form.check(request.POST.dict())
-    wanted, wrong = _scheduling(request.POST, asked.source)
-    if checked.config is None or wrong or request.POST.get("do") == "check":
-        response = _form(request, asked, checked.data, checked.errors)
-        response.status_code = 422 if checked.errors or wrong else 200
+    scheduling, scheduling_errors = _scheduling(request.POST, origin.source)
+    if checked.config is None or scheduling_errors or request.POST.get("do") == "check":
+        response = _form(request, origin, checked.data, checked.errors)
+        response.status_code = 422 if checked.errors or scheduling_errors else 200
         return response
-    team = asked.team_of(request.POST.get("team", ""))
-    require_may_prefer(request.user, team.pk, wanted.priority)
+    team = origin.team_of(request.POST.get("team", ""))
+    require_may_prefer(request.user, team.pk, scheduling.priority)
     run = do_create_run(
         team,
         request.user,  # type: ignore[arg-type]
         checked.config,
-        preset=asked.chosen,
-        asked=wanted,
-        visibility=_visibility(request.POST, asked.source),
+        preset=origin.chosen,
+        scheduling=scheduling,
+        visibility=_visibility(request.POST, origin.source),
         launch_key=request.POST.get("launch_key", "")[:MAX_LAUNCH_KEY],
     )
     messages.success(request, "Run launched. It starts when a worker is free.")
@@ -139,7 +139,7 @@ def launch(request: HttpRequest) -> HttpResponse:
 @require_POST
 def launch_yaml(request: HttpRequest) -> HttpResponse:
     """The form prefilled from a YAML file or pasted text; launches nothing."""
-    asked = _launch_base(request, request.POST)
+    origin = _launch_base(request, request.POST)
     file = request.FILES.get("file")
     text = request.POST.get("yaml", "")
     try:
@@ -150,11 +150,11 @@ def launch_yaml(request: HttpRequest) -> HttpResponse:
         config = form.from_yaml(text)
     except ValueError as error:
         problems = [f"{where}: {what}" if where else what for where, what in form.problems_of(error)]
-        response = _form(request, asked, asked.base.model_dump(), {}, yaml_text=text, yaml_problems=problems)
+        response = _form(request, origin, origin.base.model_dump(), {}, yaml_text=text, yaml_problems=problems)
         response.status_code = 422
         return response
     messages.success(request, "Settings loaded from YAML. Nothing is launched yet.")
-    return _form(request, asked, config.model_dump(), {})
+    return _form(request, origin, config.model_dump(), {})
 
 
 def _settings(
@@ -168,90 +168,90 @@ def _settings(
 
 
 def _form(
-    request: HttpRequest, asked: LaunchBase, values: dict[str, Any], errors: dict[str, str], **context: Any
+    request: HttpRequest, origin: LaunchBase, values: dict[str, Any], errors: dict[str, str], **context: Any
 ) -> HttpResponse:
-    groups, settings = _settings(values, asked.base, errors)
+    groups, settings = _settings(values, origin.base, errors)
     config = None if errors else RunConfig.model_validate(values)
-    given = request.POST if request.method == "POST" else request.GET
-    before = SchedulingOptions() if asked.source is None else options_for_clone(asked.source)
-    wanted, _ = _scheduling(given, asked.source)
-    known = capacity_now(database_now())
+    query = request.POST if request.method == "POST" else request.GET
+    before = SchedulingOptions() if origin.source is None else options_for_clone(origin.source)
+    scheduling, _ = _scheduling(query, origin.source)
+    current = capacity_now(database_now())
     context |= {
         "page": "launch",
-        "launch_key": given.get("launch_key", "")[:MAX_LAUNCH_KEY] or ids.token(),
-        "teams": asked.teams,
-        "team_slug": asked.team_of(given.get("team", "")).slug,
-        "source": asked.source,
-        "chosen": asked.chosen,
+        "launch_key": query.get("launch_key", "")[:MAX_LAUNCH_KEY] or ids.token(),
+        "teams": origin.teams,
+        "team_slug": origin.team_of(query.get("team", "")).slug,
+        "source": origin.source,
+        "chosen": origin.chosen,
         "presets": summaries.presets(),
         "groups": groups,
         "environment_settings": settings,
         "visibilities": Run.Visibility.choices,
         "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
-        "priority": wanted.priority.name.lower(),
-        "may_prefer": any(role_in_team(request.user, team.pk) == Membership.Role.ADMIN for team in asked.teams),
-        "queue": given.get("queue", before.queue),
-        "classes": device_classes.asked_classes(
-            known.workers.keys() | ({wanted.queue} - {""})
-        ),  # perhaps served by nobody
-        "gpus": given.get("gpus", "" if before.gpus is None else str(before.gpus)),
+        "priority": scheduling.priority.name.lower(),
+        "may_prefer": any(role_in_team(request.user, team.pk) == Membership.Role.ADMIN for team in origin.teams),
+        "queue": query.get("queue", before.queue),
+        "classes": device_classes.class_choices(
+            current.workers.keys() | ({scheduling.queue} - {""})
+        ),  # perhaps without a worker
+        "gpus": query.get("gpus", "" if before.gpus is None else str(before.gpus)),
     }
-    facts = _facts(request, asked, config, _all(groups, settings), errors, known)
+    facts = _facts(request, origin, config, _all(groups, settings), errors, current)
     return render(request, "runs/launch.html", context | facts)
 
 
 def _facts(
     request: HttpRequest,
-    asked: LaunchBase,
+    origin: LaunchBase,
     config: RunConfig | None,
     settings: list[form.Setting],
     errors: dict[str, str],
-    known: Capacity,
+    current: Capacity,
 ) -> dict[str, Any]:
     """Context about the current form: problems, differences, estimates, warnings, YAML and curl."""
-    given = request.POST if request.method == "POST" else request.GET
-    visibility = _visibility(given, asked.source)
+    query = request.POST if request.method == "POST" else request.GET
+    visibility = _visibility(query, origin.source)
     now = timezone.now()
-    wanted, wrong = _scheduling(given, asked.source)
-    queue, capacity = device_classes.ANY, known.sentence(device_classes.ANY, 0)
+    scheduling, scheduling_errors = _scheduling(query, origin.source)
+    queue, capacity = device_classes.ANY, current.sentence(device_classes.ANY, 0)
     if config is not None:
-        queue, gpus = wanted.resolved(config, known.workers.keys())
+        queue, gpus = scheduling.resolved(config, current.workers.keys())
         newcomer = Run(
-            team_id=asked.team_of(given.get("team", "")).pk,
+            team_id=origin.team_of(query.get("team", "")).pk,
             queue=queue,
             gpus=gpus,
             queued_at=now,
-            priority=wanted.priority,
+            priority=scheduling.priority,
             memory=estimates.needed_memory(config, gpus),
             config=config.model_dump(mode="json"),
         )
-        capacity = expected_wait(newcomer, known, now)
+        capacity = expected_wait(newcomer, current, now)
     facts: dict[str, Any] = {
-        "base_word": "was" if asked.source else "preset",
-        "base_title": asked.source.title if asked.source else asked.chosen,
+        "base_word": "was" if origin.source else "preset",
+        "base_title": origin.source.title if origin.source else origin.chosen,
         "differences": summary.differences(settings),
         "wrong": [setting for setting in settings if setting.error],
         "errors": errors,
         "unplaced": _unplaced(errors, [setting.name for setting in settings]),
         "capacity": capacity,
-        "asked_errors": wrong,
-        "devices": known.devices,
+        "scheduling_errors": scheduling_errors,
+        "devices": current.devices,
         "visibility": visibility,
         "title": "",
         "estimate": "",
     }
     if config is not None:
-        team = asked.team_of(given.get("team", "")).slug if len(asked.teams) > 1 else ""
+        team = origin.team_of(query.get("team", "")).slug if len(origin.teams) > 1 else ""
         address = request.build_absolute_uri("/api/runs")
-        preset = load_preset(asked.chosen)
+        preset = load_preset(origin.chosen)
         facts |= {
             "title": config.title(),
             "estimate": summaries.estimate_words(config),
             "figures": estimates.figures(request.user, config),
-            "warnings": summary.warnings(config, known, queue),
+            "warnings": summary.warnings(config, current, queue),
             "as_yaml": summary.as_yaml(config),
             "as_curl": summary.as_curl(
-                address, config, asked.chosen, preset, visibility=visibility, team=team, asked=wanted
+                address, config, origin.chosen, preset, visibility=visibility, team=team, scheduling=scheduling
             ),
         }
     return facts
@@ -261,11 +261,11 @@ def _facts(
 @require_POST
 def launch_check(request: HttpRequest) -> HttpResponse:
     """Check the form: an error per field, a summary in the bar, estimates and differences."""
-    asked = _launch_base(request, request.POST)
+    origin = _launch_base(request, request.POST)
     checked = form.check(request.POST.dict())
-    slots = _all(*_settings(checked.data, asked.base, checked.errors))
-    known = capacity_now(database_now())
-    context = {"swap": True, "slots": slots} | _facts(request, asked, checked.config, slots, checked.errors, known)
+    slots = _all(*_settings(checked.data, origin.base, checked.errors))
+    current = capacity_now(database_now())
+    context = {"swap": True, "slots": slots} | _facts(request, origin, checked.config, slots, checked.errors, current)
     return render(request, "runs/_check.html", context)
 
 
@@ -284,5 +284,5 @@ def _all(groups: list[form.SettingGroup], environment: list[form.Setting]) -> li
 
 def _unplaced(errors: dict[str, str], settings: list[str]) -> list[str]:
     """Errors of settings that the form does not show."""
-    shown = {*form.names(), *settings}
-    return [f"{name}: {text}" if name else text for name, text in errors.items() if name not in shown]
+    visible = {*form.names(), *settings}
+    return [f"{name}: {text}" if name else text for name, text in errors.items() if name not in visible]

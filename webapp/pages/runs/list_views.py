@@ -41,34 +41,34 @@ def run_list(request: HttpRequest) -> HttpResponse:
         if request.headers.get("X-Seen") == digest:
             return HttpResponse(status=204)
         return HttpResponse(rows)
-    wanted = run_filters.read(request.GET)
+    listing = run_filters.read(request.GET)
     context: dict[str, Any] = {
         "page": "runs",
         "rows": rows,
-        "wanted": wanted,
+        "wanted": listing,
         "states": [(run_filters.ACTIVE, "Queued or running"), *Run.State.choices],
         "variants": [(key, title) for key, (title, _) in run_filters.VARIANTS.items()],
         "estimators": summaries.ESTIMATORS.items(),
         "sorts": run_filters.SORTS.items(),
         **run_filters.choices(request.user),
     }
-    context["any"] = wanted.filtered or bool(context["environments"])
+    context["any"] = listing.filtered or bool(context["environments"])
     return render(request, "runs/list.html", context)
 
 
 def _rows(request: HttpRequest, chosen: list[str]) -> tuple[str, str]:
     """The part of the page that changes, and its digest, which it contains."""
-    wanted = run_filters.read(request.GET)
-    runs = wanted.runs(request.user).select_related("author", "team").defer("log_tail", "summary")
+    listing = run_filters.read(request.GET)
+    runs = listing.runs(request.user).select_related("author", "team").defer("log_tail", "summary")
     page = Paginator(runs, RUNS_PER_PAGE).get_page(request.GET.get("page"))
-    shown = summaries.cards(list(page.object_list))
+    cards = summaries.cards(list(page.object_list))
     context = {
         "page_obj": page,
-        "runs": shown,
-        "filtered": wanted.filtered,
-        "several_teams": len({card.run.team_id for card in shown}) > 1,
+        "runs": cards,
+        "filtered": listing.filtered,
+        "several_teams": len({card.run.team_id for card in cards}) > 1,
         "chosen": chosen,
-        "seconds": BUSY_SECONDS if any(card.active for card in shown) else QUIET_SECONDS,
+        "seconds": BUSY_SECONDS if any(card.active for card in cards) else QUIET_SECONDS,
         "digest": DIGEST,
     }
     text = render_to_string("runs/_rows.html", context, request)

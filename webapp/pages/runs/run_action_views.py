@@ -23,14 +23,14 @@ REQUEST_MESSAGES = {
     "resume": "The run is queued again and continues from its last checkpoint.",
 }
 PRIORITY_MESSAGES = {
-    Run.Priority.LOW: "The run now has low priority: others start first until it has waited for long.",
+    Run.Priority.LOW: "The run now has low priority: other runs start first until it has waited a long time.",
     Run.Priority.NORMAL: "The run now has normal priority.",
-    Run.Priority.HIGH: "The run now has high priority: it starts before runs without.",
+    Run.Priority.HIGH: "The run now has high priority: it starts before runs of lower priority.",
 }
 VISIBILITY_MESSAGES = {
-    Run.Visibility.PRIVATE: "Only its author and the team's admins can see this run now.",
-    Run.Visibility.TEAM: "Only the team can see this run now.",
-    Run.Visibility.LINK: "Anyone with the link can see this run now, without an account.",
+    Run.Visibility.PRIVATE: "This run is now visible to its author and the team's admins only.",
+    Run.Visibility.TEAM: "This run is now visible to the team only.",
+    Run.Visibility.LINK: "Anyone with the link can now see this run, without an account.",
 }
 
 

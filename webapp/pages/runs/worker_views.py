@@ -104,20 +104,20 @@ def _gib(number: float) -> str:
 @require_GET
 @never_cache
 def workers(request: HttpRequest) -> HttpResponse:
-    """All users see the machines; runs are shown to their team only."""
+    """Workers and queues. All users see the machines, only a run's team sees the run."""
     now = database_now()
     mine = Run.objects.of_teams_of(request.user).values("pk")
     held = Run.objects.filter(state__in=Run.HELD).defer("log_tail", "summary", "config")
-    found = list(Worker.objects.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")))
+    all_workers = list(Worker.objects.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")))
     visible = set(Run.objects.filter(pk__in=mine, state__in=(Run.State.QUEUED, *Run.HELD)).values_list("pk", flat=True))
-    cards = [_card(worker, visible, now) for worker in found]
+    cards = [_card(worker, visible, now) for worker in all_workers]
     queued = order.projected_order(order.waiting(), fair_share.used(now), now)
     context = {
         "page": "workers",
         "workers": sorted(cards, key=lambda card: (not card.alive, card.worker.name)),
         "waiting": _waiting(queued, visible, order.workers(now) if queued else [], now)[:MAX_WAITING],
         "queued": len(queued),
-        "queues": _queues(queued, capacity(found, now)),
+        "queues": _queues(queued, capacity(all_workers, now)),
     }
     part = request.headers.get("HX-Request")
     return render(request, "pages/_workers.html" if part else "pages/workers.html", context)
@@ -125,27 +125,27 @@ def workers(request: HttpRequest) -> HttpResponse:
 
 def _card(worker: Worker, visible: set[int], now: Any) -> WorkerCard:
     runs: list[Run] = worker.held  # type: ignore[attr-defined]
-    shown = [run for run in runs if run.pk in visible]
-    for run in shown:
+    visible_runs = [run for run in runs if run.pk in visible]
+    for run in visible_runs:
         run.progress = formatting.progress(run.phase_facts, run.iterations, run.state)  # type: ignore[attr-defined]
         run.words = formatting.phase_text(run.phase_facts, run.iterations) or "starting"  # type: ignore[attr-defined]
     silent = (now - worker.last_seen_at).total_seconds()
     alive = silent < ALIVE.total_seconds()
     gpus = [_gpu(gpu, runs, visible) for gpu in worker.gpus]
-    return WorkerCard(worker, alive, shown, len(runs) - len(shown), formatting.duration(silent), gpus)
+    return WorkerCard(worker, alive, visible_runs, len(runs) - len(visible_runs), formatting.duration(silent), gpus)
 
 
 def _gpu(gpu: dict[str, Any], held: list[Run], visible: set[int]) -> GpuCard:
     users = [run for run in held if gpu["id"] in run.reserved]
-    known = bool(gpu["total"]) and gpu["free"] is not None
-    shown = [run for run in users if run.pk in visible]
+    measured = bool(gpu["total"]) and gpu["free"] is not None
+    visible_runs = [run for run in users if run.pk in visible]
     return GpuCard(
         gpu["id"],
         gpu["name"],
-        _free(gpu) if known else "memory unknown",
-        used(gpu) if known else None,
-        shown,
-        len(users) - len(shown),
+        _free(gpu) if measured else "memory unknown",
+        used(gpu) if measured else None,
+        visible_runs,
+        len(users) - len(visible_runs),
     )
 
 
@@ -153,15 +153,15 @@ def _waiting(
     queued: list[Run], visible: set[int], crew: Sequence[order.AvailableWorker], now: datetime
 ) -> list[Waiting]:
     places: Counter[str] = Counter()
-    found = []
+    rows = []
     for run in queued:
         places[run.queue] += 1
         since = formatting.duration((now - order.waited_since(run)).total_seconds())
         if run.pk in visible:
             standing = order.queue_position(run, places[run.queue], crew)
             priority = "" if run.priority == Run.Priority.NORMAL else f"{run.get_priority_display().lower()} priority"
-            found.append(Waiting(run, places[run.queue], run.queue, since, standing.words, priority))
-    return found
+            rows.append(Waiting(run, places[run.queue], run.queue, since, standing.words, priority))
+    return rows
 
 
 def _queues(queued: list[Run], capacity: Capacity) -> list[tuple[str, int, int, int]]:

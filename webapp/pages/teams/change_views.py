@@ -119,7 +119,7 @@ def invite(request: HttpRequest, slug: str) -> HttpResponse:
         actions.do_revoke_invitation(made)
         messages.error(
             request,
-            f"The e-mail could not be sent ({error}), so nobody was invited. Create a link instead.",
+            f"The e-mail could not be sent ({error}), so no invitation was created. Create a link instead.",
         )
     return _back(team, "invitations")
 

@@ -30,10 +30,10 @@ MAX_SHARES = 200
 @never_cache
 def teams(request: HttpRequest) -> HttpResponse:
     """The user's teams; redirects to a single one unless `?all=1`."""
-    found = memberships_of(request.user)
-    if len(found) == 1 and not request.GET.get("all"):
-        return redirect("team", found[0].team.slug)
-    context = {"page": "team", "places": found, "may_create": may_create_team(request.user)}
+    memberships = memberships_of(request.user)
+    if len(memberships) == 1 and not request.GET.get("all"):
+        return redirect("team", memberships[0].team.slug)
+    context = {"page": "team", "places": memberships, "may_create": may_create_team(request.user)}
     return render(request, "teams/list.html", context)
 
 
@@ -54,19 +54,19 @@ def team_create(request: HttpRequest) -> HttpResponse:
 @never_cache
 def team(request: HttpRequest, slug: str) -> HttpResponse:
     """Members, invitations, tokens, settings and shared content of a team."""
-    found = get_team(request.user, slug)
+    requested = get_team(request.user, slug)
     now = timezone.now()
-    members = list(found.memberships.select_related("user").order_by("user__username"))
+    members = list(requested.memberships.select_related("user").order_by("user__username"))
     role = next(member.role for member in members if member.user_id == request.user.pk)
     admin = role == Membership.Role.ADMIN
-    tokens = ApiToken.objects.open(now).filter(team=found).select_related("user").order_by("pk")
-    invited = Invitation.objects.open(now).filter(team=found).select_related("author").order_by("pk")
-    runs = Run.objects.of_teams_of(request.user).filter(team=found)
+    tokens = ApiToken.objects.open(now).filter(team=requested).select_related("user").order_by("pk")
+    invited = Invitation.objects.open(now).filter(team=requested).select_related("author").order_by("pk")
+    runs = Run.objects.of_teams_of(request.user).filter(team=requested)
     shares = ShareLink.objects.filter(trajectory__run__in=runs).annotate(ended=Q(expires_at__lte=now))
     shares = shares.select_related("author", "trajectory__group", "trajectory__run")
     context = {
         "page": "team",
-        "team": found,
+        "team": requested,
         "members": members,
         "admin": admin,
         "writer": role in Membership.WRITERS,
@@ -91,19 +91,19 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
 @never_cache
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
     """Page of an invitation link: join with an existing account, or create one."""
-    found = invitations.open_invitation(token)
-    if found is None:
+    pending = invitations.open_invitation(token)
+    if pending is None:
         return render(request, "teams/invitation_closed.html", status=404)
     if not request.user.is_authenticated:
-        invitations.remember(request, found)
-        return render(request, "teams/invitation.html", {"invitation": found})
-    member = found.team.memberships.filter(user_id=request.user.pk).first()
+        invitations.remember(request, pending)
+        return render(request, "teams/invitation.html", {"invitation": pending})
+    member = pending.team.memberships.filter(user_id=request.user.pk).first()
     if request.method == "POST" and member is None:
         try:
-            do_accept_invitation(found, signed_in(request))
+            do_accept_invitation(pending, signed_in(request))
         except TeamRefused as refusal:
             messages.warning(request, str(refusal))
             return redirect("runs")
-        messages.success(request, f"You joined {found.team.name} as {found.get_role_display().lower()}.")
-        return redirect("team", found.team.slug)
-    return render(request, "teams/invitation.html", {"invitation": found, "member": member})
+        messages.success(request, f"You joined {pending.team.name} as {pending.get_role_display().lower()}.")
+        return redirect("team", pending.team.slug)
+    return render(request, "teams/invitation.html", {"invitation": pending, "member": member})

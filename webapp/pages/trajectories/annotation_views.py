@@ -34,7 +34,7 @@ MENTIONS_PER_PAGE = 50
 def show(request: HttpRequest, slug: str) -> HttpResponse:
     """The panel alone, for pages that already show it."""
     trajectory, role = get_member_trajectory(request.user, slug)
-    if not _wants_panel(request):
+    if not _is_htmx(request):
         return redirect(f"{reverse('trajectory', args=[slug])}#annotations")
     return _panel(request, trajectory, role)
 
@@ -46,7 +46,7 @@ def star(request: HttpRequest, slug: str) -> HttpResponse:
     trajectory, role = get_member_trajectory(request.user, slug)
     require_writer(request.user, trajectory.run.team_id)
     change = actions.do_star if request.POST.get("on") == "1" else actions.do_unstar
-    change(trajectory, _person(request))
+    change(trajectory, _user(request))
     return _done(request, trajectory, role)
 
 
@@ -57,7 +57,7 @@ def tag(request: HttpRequest, slug: str) -> HttpResponse:
     trajectory, role = get_member_trajectory(request.user, slug)
     require_writer(request.user, trajectory.run.team_id)
     try:
-        actions.do_tag(trajectory, _person(request), request.POST.get("tag", ""))
+        actions.do_tag(trajectory, _user(request), request.POST.get("tag", ""))
     except actions.AnnotationRefused as refusal:
         return _done(request, trajectory, role, problem=str(refusal))
     return _done(request, trajectory, role, saved="tag")
@@ -81,10 +81,10 @@ def comment(request: HttpRequest, slug: str) -> HttpResponse:
     turn = request.POST.get("turn", "")
     index = int(turn) - 1 if turn.isascii() and turn.isdigit() and 0 < len(turn) < 7 and int(turn) > 0 else None
     try:
-        made = actions.do_comment(trajectory, _person(request), request.POST.get("text", ""), index)
+        created = actions.do_comment(trajectory, _user(request), request.POST.get("text", ""), index)
     except actions.AnnotationRefused as refusal:
         return _done(request, trajectory, role, problem=str(refusal))
-    return _done(request, trajectory, role, saved="comment", to=made.address)
+    return _done(request, trajectory, role, saved="comment", to=created.address)
 
 
 @login_required
@@ -102,7 +102,7 @@ def comment_edit(request: HttpRequest, slug: str) -> HttpResponse:
             return _done(request, trajectory, role, saved="edit", to=own.address)
         except actions.AnnotationRefused as refusal:
             context["problem"] = str(refusal)
-    if not _wants_panel(request):
+    if not _is_htmx(request):
         return render(request, "annotations/edit.html", context)
     response = render(request, "annotations/_edit.html", context | {"inside": True})
     response["HX-Retarget"] = f"#comment-{own.slug}"
@@ -125,22 +125,22 @@ def comment_delete(request: HttpRequest, slug: str) -> HttpResponse:
 @never_cache
 def mentions(request: HttpRequest) -> HttpResponse:
     """The user's mentions."""
-    found = Mention.objects.of(request.user).select_related(
+    queryset = Mention.objects.of(request.user).select_related(
         "comment__author", "comment__trajectory__run", "comment__trajectory__group"
     )
-    page = Paginator(found.prefetch_related("comment__mentions__user"), MENTIONS_PER_PAGE).get_page(
+    page = Paginator(queryset.prefetch_related("comment__mentions__user"), MENTIONS_PER_PAGE).get_page(
         request.GET.get("page")
     )
     for mention in page.object_list:
         render_comment(mention.comment)
-    preference = MailPreference.objects.filter(user=_person(request)).first()
+    preference = MailPreference.objects.filter(user=_user(request)).first()
     context = {
         "page": "mentions",
         "page_obj": page,
         "mentions": page.object_list,
         "mail": preference is None or preference.mail,
         "mail_configured": mail_is_configured(),
-        "address": _person(request).email,
+        "address": _user(request).email,
     }
     return render(request, "annotations/mentions.html", context)
 
@@ -150,18 +150,18 @@ def mentions(request: HttpRequest) -> HttpResponse:
 @never_cache
 def mention(request: HttpRequest, slug: str) -> HttpResponse:
     """Mark the mention as read and redirect to its comment."""
-    found = Mention.objects.of(request.user).select_related("comment__trajectory").filter(slug=slug).first()
-    if found is None:
+    record = Mention.objects.of(request.user).select_related("comment__trajectory").filter(slug=slug).first()
+    if record is None:
         raise Http404("This mention no longer exists: its comment was edited or deleted.")
-    actions.do_read_mentions(_person(request), slug)
-    return redirect(found.comment.address)
+    actions.do_read_mentions(_user(request), slug)
+    return redirect(record.comment.address)
 
 
 @login_required
 @require_POST
 def mentions_read(request: HttpRequest) -> HttpResponse:
     """Mark all mentions as read."""
-    actions.do_read_mentions(_person(request))
+    actions.do_read_mentions(_user(request))
     return redirect("mentions")
 
 
@@ -170,18 +170,18 @@ def mentions_read(request: HttpRequest) -> HttpResponse:
 def mentions_mail(request: HttpRequest) -> HttpResponse:
     """Switch e-mails about mentions on or off."""
     enabled = request.POST.get("mail") == "1"
-    actions.do_set_mention_mail(_person(request), enabled)
+    actions.do_set_mention_mail(_user(request), enabled)
     message = "You will get an e-mail for each mention." if enabled else "You will get no more e-mails about mentions."
     messages.success(request, message)
     return redirect("mentions")
 
 
-def _person(request: HttpRequest) -> User:
+def _user(request: HttpRequest) -> User:
     assert isinstance(request.user, User), "login_required"
     return request.user
 
 
-def _wants_panel(request: HttpRequest) -> bool:
+def _is_htmx(request: HttpRequest) -> bool:
     return bool(request.headers.get("HX-Request"))
 
 
@@ -200,7 +200,7 @@ def _done(
     to: str = "",
 ) -> HttpResponse:
     """The current panel, or a redirect to the page."""
-    if _wants_panel(request):
+    if _is_htmx(request):
         response = _panel(request, trajectory, role, problem)
         if saved:
             response["HX-Trigger"] = f"annotations:{saved}"

@@ -22,16 +22,16 @@ from webapp.trajectories.text_diff import compare_turns
 @never_cache
 def prompt(request: HttpRequest, slug: str) -> HttpResponse:
     """All trajectories of the run from this initial state: the group, and other iterations."""
-    found = get_trajectory(request.user, slug)
+    current = get_trajectory(request.user, slug)
     context = {
         "page": "runs",
-        "trajectory": found,
-        "group": found.group,
-        "run": found.run,
-        "place": formatting.place(found.group.number, found.member),
-        "board_text": board_text(found.group.board),
-        "members": same_group(found),
-        "again": same_prompt(found),
+        "trajectory": current,
+        "group": current.group,
+        "run": current.run,
+        "place": formatting.place(current.group.number, current.member),
+        "board_text": board_text(current.group.board),
+        "members": same_group(current),
+        "again": same_prompt(current),
     }
     return render(request, "trajectories/prompt.html", context)
 
@@ -58,5 +58,5 @@ def thoughts(request: HttpRequest, slug: str, other: str) -> HttpResponse:
     return render(request, "trajectories/thoughts.html", context)
 
 
-def _events(found: Trajectory) -> list[dict[str, object]]:
-    return list(found.turns.order_by("number").values_list("event", flat=True))
+def _events(trajectory: Trajectory) -> list[dict[str, object]]:
+    return list(trajectory.turns.order_by("number").values_list("event", flat=True))

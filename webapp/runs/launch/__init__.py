@@ -1,1 +1,1 @@
-"""The launch form and what it shows beside its fields."""
+"""The launch form with its estimates, warnings and exports."""

@@ -1,6 +1,6 @@
-"""What a configuration will take: sampled tokens, time, memory. Reckoned from recorded runs where there are any.
+"""Estimates of a configuration's tokens, time, memory and cost, from recorded runs where available.
 
-Every figure comes with a sentence that says how it was reckoned; what is not known is said to be so.
+Each figure has a sentence on its basis; unknown quantities are reported as "unknown".
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from trainer.policy.shapes import shape_of
 from webapp.core import formatting
 from webapp.runs.models import MetricPoint, Run
 
-LOOKED_AT = 40
-AT_LEAST = 16
-"""Trajectories at a time with which a rollout is not yet slow."""
+MAX_RECORDED_RUNS = 40
+MIN_ROWS = 16
+"""Parallel trajectories below which a rollout becomes slow."""
 GIB = 2**30
-HOSTED = GIB
-"""Bytes of a trainer that only asks somebody else's model."""
-DEMO_ITERATION, DEMO_TRAJECTORIES, DEMO_EXAM, DEMO_PROMPTS = 8.1, 128, 4.4, 256
-"""The pocket policy on two quiet cores, as docs/performance.md tells: seconds of an iteration and of an evaluation."""
+HOSTED_TRAINER_BYTES = GIB
+"""Memory of a trainer that uses a hosted model."""
+DEMO_ITERATION, DEMO_TRAJECTORIES, DEMO_EVALUATION, DEMO_PROMPTS = 8.1, 128, 4.4, 256
+"""Seconds of an iteration and of an evaluation of the pocket policy on two idle cores (docs/performance.md)."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number in words, and how it was reckoned."""
+    """An estimate as text, and its basis."""
 
     title: str
     value: str
@@ -39,7 +39,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class RecordedPace:
-    """What runs with the same model did on a device, medians."""
+    """Median pace of the recorded runs with the same model on a device."""
 
     device: str
     runs: int
@@ -58,25 +58,25 @@ def figures(user: Any, config: RunConfig) -> list[Figure]:
 
 
 def _hosted(config: RunConfig) -> list[Figure]:
-    """Of a model that somebody else runs: what it writes at most, and what that may cost."""
-    hosted, (_, examined) = config.hosted, _played(config)
-    written = examined * config.rollout.max_turns * config.rollout.max_response_tokens
-    found = [_tokens(config, []), Figure("Time", "not known", f"It is up to {hosted.host}.")]
+    """Estimates for a hosted model: maximum of generated tokens, and their cost."""
+    hosted, (_, evaluated) = config.hosted, _trajectories(config)
+    generated = evaluated * config.rollout.max_turns * config.rollout.max_response_tokens
+    estimates = [_tokens(config, []), Figure("Time", "unknown", f"Depends on {hosted.host}.")]
     if hosted.completion_price_per_million:
         how = (
-            f"At {hosted.completion_price_per_million:g} a million; what the model reads comes on top, and "
-            "hosted.max_cost limits both."
+            f"At {hosted.completion_price_per_million:g} per million tokens. Prompt tokens are extra; hosted.max_cost "
+            "limits the total."
         )
         return [
-            *found,
+            *estimates,
             Figure(
-                "Cost of what it writes", f"at most {written * hosted.completion_price_per_million / 1e6:,.2f}", how
+                "Cost of generated tokens", f"at most {generated * hosted.completion_price_per_million / 1e6:,.2f}", how
             ),
         ]
     return [
-        *found,
+        *estimates,
         Figure(
-            "Cost", "not known", "hosted.prompt_price_per_million and hosted.completion_price_per_million are not set."
+            "Cost", "unknown", "hosted.prompt_price_per_million and hosted.completion_price_per_million are not set."
         ),
     ]
 
@@ -94,7 +94,7 @@ def _recorded(user: Any, model: str) -> Any:
         )
         .annotate(waves=F("config__rollout__groups"), size=F("config__rollout__group_size"))
         .only("device", "parameters")
-        .order_by("-created_at")[:LOOKED_AT]
+        .order_by("-created_at")[:MAX_RECORDED_RUNS]
     )
 
 
@@ -114,8 +114,8 @@ def _paces(recorded: list[Any]) -> list[RecordedPace]:
     ]
 
 
-def exams(config: RunConfig) -> int:
-    """How often the fixed exam is taken: before, every so many iterations, after."""
+def evaluations(config: RunConfig) -> int:
+    """Number of evaluations of a run: before, at the configured interval, after."""
     if config.evaluation.prompts == 0:
         return 0
     if config.kind == "evaluate":
@@ -124,31 +124,31 @@ def exams(config: RunConfig) -> int:
     return 2 + ((config.iterations - 1) // every if every else 0)
 
 
-def _played(config: RunConfig) -> tuple[int, int]:
-    """Trajectories of rollouts, and of exams."""
+def _trajectories(config: RunConfig) -> tuple[int, int]:
+    """Numbers of trajectories in rollouts and in evaluations."""
     suites = len(config.environment.names) + len(config.evaluation.suites)
-    examined = exams(config) * suites * config.evaluation.prompts * config.evaluation.samples_per_prompt
-    return (config.iterations * config.rollout.trajectories if config.kind == "train" else 0), examined
+    evaluated = evaluations(config) * suites * config.evaluation.prompts * config.evaluation.samples_per_prompt
+    return (config.iterations * config.rollout.trajectories if config.kind == "train" else 0), evaluated
 
 
 def _tokens(config: RunConfig, paces: list[RecordedPace]) -> Figure:
-    trained, examined = _played(config)
-    most = (trained + examined) * config.rollout.max_turns * config.rollout.max_response_tokens
-    played = formatting.plural(trained + examined, "trajectory", "trajectories")
+    trained, evaluated = _trajectories(config)
+    most = (trained + evaluated) * config.rollout.max_turns * config.rollout.max_response_tokens
+    played = formatting.plural(trained + evaluated, "trajectory", "trajectories")
     if paces:
         each = median(pace.tokens_per_trajectory for pace in paces)
-        likely = min(most, (trained + examined) * each)
-        how = f"{played} of {each:,.0f} tokens each, as recorded runs with this model wrote; at most {_short(most)}."
+        likely = min(most, (trained + evaluated) * each)
+        how = f"{played} of {each:,.0f} tokens, the median of recorded runs with this model; at most {_short(most)}."
         return Figure("Sampled tokens", f"about {_short(likely)}", how)
-    return Figure("Sampled tokens", f"at most {_short(most)}", f"{played} whose every turn takes the whole limit.")
+    return Figure("Sampled tokens", f"at most {_short(most)}", f"{played}, each turn at its token limit.")
 
 
 def _times(config: RunConfig, paces: list[RecordedPace]) -> list[Figure]:
-    trained, examined = _played(config)
+    trained, evaluated = _trajectories(config)
     if config.kind == "sft":
-        return [Figure("Time", "not known", "Runs that imitate a solver are not reckoned.")]
+        return [Figure("Time", "unknown", "There are no estimates for supervised fine-tuning.")]
     if paces:
-        trajectories = trained + examined
+        trajectories = trained + evaluated
         return [
             Figure(
                 f"Time on {pace.device}",
@@ -159,48 +159,48 @@ def _times(config: RunConfig, paces: list[RecordedPace]) -> list[Figure]:
             for pace in sorted(paces, key=lambda pace: -pace.runs)[:3]
         ]
     if config.policy.model == POCKET:
-        seconds = trained * DEMO_ITERATION / DEMO_TRAJECTORIES + examined * DEMO_EXAM / DEMO_PROMPTS
+        seconds = trained * DEMO_ITERATION / DEMO_TRAJECTORIES + evaluated * DEMO_EVALUATION / DEMO_PROMPTS
         how = (
-            f"From the demo on two quiet CPU cores: {DEMO_ITERATION} s for {DEMO_TRAJECTORIES} trajectories with two "
-            f"updates, {DEMO_EXAM} s for {DEMO_PROMPTS} prompts. No run was recorded here yet."
+            f"From the demo on two idle CPU cores: {DEMO_ITERATION} s for {DEMO_TRAJECTORIES} trajectories with two "
+            f"updates, {DEMO_EVALUATION} s for {DEMO_PROMPTS} prompts. There are no recorded runs here yet."
         )
         return [Figure("Time", f"about {formatting.duration(seconds)}", how)]
-    return [
-        Figure("Time", "not known on this device", "No run with this model was recorded yet; the first one will tell.")
-    ]
+    return [Figure("Time", "unknown on this device", "There are no recorded runs with this model yet.")]
 
 
 def _memory(config: RunConfig, recorded: int) -> Figure:
-    """As the trainer reckons it before it loads anything (trainer/memory/estimate.py)."""
+    """The trainer's own estimate before it loads the model (trainer/memory/estimate.py)."""
     shape = shape_of(config.policy.model)
     if shape is None and recorded:
         weights = estimate.width_of(config) * recorded
-        return Figure("Memory", f"more than {gigabytes(weights)}", "The weights alone, as a recorded run counted them.")
+        return Figure("Memory", f"more than {gigabytes(weights)}", "Weights only, from a recorded run.")
     if shape is None:
-        return Figure("Memory", "not known", "The size of this model is not known before its first run.")
-    found = estimate.estimate_memory(config, shape, gpu=estimate.on_gpu(config, shape))
-    least = needed_memory(config)
-    assert least is not None
-    fewer = f" With fewer trajectories at a time {gigabytes(least)} are enough." if least < 0.95 * found.peak else ""
+        return Figure("Memory", "unknown", "The size of this model is unknown before its first run.")
+    estimated = estimate.estimate_memory(config, shape, gpu=estimate.on_gpu(config, shape))
+    minimum = needed_memory(config)
+    assert minimum is not None
+    fewer = (
+        f" {gigabytes(minimum)} suffice with fewer parallel trajectories." if minimum < 0.95 * estimated.peak else ""
+    )
     return Figure(
         "Memory",
-        f"about {gigabytes(found.peak)}",
-        f"Most {estimate.STAGES[found.worst]}: {parts_as_text(found)}.{fewer}",
+        f"about {gigabytes(estimated.peak)}",
+        f"Peak {estimate.STAGES[estimated.worst]}: {parts_as_text(estimated)}.{fewer}",
     )
 
 
 def needed_memory(config: RunConfig, gpus: int = 1) -> int | None:
-    """Bytes that the run cannot do without, of all its GPUs together; None where the model is not known.
+    """Minimum memory of the run in bytes, over all its GPUs; None if the model's size is unknown.
 
-    Trajectories that do not fit are played one after the other, so few of them are counted.
+    Counts few parallel trajectories: those that do not fit are played one after the other.
     """
     if config.hosted.url:
-        return HOSTED
+        return HOSTED_TRAINER_BYTES
     shape = shape_of(config.policy.model)
     if shape is None:
         return None
     processes = max(1, gpus)
-    rows = min(AT_LEAST, estimate.played_at_once(config, processes))
+    rows = min(MIN_ROWS, estimate.played_at_once(config, processes))
     gpu = estimate.on_gpu(config, shape)
     return processes * estimate.estimate_memory(config, shape, gpu=gpu, rows=rows, processes=processes).peak
 

@@ -1,6 +1,6 @@
-"""The launch form: RunConfig as groups of fields, what was posted as data, and what is wrong with it in words.
+"""The launch form: RunConfig as groups of fields, parsing of posted forms and YAML, error messages by field.
 
-Which settings exist, their help and their limits stand in trainer.config.run and in the environments.
+Settings, their help and limits are defined in trainer.config.run and in the environments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from webapp.runs.launch import hosted_endpoints
 ENVIRONMENT = "environment.name"
 SETTINGS = "environment.settings"
 TEXTAREA_FIELDS = ("environment.instruction", "environment.mix")
-"""Texts that deserve more than one line."""
+"""Multi-line texts."""
 
 LABELS = {
     "aggregation": "loss aggregation",
@@ -68,7 +68,7 @@ LABELS = {
     "updates_per_rollout": "updates per rollout",
     "value_coef": "weight of the critic's loss",
 }
-"""Labels that the setting's name alone would not make."""
+"""Labels that differ from the setting's name."""
 TITLES = {
     "": "Run",
     "checkpoint": "Checkpoints",
@@ -77,12 +77,12 @@ TITLES = {
     "sft": "SFT baseline",
     "warmup": "Warm-up",
 }
-ABOUT = {"": "How long, under which name, from which seed."}
+ABOUT = {"": "Length, name and seed."}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One field of the form. `value` and `default` are texts as the field shows them."""
+    """A field of the form; `value` and `default` are texts."""
 
     name: str
     label: str
@@ -99,7 +99,7 @@ class Setting:
 
     @property
     def id(self) -> str:
-        """Its id in the page: dots are for CSS classes."""
+        """Element id; dots would be CSS classes."""
         return "f-" + self.name.replace(".", "-")
 
     @property
@@ -119,7 +119,7 @@ class SettingGroup:
 
 @dataclass(frozen=True)
 class Checked:
-    """What was posted, read. `config` is there when nothing is wrong; `errors` are by field, "" for the whole."""
+    """A posted form. `config` is set if it is valid; `errors` are by field, "" for the form as a whole."""
 
     data: dict[str, Any]
     config: RunConfig | None
@@ -127,7 +127,7 @@ class Checked:
 
 
 def groups(values: Mapping[str, Any], base: RunConfig, errors: Mapping[str, str] | None = None) -> list[SettingGroup]:
-    """The whole form. `values` is a (perhaps invalid) configuration as nested data, `base` what it is compared with."""
+    """Fields of the form. `values` is a (possibly invalid) configuration as nested data; `base` is for comparison."""
     errors = errors or {}
     top = list(_settings(RunConfig, "", values, base.model_dump(), errors))
     result = [SettingGroup("", TITLES[""], ABOUT[""], top)]
@@ -135,16 +135,16 @@ def groups(values: Mapping[str, Any], base: RunConfig, errors: Mapping[str, str]
         section = info.annotation
         if not _is_model(section):
             continue
-        found = list(_settings(section, f"{key}.", values.get(key) or {}, getattr(base, key).model_dump(), errors))
+        settings = list(_settings(section, f"{key}.", values.get(key) or {}, getattr(base, key).model_dump(), errors))
         about = (section.__doc__ or "").strip().split("\n")[0]
-        result.append(SettingGroup(key, TITLES.get(key, key.replace("_", " ").capitalize()), about, found))
+        result.append(SettingGroup(key, TITLES.get(key, key.replace("_", " ").capitalize()), about, settings))
     return result
 
 
 def environment_settings(
     name: str, values: Mapping[str, Any], base: Mapping[str, Any], errors: Mapping[str, str] | None = None
 ) -> list[Setting]:
-    """The fields of an environment's own settings; none for a name that is not registered."""
+    """Fields of an environment's own settings; none for unregistered names."""
     if name not in envs.names():
         return []
     model = envs.settings_model(name)
@@ -152,7 +152,7 @@ def environment_settings(
 
 
 def check(post: Mapping[str, str]) -> Checked:
-    """Read a posted form and say what is wrong with it."""
+    """Parse and validate a posted form."""
     data = read(post)
     errors: dict[str, str] = {}
     environment = data["environment"]
@@ -201,23 +201,23 @@ def read(post: Mapping[str, str]) -> dict[str, Any]:
 
 
 def from_yaml(text: str) -> RunConfig:
-    """The configuration that a YAML text holds. Raises ValueError, which a ValidationError is; see problems_of."""
+    """The configuration in a YAML text. Raises ValueError (or its subclass ValidationError; see problems_of)."""
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"this is not valid YAML: {error}") from None
     if not isinstance(data, dict):
-        raise ValueError("YAML must hold a mapping of settings, as in “iterations: 50”")
+        raise ValueError("YAML must hold a mapping of settings, such as “iterations: 50”")
     return RunConfig.model_validate(data)
 
 
 def problems_of(error: ValueError) -> list[tuple[str, str]]:
-    """(dotted field or nothing, sentence) of each problem."""
+    """(dotted field or "", message) of each problem."""
     return validation_errors(error) if isinstance(error, ValidationError) else [("", str(error))]
 
 
 def names() -> list[str]:
-    """Every field's dotted name, without the environments' own settings."""
+    """Dotted names of all fields, without the environments' own settings."""
     return [name for name, _ in _leaves(RunConfig, "") if name != SETTINGS]
 
 
@@ -293,7 +293,7 @@ def _kind(info: FieldInfo, name: str) -> Literal["number", "text", "long", "swit
 
 
 def _help(info: FieldInfo) -> str:
-    """The field's help, with its limits in words."""
+    """The field's help with its limits."""
     limits = []
     for limit in info.metadata:
         match limit:
@@ -383,15 +383,15 @@ def _entry_of(where: str) -> str:
 
 
 def _field_of(where: str, text: str) -> str:
-    """The field a problem belongs to: its own, or the first one that the sentence names."""
-    known = set(names())
-    if where in known:
+    """The field of a problem: its location, or the first field named in the message."""
+    fields = set(names())
+    if where in fields:
         return where
     holder = where
     while holder := holder.rpartition(".")[0]:
-        if holder in known:  # one entry of a field that holds several
+        if holder in fields:  # one entry of a field that holds several
             return holder
-    mentioned = [word.group() for word in re.finditer(r"[a-z_]+\.[a-z_0-9]+", text) if word.group() in known]
+    mentioned = [word.group() for word in re.finditer(r"[a-z_]+\.[a-z_0-9]+", text) if word.group() in fields]
     if mentioned:
         return mentioned[0]
-    return f"{where}.name" if f"{where}.name" in known else where
+    return f"{where}.name" if f"{where}.name" in fields else where

@@ -1,4 +1,4 @@
-"""A configuration in other words: what differs, what deserves a warning, the same as YAML and as a call of the API."""
+"""Summary of a configuration: differences, warnings, and exports as YAML and as a curl command."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from webapp.runs.queue.capacity import Capacity
 
 
 def differences(settings: Sequence[Setting]) -> list[Setting]:
-    """The settings whose values differ from what the form began with."""
+    """Settings whose values differ from those at the start of the form."""
     return [setting for setting in settings if setting.differs]
 
 
 def changes(config: RunConfig, base: RunConfig) -> dict[str, Any]:
-    """Dotted name → value of every setting that differs from the base, as `--set` and the API's overrides take them."""
+    """Dotted name → value of every setting that differs from the base, as for `--set` and the API's overrides."""
     return _changes(config.model_dump(mode="json"), base.model_dump(mode="json"), RunConfig.model_fields, "")
 
 
 def _changes(
     now: Mapping[str, Any], before: Mapping[str, Any], fields: Mapping[str, Any], prefix: str
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, field in fields.items():
         inner = getattr(field.annotation, "model_fields", None)
         if inner is not None:
-            found |= _changes(now[name], before[name], inner, f"{prefix}{name}.")
+            result |= _changes(now[name], before[name], inner, f"{prefix}{name}.")
         elif now[name] != before[name]:
-            found[prefix + name] = now[name]
-    return found
+            result[prefix + name] = now[name]
+    return result
 
 
 def as_yaml(config: RunConfig) -> str:
-    """The whole configuration, as the trainer's command line takes it."""
+    """The complete configuration, as read by the trainer's command line."""
     return _yaml_of(json.dumps(config.model_dump(mode="json")))
 
 
 @lru_cache(maxsize=32)
-def _yaml_of(told: str) -> str:
-    """Of a configuration in JSON. Most of those that are looked at are presets, and YAML takes its time to write."""
-    return yaml.safe_dump(ordered_dump(json.loads(told)), sort_keys=False, allow_unicode=True)
+def _yaml_of(document: str) -> str:
+    """YAML of a configuration in JSON. Cached: dumping is slow, and most configurations viewed are presets."""
+    return yaml.safe_dump(ordered_dump(json.loads(document)), sort_keys=False, allow_unicode=True)
 
 
 def as_curl(
@@ -59,21 +59,21 @@ def as_curl(
     *,
     visibility: str,
     team: str = "",
-    asked: SchedulingOptions | None = None,
+    scheduling: SchedulingOptions | None = None,
 ) -> str:
-    """The call of the API that launches the same. The token stays in the environment: it is nobody else's business."""
-    told: dict[str, Any] = {"preset": preset}
+    """The API call that launches the same run. The token is read from an environment variable."""
+    payload: dict[str, Any] = {"preset": preset}
     if overrides := changes(config, base):
-        told["overrides"] = overrides
+        payload["overrides"] = overrides
     if team:
-        told["team"] = team
+        payload["team"] = team
     if visibility != "team":
-        told["visibility"] = visibility
-    if asked is not None:
-        told |= {"queue": asked.queue} if asked.queue else {}
-        told |= {} if asked.gpus is None else {"gpus": asked.gpus}
-        told |= {} if asked.priority == Run.Priority.NORMAL else {"priority": asked.priority.name.lower()}
-    body = json.dumps(told, indent=2, ensure_ascii=False).replace("'", "'\\''")
+        payload["visibility"] = visibility
+    if scheduling is not None:
+        payload |= {"queue": scheduling.queue} if scheduling.queue else {}
+        payload |= {} if scheduling.gpus is None else {"gpus": scheduling.gpus}
+        payload |= {} if scheduling.priority == Run.Priority.NORMAL else {"priority": scheduling.priority.name.lower()}
+    body = json.dumps(payload, indent=2, ensure_ascii=False).replace("'", "'\\''")
     return (
         f"curl -X POST {address} \\\n"
         '  -H "Authorization: Bearer $ECHOSCOPE_TOKEN" \\\n'
@@ -83,40 +83,40 @@ def as_curl(
 
 
 def warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
-    """What people may not expect of this configuration; nothing here forbids it."""
-    rollout, algorithm, found = config.rollout, config.algorithm, []
-    served = bool(capacity.workers.get(queue))  # where nobody serves it, the words about the queue say so
+    """Warnings about surprising but valid settings."""
+    rollout, algorithm, messages = config.rollout, config.algorithm, []
+    served = bool(capacity.workers.get(queue))  # for an unserved queue, the text on capacity explains it
     if served and config.policy.device == "cuda" and all(device.startswith("CPU") for device in capacity.devices):
-        found.append("policy.device is cuda, but no worker that is running now has a GPU: the run would fail there.")
+        messages.append("policy.device is cuda, but no running worker has a GPU: the run would fail.")
     if config.kind != "train":
-        return found
+        return messages
     if rollout.biased:
-        found.append(
-            f"{' and '.join(rollout.biased)} keeps some tokens from being drawn: the importance ratio is biased, "
-            "because the update counts all tokens as possible."
+        messages.append(
+            f"{' and '.join(rollout.biased)} excludes tokens that the update assumes reachable: the importance ratio "
+            "is biased."
         )
     if rollout.temperature < 1:
-        found.append(
-            f"Rollouts sample at temperature {rollout.temperature:g}: trajectories of a group become alike, and groups "
-            "whose rewards are all equal teach nothing. The paper samples at 1."
+        messages.append(
+            f"Rollouts sample at temperature {rollout.temperature:g}: trajectories of a group become similar, and "
+            "groups with equal rewards give no gradient. The paper samples at 1."
         )
     reachable = rollout.max_turns * rollout.max_actions_per_turn
     if rollout.max_actions > reachable:
-        found.append(
+        messages.append(
             f"rollout.max_actions is {rollout.max_actions}, but {rollout.max_turns} turns of at most "
-            f"{rollout.max_actions_per_turn} actions make {reachable}."
+            f"{rollout.max_actions_per_turn} actions allow only {reachable}."
         )
-    kept = max(1, round(rollout.groups * algorithm.group_filter_keep)) * rollout.group_size
-    if algorithm.group_filter == "std" and kept < config.optimizer.mini_batch_trajectories:
-        found.append(
-            f"The filter keeps about {kept} trajectories of an iteration, fewer than one optimiser step takes "
+    kept_trajectories = max(1, round(rollout.groups * algorithm.group_filter_keep)) * rollout.group_size
+    if algorithm.group_filter == "std" and kept_trajectories < config.optimizer.mini_batch_trajectories:
+        messages.append(
+            f"The filter keeps about {kept_trajectories} trajectories per iteration, fewer than an optimiser step uses "
             f"(optimizer.mini_batch_trajectories is {config.optimizer.mini_batch_trajectories}): there will be one "
             "smaller step."
         )
     if config.evaluation.prompts == 0:
-        found.append("There is no evaluation: the run's result cannot be compared with that of others.")
+        messages.append("There is no evaluation: the result cannot be compared with other runs.")
     if config.checkpoint.every > config.iterations:
-        found.append("No checkpoint is written before the end: a run that is interrupted begins again.")
+        messages.append("No checkpoint is written before the end: an interrupted run starts over.")
     if config.lora.rank and config.optimizer.policy_lr < 1e-5:
-        found.append("Adapters (LoRA) want learning rates about ten times as high as whole weights do.")
-    return found
+        messages.append("Adapters (LoRA) need learning rates about ten times as high as full fine-tuning.")
+    return messages

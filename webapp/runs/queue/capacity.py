@@ -1,4 +1,4 @@
-"""Free capacity: live workers and free places of each device class."""
+"""Free capacity: live workers and free slots of each device class."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from webapp.runs.queue.order import ALIVE
 
 @dataclass(frozen=True)
 class Capacity:
-    """Live workers and free places by queue; `devices` of the live workers."""
+    """Live workers and free slots by queue; `devices` of the live workers."""
 
     workers: dict[str, int] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
     devices: tuple[str, ...] = ()
 
     def sentence(self, queue: str, waiting: int) -> str:
-        """As in “2 workers, 1 place free, 3 runs wait before this one”."""
+        """Summary, e.g. “2 workers, 1 slot free; 3 runs waiting before this one.”"""
         if not self.workers.get(queue):
             return "No worker is running: the run waits in the queue until one starts."
-        known = formatting.plural(self.workers[queue], "worker")
+        workers = formatting.plural(self.workers[queue], "worker")
         free = self.free.get(queue, 0)
         if free > waiting:
-            return f"{known}, {formatting.plural(free, 'place')} free: the run starts at once."
+            return f"{workers}, {formatting.plural(free, 'slot')} free: the run starts at once."
         before = formatting.plural(waiting, "run")
-        return f"{known}, {formatting.plural(free, 'place')} free; {before} waiting before this one."
+        return f"{workers}, {formatting.plural(free, 'slot')} free; {before} waiting before this one."
 
 
 def capacity(workers: Sequence[Worker], now: datetime) -> Capacity:
@@ -60,13 +60,13 @@ def capacity_now(now: datetime) -> Capacity:
     return capacity(list(Worker.objects.filter(last_seen_at__gt=now - ALIVE).annotate(holds=held)), now)
 
 
-def expected_wait(newcomer: Run, known: Capacity, now: datetime) -> str:
-    """Outlook of a run launched now, as in “2 workers, 1 place free: the run starts at once.”"""
-    if not known.workers:
-        return known.sentence(newcomer.queue, 0)
+def expected_wait(newcomer: Run, current: Capacity, now: datetime) -> str:
+    """Outlook of a run launched now, e.g. “2 workers, 1 slot free: the run starts at once.”"""
+    if not current.workers:
+        return current.sentence(newcomer.queue, 0)
     lack = line.missing_resources(newcomer.needs, line.workers(now))
     if lack:
         return f"The run would wait for {lack}."
     order = line.projected_order([*line.waiting(), newcomer], fair_share.used(now), now)
     same = [run for run in order if run.queue == newcomer.queue]
-    return known.sentence(newcomer.queue, next(place for place, run in enumerate(same) if run is newcomer))
+    return current.sentence(newcomer.queue, next(place for place, run in enumerate(same) if run is newcomer))

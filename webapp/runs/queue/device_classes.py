@@ -19,10 +19,10 @@ LARGE = 50_000_000
 
 def class_of_worker(gpus: int) -> str:
     """The class of this machine: the operator's name, else by its GPUs. Raises ValueError."""
-    named = os.environ.get(VARIABLE, "").strip()
-    if named and (not re.match(NAME, named) or len(named) > 100):
-        raise ValueError(f"{VARIABLE} is a name of letters, digits, dot, dash and underscore, not {named!r}.")
-    return named or (GPU if gpus else CPU)
+    class_name = os.environ.get(VARIABLE, "").strip()
+    if class_name and (not re.match(NAME, class_name) or len(class_name) > 100):
+        raise ValueError(f"{VARIABLE} is a name of letters, digits, dot, dash and underscore, not {class_name!r}.")
+    return class_name or (GPU if gpus else CPU)
 
 
 def served_classes(own: str, gpus: int) -> list[str]:
@@ -30,8 +30,8 @@ def served_classes(own: str, gpus: int) -> list[str]:
     return list(dict.fromkeys([ANY, GPU if gpus else CPU, own]))
 
 
-def suggested_class(config: RunConfig, known: Collection[str]) -> str:
-    """Default class of a configuration while workers of the classes `known` are running.
+def suggested_class(config: RunConfig, available: Collection[str]) -> str:
+    """Default class of a configuration while workers of the classes `available` are running.
 
     Only policy.device=cuda requires a GPU. Otherwise large models prefer GPUs and small ones leave them free; without
     a worker of the preferred class, any will do.
@@ -39,17 +39,17 @@ def suggested_class(config: RunConfig, known: Collection[str]) -> str:
     if config.policy.device == "cuda" and not config.hosted.url:
         return GPU
     preferred = CPU if config.policy.device == "cpu" or not _large(config) else GPU
-    return preferred if preferred in known else ANY
+    return preferred if preferred in available else ANY
 
 
-def wanted_gpus(config: RunConfig, queue: str) -> int:
+def default_gpus(config: RunConfig, queue: str) -> int:
     """Default number of GPUs of a configuration in that class: one if it can use one."""
     return 0 if config.policy.device == "cpu" or config.hosted.url or queue == CPU else 1
 
 
-def asked_classes(known: Collection[str]) -> Sequence[str]:
+def class_choices(available: Collection[str]) -> Sequence[str]:
     """Choices of the launch form, the standard ones first."""
-    return list(dict.fromkeys([ANY, CPU, GPU, *sorted(known)]))
+    return list(dict.fromkeys([ANY, CPU, GPU, *sorted(available)]))
 
 
 def _large(config: RunConfig) -> bool:

@@ -32,7 +32,7 @@ GROUP BY team_id
 
 
 def weight(gpus: int) -> float:
-    """Weight of a run with so many reserved GPUs."""
+    """Weight of a run with that number of reserved GPUs."""
     return float(gpus) if gpus else CPU_SLOT_WEIGHT
 
 
@@ -50,7 +50,7 @@ def used(now: datetime) -> dict[int, float]:
 
 
 def begin(run: Run, gpus: int, now: datetime) -> None:
-    """Record that the run's team uses so many GPUs from now on."""
+    """Record that the run's team uses that number of GPUs from now on."""
     end([run.pk], now)
     DeviceUse.objects.create(team_id=run.team_id, run=run, weight=weight(gpus), began_at=now)
 

@@ -26,7 +26,7 @@ CLOCK_TOLERANCE = 2.0
 
 @dataclass(frozen=True)
 class AvailableWorker:
-    """A live worker that accepts runs: its capacity, and its free places."""
+    """A live worker that accepts runs: its capacity, and its free slots."""
 
     worker: Worker
     room: placement.WorkerCapacity
@@ -137,40 +137,42 @@ def queue_position(run: Run, position: int, available: Sequence[AvailableWorker]
         return QueuePosition(position, f"Waiting for {lack}", False)
     serving = [worker for worker in available if run.queue in worker.room.queues]
     queue = "in the queue" if run.queue == device_classes.ANY else f"in the queue for {run.queue}"
-    text = f"{ordinal(position)} {queue}; {formatting.plural(len(serving), 'worker')}, {_places(serving)}"
+    text = f"{ordinal(position)} {queue}; {formatting.plural(len(serving), 'worker')}, {_slots(serving)}"
     if run.promised and run.promised in [candidate.worker for candidate in serving]:
         text += f"; {run.promised.name} is reserved for it and takes no other run"
     return QueuePosition(position, text, True)
 
 
 def missing_resources(needs: placement.ResourceRequest, available: Sequence[AvailableWorker]) -> str:
-    """Resources that no live worker has, as in “a worker with 2 GPUs; none is running”. Empty if one could take it."""
+    """Resources that no live worker has, e.g. “a worker with 2 GPUs; none is running”. Empty if one suffices."""
     serving = [worker.room for worker in available if needs.queue in worker.room.queues]
     kind = "a worker" if needs.queue == device_classes.ANY else f"a worker of class {needs.queue}"
     if not serving:
         return f"{kind}; none is running"
     if any(placement.could_fit(needs, room) for room in serving):
         return ""
-    most = max(len(room.gpus) for room in serving)
-    if needs.gpus > most and not (needs.optional and not most):
-        has = f"the largest running one has {most}" if most else "none is running"
+    max_gpus = max(len(room.gpus) for room in serving)
+    if needs.gpus > max_gpus and not (needs.optional and not max_gpus):
+        has = f"the largest running one has {max_gpus}" if max_gpus else "none is running"
         return f"{kind} with {formatting.plural(needs.gpus, 'GPU')}; {has}"
-    each = (needs.memory or 0) / max(1, needs.gpus if most else 0)
-    sizes = [gpu.total for room in serving for gpu in room.gpus] if needs.gpus and most else [r.total for r in serving]
-    where = "a GPU" if needs.gpus and most else "memory"
+    per_gpu = (needs.memory or 0) / max(1, needs.gpus if max_gpus else 0)
+    sizes = (
+        [gpu.total for room in serving for gpu in room.gpus] if needs.gpus and max_gpus else [r.total for r in serving]
+    )
+    where = "a GPU" if needs.gpus and max_gpus else "memory"
     largest = max((size for size in sizes if size is not None), default=0)
     return (
-        f"{kind} with {where} of {each / placement.GIB:,.1f} GiB (estimated); the largest running one has "
+        f"{kind} with {where} of {per_gpu / placement.GIB:,.1f} GiB (estimated); the largest running one has "
         f"{largest / placement.GIB:,.1f} GiB"
     )
 
 
-def _places(serving: Sequence[AvailableWorker]) -> str:
+def _slots(serving: Sequence[AvailableWorker]) -> str:
     free = sum(worker.places for worker in serving)
-    return f"{formatting.plural(free, 'place')} free" if free else "no place free"
+    return f"{formatting.plural(free, 'slot')} free" if free else "no slot free"
 
 
 def ordinal(number: int) -> str:
-    """As in 1st, 2nd, 3rd, 4th, 11th, 21st."""
+    """Ordinal: 1st, 2nd, 3rd, 4th, 11th, 21st."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number:,}{ending}"

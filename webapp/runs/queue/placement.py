@@ -67,8 +67,8 @@ def reserve(needs: ResourceRequest, room: WorkerCapacity) -> tuple[str, ...] | N
     count = needs.gpus if room.gpus or not needs.optional else 0
     if not count:
         return () if _enough(needs.memory, room.free) else None
-    each = None if needs.memory is None else needs.memory // count
-    available = [gpu for gpu in room.gpus if gpu.runs < room.runs_per_gpu and _enough(each, gpu.free)]
+    share = None if needs.memory is None else needs.memory // count
+    available = [gpu for gpu in room.gpus if gpu.runs < room.runs_per_gpu and _enough(share, gpu.free)]
     if len(available) < count:
         return None
     available.sort(key=lambda gpu: (gpu.runs, -(gpu.free or 0)))

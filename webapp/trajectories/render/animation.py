@@ -1,4 +1,4 @@
-"""A trajectory as an animation, WebP or GIF: one frame a position, the thought beside the board. Pure functions."""
+"""Animations of a trajectory, WebP or GIF: one frame per position, with the thought beside the board."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp.trajectories.positions import START, Position, positions
 from webapp.trajectories.render.card import Caption, draw_frame
 
 MAX_FRAMES = 100
-"""Longer animations take the process seconds."""
+"""Longer animations take seconds to render."""
 COLOURS = 128
 LAST_MS, ACTION_MS = 3500, 550
 READING_MS, READING_LIMITS = 28, (1300, 4500)
@@ -58,6 +58,6 @@ def frame_duration(position: Position) -> int:
     """Milliseconds of a frame: the reading time of the thought at a turn's start, short after an action."""
     if position.action != START:
         return ACTION_MS
-    least, most = READING_LIMITS
+    minimum, maximum = READING_LIMITS
     thought = (position.turn_data or {}).get("thought", "")
-    return max(least, min(most, READING_MS * len(thought)))
+    return max(minimum, min(maximum, READING_MS * len(thought)))

@@ -1,6 +1,6 @@
-"""Boards as pictures: a grid by its theme or its legend, a bandit's arms, a page, plain text. Pure functions.
+"""Raster images of boards: grids by theme or legend, bandit arms, web pages, plain text.
 
-They match what static/js/board/board.js draws in the light theme.
+Matches static/js/board/board.js in the light theme.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from PIL import Image, ImageDraw
 
 from webapp.trajectories.render.page import draw_page
 from webapp.trajectories.render.palette import INK, LIGHT
-from webapp.trajectories.render.text import Draw, built_in, can_write, wrapped, write
+from webapp.trajectories.render.text import Draw, bundled_font, can_write, wrapped, write
 
 Board = Mapping[str, Any]
 
 FINE = 3
-"""Shapes are drawn so many times larger and then reduced: Pillow's own edges are jagged."""
+"""Oversampling factor: Pillow draws shapes without antialiasing."""
 
 THEMES: dict[str, dict[str, tuple[str, str]]] = {
     "sokoban": {
@@ -39,7 +39,7 @@ THEMES: dict[str, dict[str, tuple[str, str]]] = {
         "+": ("goal", "player"),
     },
 }
-"""What each character of a known theme means: ground below, piece above."""
+"""Meaning of each character of a known theme: ground below, piece above."""
 
 
 def draw_board(board: Board, size: int) -> Image.Image:
@@ -58,7 +58,7 @@ def draw_board(board: Board, size: int) -> Image.Image:
 
 @dataclass(frozen=True)
 class Canvas:
-    """A grid to draw on: shapes are given in cells, (0, 0) is the upper left corner of the first one."""
+    """A grid to draw on. Coordinates are in cells; (0, 0) is the upper left corner of the first cell."""
 
     draw: Draw
     cell: float
@@ -186,7 +186,7 @@ TONES = {
 
 
 def _signed(canvas: Canvas, rows: list[str], legend: Mapping[str, Mapping[str, Any]]) -> None:
-    """A grid that brings its own legend."""
+    """Draw a grid by its own legend."""
     cells = {(x, y): character for y, row in enumerate(rows) for x, character in enumerate(row)}
     tone = {character: legend.get(character, {}).get("tone", "floor") for character in set(cells.values())}
     _floor(canvas, {cell for cell, character in cells.items() if tone[character] != "wall"}, "floor")
@@ -208,7 +208,7 @@ def _signed(canvas: Canvas, rows: list[str], legend: Mapping[str, Mapping[str, A
 
 
 def _glyph(canvas: Canvas, x: int, y: int, sign: Mapping[str, Any], fill: str) -> None:
-    """The sign's glyph; the first letter of its name where no face at hand has that glyph."""
+    """Draw the sign's glyph, or the first letter of its name if no available font has it."""
     glyph = sign.get("glyph")
     if not glyph:
         return
@@ -249,7 +249,7 @@ def _arms(board: Board, size: int) -> Image.Image:
 
 
 def _lever(draw: Draw, middle: float, top: float, wide: float) -> None:
-    """The one-armed bandit of the player, 60 by 44 units wide and high."""
+    """Draw the one-armed bandit of the player, 60 by 44 units."""
     unit, left = wide / 60, middle - wide / 2
 
     def at(x: float, y: float) -> tuple[float, float]:
@@ -262,7 +262,7 @@ def _lever(draw: Draw, middle: float, top: float, wide: float) -> None:
 
 
 def _text(text: str, size: int, *, exact: bool) -> Image.Image:
-    """Plain text as large as it fits; `exact` keeps every character in a column of its own, as grids need."""
+    """Draw plain text as large as fits; `exact` sets it in fixed columns, as grids need."""
     image = Image.new("RGB", (size * 2, size * 2), LIGHT["floor"])
     draw, room, margin = ImageDraw.Draw(image), size * 2 * 0.88, size * 2 * 0.06
     if exact:
@@ -282,7 +282,7 @@ def _text(text: str, size: int, *, exact: bool) -> Image.Image:
         if len(lines) <= fits:
             break
     lines = wrapped(text, point, room, fits)
-    top = margin + built_in(point).getmetrics()[0] + max(0.0, (room - len(lines) * point * 1.4) / 2)
+    top = margin + bundled_font(point).getmetrics()[0] + max(0.0, (room - len(lines) * point * 1.4) / 2)
     for row, line in enumerate(lines):
         write(draw, (margin, top + row * point * 1.4), line, point, INK)
     return image.reduce(2)

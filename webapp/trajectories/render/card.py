@@ -1,7 +1,4 @@
-"""A board beside what was thought, done and reached: the preview of a shared link and the frames of an animation.
-
-Pure functions from data to pictures. Boards are drawn in pictures.py; where the data comes from is the caller's.
-"""
+"""Cards with board, thought, actions and outcome: previews of share links and frames of animations."""
 
 from __future__ import annotations
 
@@ -34,12 +31,12 @@ class Caption:
 
 
 def draw_preview(position: Position, caption: Caption) -> Image.Image:
-    """The picture of a link: 1200 by 630 pixels."""
+    """Preview picture of a link, 1200 by 630 pixels."""
     return _card(position, caption, PREVIEW, 40)
 
 
 def draw_frame(position: Position, caption: Caption) -> Image.Image:
-    """A frame of an animation: 720 by 400 pixels."""
+    """A frame of an animation, 720 by 400 pixels."""
     return _card(position, caption, FRAME, 20)
 
 
@@ -115,14 +112,14 @@ def _thought(draw: Draw, position: Position, caption: Caption, box: tuple[int, f
     small = round(point * 0.86)
     top += point * 0.35
     if turn is None:
-        write(draw, (left, top + small), "Nothing played yet", small, LIGHT["soft"])
+        write(draw, (left, top + small), "No turns yet", small, LIGHT["soft"])
         return
     where = f"Turn {position.turn + 1} of {caption.turns}"
     write(draw, (left, top + small), where, small, LIGHT["soft"])
     reward = f"reward {formatting.signed(turn['reward'])}"
     write(draw, (right, top + small), reward, small, LIGHT["soft"], anchor="rs")
     top += small * 1.75
-    text, fill = _said(turn)
+    text, fill = _thought_text(turn)
     indent = point * 0.85
     high = point * 1.42
     lines = wrapped(text, point, right - left - indent, max(1, int((bottom - top - point * 0.3) / high)))
@@ -131,7 +128,7 @@ def _thought(draw: Draw, position: Position, caption: Caption, box: tuple[int, f
         write(draw, (left + indent, top + (number + 0.74) * high), line, point, fill)
 
 
-def _said(turn: Any) -> tuple[str, str]:
+def _thought_text(turn: Any) -> tuple[str, str]:
     if turn["thought"]:
         return turn["thought"], INK
     if not turn["format_valid"] and turn.get("response"):

@@ -1,4 +1,4 @@
-"""Raster image of a web page: address, buttons, links and choices, as static/js/board/web_page_board.js draws them."""
+"""Raster image of a web page: address, buttons, links and choices; mirrors static/js/board/web_page_board.js."""
 
 from __future__ import annotations
 
@@ -38,18 +38,23 @@ class _Page:
         self.draw.rectangle((0, 0, self.side, high), LIGHT["raised"])
         self.draw.line((0, high, self.side, high), LIGHT["line"], 2)
         last = board.get("last") or ""
-        told = fitted(last, round(point * 0.85), self.room * 0.55) if last else ""
-        wide = width(told, round(point * 0.85)) if told else 0
+        location = fitted(last, round(point * 0.85), self.room * 0.55) if last else ""
+        wide = width(location, round(point * 0.85)) if location else 0
         small = round(point * 0.9)
         address = fitted(board["address"], small, self.room - wide - point * 1.4)
         write(self.draw, (self.margin, high * 0.66), address, small, LIGHT["soft"])
-        if told:
+        if location:
             right = self.side - self.margin
             self.draw.rounded_rectangle(
                 (right - wide - point * 0.6, high * 0.2, right, high * 0.82), point * 0.3, LIGHT["accent_wash"]
             )
             write(
-                self.draw, (right - point * 0.3, high * 0.64), told, round(point * 0.85), LIGHT["accent"], anchor="rs"
+                self.draw,
+                (right - point * 0.3, high * 0.64),
+                location,
+                round(point * 0.85),
+                LIGHT["accent"],
+                anchor="rs",
             )
         self.y = high + point * 0.5
         self._lines(board["title"], round(point * 1.1), INK, 2, bold=0.02)

@@ -1,4 +1,4 @@
-"""The colours of pictures: those of static/css/base.css in the light theme."""
+"""Colours of the images, from the light theme of static/css/base.css."""
 
 INK = "#1d2024"
 LIGHT = {

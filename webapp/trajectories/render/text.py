@@ -1,7 +1,7 @@
-"""Writing on pictures: faces, which letters they have, breaking lines. What is written, and where, is the callers'.
+"""Text on images: fonts, glyph coverage, line breaking.
 
-Pillow's own scalable face is always there but knows little beyond ASCII. A text that it cannot write is written in a
-face of the machine that can, where there is one, and otherwise in the nearest plain letters.
+Pillow's bundled font is always available but covers little beyond ASCII. Other texts use a system font that covers
+them, or similar ASCII characters if there is none.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _ELLIPSIS = "…"
 
 
 @lru_cache(maxsize=64)
-def built_in(size: int) -> Font:
+def bundled_font(size: int) -> Font:
     """The bundled font."""
     face = ImageFont.load_default(size)
     if not isinstance(face, ImageFont.FreeTypeFont):
-        raise RuntimeError("This Pillow was built without FreeType: pictures cannot be written on.")
+        raise RuntimeError("This Pillow was built without FreeType: images cannot contain text.")
     return face
 
 
 @lru_cache(maxsize=64)
-def machine(size: int) -> Font | None:
-    """A system font with more glyphs, if there is one."""
+def system_font(size: int) -> Font | None:
+    """A system font with more glyphs, if available."""
     for name in MACHINE_FACES:
         try:
             return ImageFont.truetype(name, size)
@@ -44,8 +44,8 @@ def machine(size: int) -> Font | None:
 
 
 @lru_cache(maxsize=4096)
-def _knows(face_of_machine: bool, character: str) -> bool:
-    face = machine(16) if face_of_machine else built_in(16)
+def _has_glyph(use_system_font: bool, character: str) -> bool:
+    face = system_font(16) if use_system_font else bundled_font(16)
     if face is None:
         return False
     if character.isspace():
@@ -57,24 +57,24 @@ def _knows(face_of_machine: bool, character: str) -> bool:
 def choose(text: str, size: int) -> tuple[Font, str]:
     """The font for the text, and the text in glyphs of that font."""
     alike = text.translate(ALIKE)
-    if all(_knows(False, character) for character in alike):
-        return built_in(size), alike
-    face = machine(size)
+    if all(_has_glyph(False, character) for character in alike):
+        return bundled_font(size), alike
+    face = system_font(size)
     if face is not None:
-        return face, "".join(c if _knows(True, c) else _nearest(c, True) for c in text)
-    return built_in(size), "".join(c if _knows(False, c) else _nearest(c, False) for c in alike)
+        return face, "".join(c if _has_glyph(True, c) else _similar(c, True) for c in text)
+    return bundled_font(size), "".join(c if _has_glyph(False, c) else _similar(c, False) for c in alike)
 
 
-def _nearest(character: str, face_of_machine: bool) -> str:
+def _similar(character: str, use_system_font: bool) -> str:
     plain = character.translate(PLAIN)
     if plain == character:
         plain = "".join(c for c in unicodedata.normalize("NFKD", character) if not unicodedata.combining(c))
-    return plain if plain and all(_knows(face_of_machine, c) for c in plain) else "?"
+    return plain if plain and all(_has_glyph(use_system_font, c) for c in plain) else "?"
 
 
 def can_write(text: str) -> bool:
     """Whether every character has a glyph in an available font."""
-    return all(_knows(False, c) for c in text) or all(_knows(True, c) for c in text)
+    return all(_has_glyph(False, c) for c in text) or all(_has_glyph(True, c) for c in text)
 
 
 def width(text: str, size: int) -> float:
@@ -86,9 +86,9 @@ def width(text: str, size: int) -> float:
 def write(
     draw: Draw, at: tuple[float, float], text: str, size: int, fill: Colour, *, anchor: str = "ls", bold: float = 0
 ) -> float:
-    """One line at its baseline's left end, or where `anchor` says (Pillow's two letters). Returns its length.
+    """Draw one line with its baseline's left end, or Pillow's `anchor`, at the point. Returns its length.
 
-    `bold` is how much each stroke is widened, as a share of the size: the built-in face has one weight only.
+    `bold` widens each stroke by that share of the size: the bundled font has only one weight.
     """
     face, written = choose(text, size)
     draw.text(at, written, font=face, fill=fill, anchor=anchor, stroke_width=size * bold)
@@ -108,23 +108,23 @@ def fitted(text: str, size: int, room: float) -> str:
 
 def wrapped(text: str, size: int, room: float, lines: int) -> list[str]:
     """The text in at most `lines` lines; truncated text ends with an ellipsis."""
-    found: list[str] = []
+    wrapped_lines: list[str] = []
     for paragraph in text.strip().splitlines():
         line = ""
         for word in paragraph.split():
             for piece in _pieces(word, size, room):
                 longer = f"{line} {piece}" if line else piece
                 if line and width(longer, size) > room:
-                    found.append(line)
+                    wrapped_lines.append(line)
                     longer = piece
                 line = longer
-                if len(found) >= lines:
-                    return _cut(found, size, room, lines)
+                if len(wrapped_lines) >= lines:
+                    return _cut(wrapped_lines, size, room, lines)
         if line:
-            found.append(line)
-        if len(found) > lines:
-            return _cut(found, size, room, lines)
-    return found if len(found) <= lines else _cut(found, size, room, lines)
+            wrapped_lines.append(line)
+        if len(wrapped_lines) > lines:
+            return _cut(wrapped_lines, size, room, lines)
+    return wrapped_lines if len(wrapped_lines) <= lines else _cut(wrapped_lines, size, room, lines)
 
 
 def _pieces(word: str, size: int, room: float) -> list[str]:
@@ -141,8 +141,10 @@ def _pieces(word: str, size: int, room: float) -> list[str]:
     return pieces
 
 
-def _cut(found: list[str], size: int, room: float, lines: int) -> list[str]:
-    kept = found[:lines]
-    if kept:
-        kept[-1] = fitted(kept[-1] + " " + _ELLIPSIS, size, room) if not kept[-1].endswith(_ELLIPSIS) else kept[-1]
-    return kept
+def _cut(wrapped_lines: list[str], size: int, room: float, lines: int) -> list[str]:
+    visible = wrapped_lines[:lines]
+    if visible:
+        visible[-1] = (
+            fitted(visible[-1] + " " + _ELLIPSIS, size, room) if not visible[-1].endswith(_ELLIPSIS) else visible[-1]
+        )
+    return visible

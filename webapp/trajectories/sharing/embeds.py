@@ -51,31 +51,31 @@ def link_of(request: HttpRequest, address: str) -> tuple[ShareLink, str] | None:
     """The active link of a URL of this site, /s/… or /embed/…, and the options of its query; else None."""
     try:
         parts = urlsplit(address)
-        found = resolve(parts.path)
+        resolved = resolve(parts.path)
         here = urlsplit(request.build_absolute_uri("/")).netloc
     except (ValueError, Resolver404):
         return None
     if parts.scheme not in ("http", "https") or parts.netloc.lower() != here.lower():
         return None
-    if found.url_name not in ("shared", "embed"):
+    if resolved.url_name not in ("shared", "embed"):
         return None
-    link = find_link(found.kwargs["token"])
+    link = find_link(resolved.kwargs["token"])
     return None if link is None else (link, embed_options(parse_qs(parts.query)))
 
 
-def embed_options(given: dict[str, list[str]]) -> str:
+def embed_options(query: dict[str, list[str]]) -> str:
     """Query string with those options that the embedded player supports."""
-    single = {name: values[0] for name, values in given.items() if values}
+    single = {name: values[0] for name, values in query.items() if values}
     position = requested_position(single)
     start = position_query(*position) if position else ""
-    kept = urlencode({name: single[name] for name in OPTIONS if name in single})
-    return f"{start}{'&' if start else '?'}{kept}" if kept else start
+    options = urlencode({name: single[name] for name in OPTIONS if name in single})
+    return f"{start}{'&' if start else '?'}{options}" if options else start
 
 
-def oembed_response(request: HttpRequest, link: ShareLink, options: str, given: QueryDict) -> dict[str, Any]:
+def oembed_response(request: HttpRequest, link: ShareLink, options: str, query: QueryDict) -> dict[str, Any]:
     """Response of the oEmbed protocol, type "rich". Raises ValueError for an invalid size."""
-    most = (_pixels(given, "maxwidth"), _pixels(given, "maxheight"))
-    wide, high = size_for(*most)
+    limits = (_pixels(query, "maxwidth"), _pixels(query, "maxheight"))
+    wide, high = size_for(*limits)
     title = f"{link.trajectory.group.environment}: {outcome_of(link.trajectory)}"
     answer: dict[str, Any] = {
         "version": "1.0",
@@ -88,14 +88,14 @@ def oembed_response(request: HttpRequest, link: ShareLink, options: str, given: 
         "width": wide,
         "height": high,
     }
-    if IMAGE_WIDTH[0] <= (most[0] or IMAGE_WIDTH[0]) and IMAGE_WIDTH[1] <= (most[1] or IMAGE_WIDTH[1]):
+    if IMAGE_WIDTH[0] <= (limits[0] or IMAGE_WIDTH[0]) and IMAGE_WIDTH[1] <= (limits[1] or IMAGE_WIDTH[1]):
         picture = request.build_absolute_uri(reverse("shared-picture", args=[link.token]))
         answer |= {"thumbnail_url": picture, "thumbnail_width": IMAGE_WIDTH[0], "thumbnail_height": IMAGE_WIDTH[1]}
     return answer
 
 
-def _pixels(given: QueryDict, name: str) -> int | None:
-    text = given.get(name)
+def _pixels(query: QueryDict, name: str) -> int | None:
+    text = query.get(name)
     if not text:
         return None
     if not (text.isdecimal() and text.isascii()) or int(text[:6]) == 0:

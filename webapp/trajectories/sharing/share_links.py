@@ -1,7 +1,4 @@
-"""Share links: look-up by token, the form of a new link, the panel of a trajectory's page.
-
-Making and closing links is in actions.py, the pages that they open are in shares_views.py and embeds_views.py.
-"""
+"""Share links: look-up by token, the form of a new link, the panel of a trajectory's page."""
 
 from __future__ import annotations
 
@@ -39,9 +36,9 @@ def link_address(request: HttpRequest, link: ShareLink) -> str:
     return request.build_absolute_uri(reverse("shared", args=[link.token]))
 
 
-def start_of(link: ShareLink, given: QueryDict) -> tuple[int, int] | None:
+def start_of(link: ShareLink, query: QueryDict) -> tuple[int, int] | None:
     """0-based position where the player opens: from the query, else from the link, else None."""
-    position = requested_position(given)
+    position = requested_position(query)
     if position is not None or link.turn is None:
         return position
     return link.turn, -1 if link.action is None else link.action
@@ -58,17 +55,17 @@ class ShareForm(forms.Form):
     indexable = forms.BooleanField(required=False)
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or {}
-        if given.get("ends") == "date" and "until" not in self.errors:
-            until = given.get("until")
+        data = super().clean() or {}
+        if data.get("ends") == "date" and "until" not in self.errors:
+            until = data.get("until")
             if until is None:
-                self.add_error("until", "Give the last day on which the link is to work.")
+                self.add_error("until", "Enter the last day on which the link works.")
             elif until < timezone.now().date():
-                self.add_error("until", "The last day of a link must be today or later.")
-        return given
+                self.add_error("until", "The last day must be today or later.")
+        return data
 
     def expires_at(self, now: datetime) -> datetime | None:
-        """Expiry, on a full minute, so that a form sent twice gives the same link; a date is the last valid day."""
+        """Expiry in full minutes, so that a repeated form gives the same link; a date is the last valid day."""
         chosen = self.cleaned_data["ends"]
         if chosen == "never":
             return None
@@ -102,9 +99,10 @@ def share_panel(request: HttpRequest, trajectory: Trajectory, role: Membership.R
     """Context of templates/trajectories/_share.html: links for the team only, the form for writers."""
     links: list[SharedLink] = []
     if role is not None:
-        found = ShareLink.objects.open(timezone.now()).filter(trajectory=trajectory).select_related("author")
+        queryset = ShareLink.objects.open(timezone.now()).filter(trajectory=trajectory).select_related("author")
         links = [
-            SharedLink(link, link_address(request, link), _opens(link), _viewed(link)) for link in found.order_by("-pk")
+            SharedLink(link, link_address(request, link), _position_text(link), _views_text(link))
+            for link in queryset.order_by("-pk")
         ]
     position = requested_position(request.GET)
     return {
@@ -117,13 +115,13 @@ def share_panel(request: HttpRequest, trajectory: Trajectory, role: Membership.R
     }
 
 
-def _opens(link: ShareLink) -> str:
+def _position_text(link: ShareLink) -> str:
     if link.turn is None:
         return "opens at the beginning"
     return f"opens at turn {link.turn + 1}" + ("" if link.action is None else f", action {link.action + 1}")
 
 
-def _viewed(link: ShareLink) -> str:
+def _views_text(link: ShareLink) -> str:
     if link.last_viewed_at is None:
         return ""
     if timezone.now() - link.last_viewed_at < timedelta(minutes=1):

@@ -1,7 +1,7 @@
 """View counts of share links: one per visitor and day, without robots.
 
-The visitor's browser remembers that it was counted, in a cookie that says nothing else and goes only to that link. So
-nobody is recognised anywhere, and nothing about visitors is stored here.
+A cookie limited to the link's path records that the browser was counted; it contains nothing else. Visitors cannot be
+identified, and no data about them is stored.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def test_a_cursor_that_means_nothing_here_shows_the_first_page_and_says_so(
     cursor: str, played: Run, who: Visitors
 ) -> None:
     page = get(who.viewer, played, f"at={cursor}")
-    assert "here is the first page" in page
+    assert "showing the first page" in page
     assert listed(page) == listed(get(who.viewer, played))
 
 
@@ -181,7 +181,7 @@ def test_a_page_from_the_history_is_whole(played: Run, who: Visitors) -> None:
 
 
 def test_an_empty_run_says_what_will_be_here(run: Run, who: Visitors) -> None:
-    assert "Nothing played yet" in get(who.viewer, run)
+    assert "No trajectories yet" in get(who.viewer, run)
     assert "No trajectory matches" in get(who.viewer, run, "iteration=4")
 
 

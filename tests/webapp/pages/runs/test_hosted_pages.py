@@ -80,7 +80,7 @@ def test_the_player_shows_what_is_known_and_nothing_else(hosted: Run, who: Visit
     found = who.owner.get(f"/t/{trajectory.slug}/tokens.json").json()
     if not hosted.kept:  # type: ignore[attr-defined]
         assert found["turns"] == []
-        assert "did not tell the tokens" in found["note"]
+        assert "returned no log-probabilities of its tokens" in found["note"]
         return
     first = found["turns"][0]["tokens"]
     assert [token["text"] for token in first] == TOKENS

@@ -120,8 +120,8 @@ def test_capacity_counts_the_free_places_of_living_workers(run: Run) -> None:
     known = capacity_now(timezone.now())
     assert known.workers == {"training": 1, "gpu": 1}
     assert known.free == {"training": 1, "gpu": 1}
-    assert known.sentence("training", 0) == "1 worker, 1 place free: the run starts at once."
-    assert known.sentence("training", 2) == "1 worker, 1 place free; 2 runs waiting before this one."
+    assert known.sentence("training", 0) == "1 worker, 1 slot free: the run starts at once."
+    assert known.sentence("training", 2) == "1 worker, 1 slot free; 2 runs waiting before this one."
     assert known.sentence("other", 0).startswith("No worker is running")
 
 

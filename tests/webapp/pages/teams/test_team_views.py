@@ -67,7 +67,7 @@ def test_changes_are_refused_to_all_but_admins(path: str, data: dict[str, str], 
     for client in (member, who.viewer):
         refused = client.post(address, data)
         assert refused.status_code == 403
-        assert "Only an admin of this team" in refused.content.decode()
+        assert "Only admins of this team" in refused.content.decode()
     assert_private(address, who, post=True)
     assert who.owner.get(address).status_code == 405
     people.team.refresh_from_db()

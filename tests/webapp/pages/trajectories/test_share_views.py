@@ -94,7 +94,7 @@ def test_a_date_is_the_last_day_on_which_a_link_works(trajectory: Trajectory, wh
     "form, words",
     [
         ({"ends": "date", "until": "2020-01-01"}, "must be today or later"),
-        ({"ends": "date"}, "Give the last day"),
+        ({"ends": "date"}, "Enter the last day"),
         ({"ends": "date", "until": "soon"}, "valid date"),
         ({"ends": "sometimes"}, "No link was created"),
         ({"turn": "-4", "here": "on"}, "No link was created"),

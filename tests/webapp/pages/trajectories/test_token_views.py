@@ -60,19 +60,19 @@ def test_what_the_filter_dropped_has_tokens_but_no_advantages(trajectory: Trajec
     dropped = Trajectory.objects.filter(run=trajectory.run, group__kept=False).first()
     assert dropped is not None
     found = who.owner.get(f"/t/{dropped.slug}/tokens.json").json()
-    assert "the filter left this group out" in found["note"]
+    assert "the filter dropped this group" in found["note"]
     assert {token["advantage"] for turn in found["turns"] for token in turn["tokens"]} == {None}
 
 
 @pytest.mark.parametrize(
     ("config", "fields", "kept", "note"),
     [
-        ({}, {}, True, "a version that kept no tokens"),
+        ({}, {}, True, "a version that stored no tokens"),
         ({"journal": {"tokens": "none"}}, {}, True, "journal.tokens is none"),
-        ({"journal": {"tokens": "kept"}}, {}, False, "the filter left this group out"),
-        ({"journal": {"tokens": "all"}}, {"finished_seq": None}, None, "once the trajectory has ended"),
-        ({"journal": {"tokens": "all"}}, {}, None, "once this iteration's update is done"),
-        ({"journal": {"tokens": "all"}}, {}, True, "broken off, or its update never finished"),
+        ({"journal": {"tokens": "kept"}}, {}, False, "the filter dropped this group"),
+        ({"journal": {"tokens": "all"}}, {"finished_seq": None}, None, "when the trajectory has ended"),
+        ({"journal": {"tokens": "all"}}, {}, None, "when this iteration's update is done"),
+        ({"journal": {"tokens": "all"}}, {}, True, "interrupted, or its update never finished"),
     ],
 )
 def test_where_there_are_none_it_is_said_why(

@@ -63,7 +63,7 @@ def test_no_other_address_may_be_asked(url: str) -> None:
     found = hosted_endpoints.problem(section(url))
     assert found is not None
     assert found[0] == "hosted.url"
-    assert f"may not ask {url}" in found[1]
+    assert f"may not use {url}" in found[1]
     assert OPENAI in found[1]
 
 
@@ -95,7 +95,7 @@ def test_the_form_says_what_may_not_be_asked_and_launches_what_may(who: Visitors
     fields = fields_of(page) | {"kind": "evaluate", "hosted.url": "https://evil.example/v1", "hosted.model": "m"}
     refused = who.owner.post("/runs/new", fields)
     assert refused.status_code == 422
-    assert "runs of this site may not ask https://evil.example/v1" in refused.content.decode()
+    assert "runs of this site may not use https://evil.example/v1" in refused.content.decode()
     assert not Run.objects.exists()
     assert who.owner.post("/runs/new", fields | {"hosted.url": OPENAI}).status_code == 302
     assert Run.objects.get().config["hosted"]["model"] == "m"
@@ -105,7 +105,7 @@ def test_the_api_refuses_it_too_for_new_runs_and_clones(callers: Callers, people
     wanted = {"kind": "evaluate", "hosted.url": "http://10.0.0.1/v1", "hosted.model": "m"}
     refused = callers.owner.post("/api/runs", {"preset": PRESET, "overrides": wanted})
     assert refused.status_code == 422
-    assert "may not ask http://10.0.0.1/v1" in refused.content.decode()
+    assert "may not use http://10.0.0.1/v1" in refused.content.decode()
     made = callers.owner.post("/api/runs", {"preset": PRESET, "overrides": wanted | {"hosted.url": OPENAI}})
     assert made.status_code == 201, made.content
     stolen = {"overrides": {"hosted.api_key_env": "DATABASE_URL"}}
@@ -117,7 +117,7 @@ def test_the_api_refuses_it_too_for_new_runs_and_clones(callers: Callers, people
 def test_a_worker_goes_by_its_own_list_whatever_the_database_says(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(config=configuration("http://10.0.0.1/v1").model_dump(mode="json"))
     assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "failed"
-    assert "This run cannot be played here: hosted.url: runs of this site may not ask" in fresh(run).failure
+    assert "This run is not allowed on this site: hosted.url: runs of this site may not use" in fresh(run).failure
     assert not (run.folder / "journal.jsonl").exists()
 
 
@@ -126,8 +126,8 @@ def test_a_hosted_model_is_told_by_its_name_and_takes_no_device(people: People) 
     assert summaries.algorithm_words(config.model_dump()) == "Evaluation · gpt-4o-mini"
     asked = config.model_copy(update={"policy": config.policy.model_copy(update={"device": "cuda"})})
     assert device_classes.suggested_class(asked, ["cpu", "gpu"]) == "cpu"
-    assert device_classes.wanted_gpus(asked, "training") == 0
+    assert device_classes.default_gpus(asked, "training") == 0
     figures = {figure.title: figure.value for figure in estimates.figures(people.owner, config)}
     written = 256 * 5 * 96
-    assert figures["Cost of what it writes"] == f"at most {written * 2 / 1e6:.2f}"
-    assert figures["Time"] == "not known"
+    assert figures["Cost of generated tokens"] == f"at most {written * 2 / 1e6:.2f}"
+    assert figures["Time"] == "unknown"

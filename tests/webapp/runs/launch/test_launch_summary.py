@@ -154,13 +154,13 @@ def test_the_queue_is_told(run: Run, who: Visitors) -> None:
     Worker.objects.create(
         name="a@b", device="CPU, 2 cores", queues=["training"], slots=1, started_at=now - timedelta(1), last_seen_at=now
     )
-    assert "1 worker, 1 place free; 1 run waiting before this one." in checked(who)
+    assert "1 worker, 1 slot free; 1 run waiting before this one." in checked(who)
 
 
 def test_recorded_runs_tell_tokens_and_time(people: People, run: Run, who: Visitors) -> None:
     config = load_preset(DEMO)
     unknown = {figure.title: figure for figure in estimates.figures(people.owner, config)}
-    assert "From the demo on two quiet CPU cores" in unknown["Time"].how
+    assert "From the demo on two idle CPU cores" in unknown["Time"].how
     assert unknown["Sampled tokens"].value.startswith("at most")
     Run.objects.filter(pk=run.pk).update(
         config=config.model_dump(mode="json"), device="CPU, 2 threads", iteration=10, parameters=900_000
@@ -170,7 +170,7 @@ def test_recorded_runs_tell_tokens_and_time(people: People, run: Run, who: Visit
         run=run, name="reward/mean", iteration=10, value=1, tokens=100 * played, seconds=played / 20
     )
     known = {figure.title: figure for figure in estimates.figures(people.owner, config)}
-    total = config.iterations * config.rollout.trajectories + estimates.exams(config) * config.evaluation.prompts
+    total = config.iterations * config.rollout.trajectories + estimates.evaluations(config) * config.evaluation.prompts
     assert known["Sampled tokens"].value == f"about {total * 100 / 1e3:,.0f} thousand"
     assert known["Time on CPU, 2 threads"].how.startswith("Median of 1 recorded run: 2,000 tokens/s")
     assert estimates.figures(people.outsider, config)[1].title == "Time", "runs of other teams tell nothing"
@@ -179,7 +179,7 @@ def test_recorded_runs_tell_tokens_and_time(people: People, run: Run, who: Visit
 def test_a_model_nobody_ran_is_not_known() -> None:
     config = RunConfig.model_validate({"policy": {"model": "someone/Else-13B"}})
     assert estimates.needed_memory(config) is None
-    assert estimates._memory(config, 0).value == "not known"
+    assert estimates._memory(config, 0).value == "unknown"
     assert estimates._memory(config, 13_000_000_000).value == "more than 52.0 GB"
 
 
@@ -190,7 +190,7 @@ def test_the_figure_is_the_trainers_own_with_its_largest_parts() -> None:
     figure = estimates._memory(config, 0)
     assert figure.value == f"about {gigabytes(estimate.estimate_memory(config, shape, gpu=True).peak)}"
     assert "keys and values of 256 × " in figure.how
-    assert "fewer trajectories at a time" in figure.how
+    assert "fewer parallel trajectories" in figure.how
 
 
 def test_the_queue_asks_for_what_a_run_cannot_do_without_on_each_of_its_gpus() -> None:
@@ -209,18 +209,18 @@ def test_the_queue_asks_for_what_a_run_cannot_do_without_on_each_of_its_gpus() -
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"rollout": {"top_k": 20}}, "rollout.top_k keeps some tokens from being drawn"),
+        ({"rollout": {"top_k": 20}}, "rollout.top_k excludes tokens"),
         ({"rollout": {"temperature": 0.5}}, "sample at temperature 0.5"),
-        ({"rollout": {"max_actions": 90}}, "make 25"),
+        ({"rollout": {"max_actions": 90}}, "allow only 25"),
         ({"evaluation": {"prompts": 0}}, "no evaluation"),
         ({"checkpoint": {"every": 999}}, "No checkpoint is written before the end"),
-        ({"policy": {"device": "cuda"}}, "no worker that is running now has a GPU"),
+        ({"policy": {"device": "cuda"}}, "no running worker has a GPU"),
         (
             {
                 "rollout": {"groups": 4, "group_size": 4},
                 "algorithm": {"group_filter": "std", "group_filter_keep": 0.25},
             },
-            "fewer than one",
+            "fewer than an",
         ),
     ],
 )

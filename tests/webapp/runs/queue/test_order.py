@@ -130,15 +130,15 @@ def test_what_no_living_worker_has_is_named(needs: ResourceRequest, lack: str) -
 @pytest.mark.django_db
 def test_a_waiting_run_knows_its_place_and_why_it_waits(people: People, run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(queued_at=timezone.now() - HOUR)
-    second = do_create_run(people.team, people.owner, RunConfig(), asked=SchedulingOptions("gpu", 2))
+    second = do_create_run(people.team, people.owner, RunConfig(), scheduling=SchedulingOptions("gpu", 2))
     found = line.queue_positions(timezone.now())
     assert found[run.pk].words == "Waiting for a worker; none is running"
     assert found[second.pk].words == "Waiting for a worker of class gpu; none is running"
     assert not found[second.pk].possible
     worker("a@here", slots=2)
-    third = do_create_run(people.team, people.owner, RunConfig(), asked=SchedulingOptions("training", 0))
+    third = do_create_run(people.team, people.owner, RunConfig(), scheduling=SchedulingOptions("training", 0))
     found = line.queue_positions(timezone.now())
-    assert found[third.pk].words == "2nd in the queue; 1 worker, 2 places free"
+    assert found[third.pk].words == "2nd in the queue; 1 worker, 2 slots free"
     assert (found[third.pk].position, found[second.pk].position) == (2, 1)
 
 
@@ -158,9 +158,9 @@ def test_a_configuration_asks_for_the_device_it_can_use() -> None:
         "training",
         "training",
     ]
-    assert device_classes.wanted_gpus(cpu, "training") == 0
-    assert device_classes.wanted_gpus(pocket, "cpu") == 0
-    assert device_classes.wanted_gpus(pocket, "training") == 1
+    assert device_classes.default_gpus(cpu, "training") == 0
+    assert device_classes.default_gpus(pocket, "cpu") == 0
+    assert device_classes.default_gpus(pocket, "training") == 1
 
 
 def test_a_worker_serves_its_hardware_and_the_name_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def test_the_workers_page_says_who_has_which_gpu(run: Run, who: Visitors) -> Non
 
 
 def test_a_worker_that_is_not_known_yet_takes_nothing(run: Run) -> None:
-    assert serve("nobody@nowhere") == "this worker is not known yet"
+    assert serve("nobody@nowhere") == "this worker has not sent a heartbeat yet"
     assert Run.objects.get().state == Run.State.QUEUED
 
 
