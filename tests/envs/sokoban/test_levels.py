@@ -38,7 +38,7 @@ def test_any_text_is_a_level_or_a_level_error(text):
         ("#####\n#@$.@#\n######", "exactly one player, this one has 2"),
         ("#####\n#_P_#\n#####", "no box"),
         ("######\n#PXX_#\n#___O#\n######", "2 boxes but 1 targets"),
-        ("######\n#@$.q#\n######", "'q' is no character"),
+        ("######\n#@$.q#\n######", "'q' is not a character"),
         ("######\n#@$. \n######", "row 2, column 2 is not inside the walls"),
         ("#" * 51 + "\n#@$." + "#" * 47 + "\n" + "#" * 51, "at most 50"),
     ],
