@@ -29,8 +29,8 @@ def find() -> str | None:
 
 def _playwrights() -> str | None:
     code = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
-    asked = subprocess.run([str(PYTHON), "-c", code], capture_output=True, text=True)
-    path = asked.stdout.strip()
+    process = subprocess.run([str(PYTHON), "-c", code], capture_output=True, text=True)
+    path = process.stdout.strip()
     return path if path and Path(path).exists() else None
 
 

@@ -37,8 +37,8 @@ def has_nvidia_gpu() -> bool:
     program = shutil.which("nvidia-smi")
     if program is None:
         return False
-    asked = subprocess.run([program, "--list-gpus"], capture_output=True, text=True)
-    return asked.returncode == 0 and "GPU" in asked.stdout
+    process = subprocess.run([program, "--list-gpus"], capture_output=True, text=True)
+    return process.returncode == 0 and "GPU" in process.stdout
 
 
 def is_debian() -> bool:

@@ -51,5 +51,5 @@ def ensure_redis_server(python: Path, log: Path) -> None:
 
 def system_server() -> Path | None:
     """Path of a Redis or Valkey server installed on the machine; None without one."""
-    found = shutil.which("redis-server") or shutil.which("valkey-server")
-    return Path(found) if found else None
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    return Path(program) if program else None

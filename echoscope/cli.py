@@ -238,13 +238,13 @@ def _control(client: Client, args: argparse.Namespace) -> None:
 
 
 def _push(client: Client, args: argparse.Namespace) -> None:
-    shown = False
+    printed = False
 
     def progress(run: RunDetail, received: int, size: int) -> None:
-        nonlocal shown
-        if not shown:
+        nonlocal printed
+        if not printed:
             _print(args, run, run.url)
-            shown = True
+            printed = True
         if sys.stderr.isatty():
             print(f"\r{received:,} of {size:,} bytes", end="", file=sys.stderr, flush=True)
 

@@ -146,12 +146,12 @@ class Client:
 
     def watch(self, run: str, *, every: float = 2.0) -> Iterator[models.RunDetail]:
         """Yield the run now and after each change, until it has ended or is paused."""
-        shown: models.RunDetail | None = None
+        previous: models.RunDetail | None = None
         while True:
             now = self.run(run)
-            if now != shown:
+            if now != previous:
                 yield now
-                shown = now
+                previous = now
             if now.ended or now.state == "paused":
                 return
             self._sleep(every)
