@@ -34,8 +34,8 @@ def test_any_text_is_a_level_or_a_level_error(text):
     ("text", "message"),
     [
         ("", "empty"),
-        ("#####\n#OX_#\n#####", "exactly one player, this one has 0"),
-        ("#####\n#@$.@#\n######", "exactly one player, this one has 2"),
+        ("#####\n#OX_#\n#####", "exactly one player, not 0"),
+        ("#####\n#@$.@#\n######", "exactly one player, not 2"),
         ("#####\n#_P_#\n#####", "no box"),
         ("######\n#PXX_#\n#___O#\n######", "2 boxes but 1 targets"),
         ("######\n#@$.q#\n######", "'q' is not a character"),

@@ -111,8 +111,8 @@ def test_precedence_signs_and_powers_are_pythons(text, value):
         ("(9 ** 1000) ** 1000", "a number becomes too large"),
         ("2 ** 4000 * 2 ** 4000", "a number becomes too large"),
         ("1" * 1001, "has 1001 characters"),
-        ("(" * 51 + "1" + ")" * 51, "more than 50 brackets"),
-        ("2**" * 60 + "1", "more than 50 brackets or powers"),
+        ("(" * 51 + "1" + ")" * 51, "more than 50 nested brackets"),
+        ("2**" * 60 + "1", "more than 50 nested brackets or powers"),
     ],
 )
 def test_everything_else_is_refused_with_a_message(text, complaint):

@@ -73,7 +73,7 @@ def test_a_missing_or_binary_file_is_named(tmp_path):
         with pytest.raises(RecordsError, match=r"missing.*No such file.*give the path"):
             look(tmp_path / "missing.json")
     (tmp_path / "picture").write_bytes(b'{"a": "\xff\xfe"}')
-    with pytest.raises(RecordsError, match="picture: is not text in UTF-8"):
+    with pytest.raises(RecordsError, match="picture: is not UTF-8 text"):
         list(read_records(tmp_path / "picture"))
     with pytest.raises(RecordsError, match="cannot be read"):
         list(read_records(tmp_path))
