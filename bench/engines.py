@@ -70,7 +70,7 @@ def means(folder: Path) -> dict[str, float]:
 
 
 def compare(runs: dict[str, list[dict[str, float]]]) -> list[dict[str, Any]]:
-    """Per metric: both means over the seeds, their difference, and its standard error (None for one seed)."""
+    """By metric: both means over the seeds, their difference, and its standard error (None for one seed)."""
     lines = []
     for name in METRICS:
         one, other = ([run[name] for run in runs[engine] if name in run] for engine in ENGINES)
@@ -102,7 +102,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")
     options = parser.parse_args()
     if not options.vllm_python.is_file():
-        parser.error(f"no Python with vLLM at {options.vllm_python}: `make test-vllm` makes one, or give --vllm-python")
+        parser.error(f"no Python with vLLM at {options.vllm_python}: see `make test-vllm` and --vllm-python")
     options.keep.mkdir(parents=True, exist_ok=True)
     options.keep = options.keep.resolve()
     pythons = {"transformers": Path(sys.executable), "vllm": options.vllm_python}

@@ -37,18 +37,18 @@ ROUNDS = 7
 TURNS = 3
 """Turns of a batch between resets: few enough for most rows to play all of them."""
 Measure = Callable[[float], float]
-"""Takes seconds of clock time; gives what was done per second."""
+"""Takes seconds of clock time; returns operations per second."""
 
 
 @dataclass
 class EnvironmentComparison:
-    """One kind of work done by us and by peers. Rates are per second, one per round."""
+    """One kind of work, measured for this project and for peers. Rates are per second, one per round."""
 
     work: str
     ours: Measure
     peers: dict[str, Measure]
     aims: dict[str, float] = field(default_factory=dict)
-    """How many times a peer's rate ours should be."""
+    """Target ratio of our rate to the peer's."""
     most_milliseconds: float | None = None
     """Time limit of ours; the table then lists times instead of rates."""
     rates: dict[str, list[float]] = field(default_factory=dict)
@@ -81,9 +81,9 @@ class EnvironmentComparison:
             rows.append(f"| {self.work} | {self.shown()} | | | | ≤ {self.most_milliseconds:.0f} ms {_mark(met)} |")
         for name in self.peers:
             ratio, aim = self.ratio(name), self.aims.get(name)
-            wanted = "" if aim is None else f"≥ {aim:.0f} × {_mark(ratio >= aim)}"
+            target = "" if aim is None else f"≥ {aim:.0f} × {_mark(ratio >= aim)}"
             rows.append(
-                f"| {self.work} | {self.shown()} | {name} | {self.shown(name)} | {_times(ratio)} × | {wanted} |"
+                f"| {self.work} | {self.shown()} | {name} | {self.shown(name)} | {_times(ratio)} × | {target} |"
             )
         return rows or [f"| {self.work} | {self.shown()} | | | | |"]
 
@@ -132,9 +132,9 @@ def batch(name: str, start: str, actions: int, what: str, **settings: object) ->
         rows.reset([0] * ROWS, rng.integers(2**60, size=ROWS).tolist(), options=options)
         done, took = 0, 0.0
         for numbers in rng.integers(4, size=(TURNS, ROWS, actions)).tolist():
-            given = [[names[number] for number in row] for row in numbers]
+            turns = [[names[number] for number in row] for row in numbers]
             started = time.perf_counter()
-            played = rows.step(given)
+            played = rows.step(turns)
             took += time.perf_counter() - started
             done += 1 if what == "turns" else int(played.executed.sum())
         return done, took
@@ -264,7 +264,7 @@ def main() -> int:
         for name in PACKAGES:
             try:
                 if options.peers is None:
-                    raise NotInstallable("not asked for (give --peers DIR)")
+                    raise NotInstallable("not requested (give --peers DIR)")
                 peers[name] = stack.enter_context(closing(Peer(name, options.peers)))
             except NotInstallable as reason:
                 missing[name] = str(reason)

@@ -140,7 +140,7 @@ def main() -> int:
     try:
         stages = measure(not options.no_cache, options.screenshot)
     except DidNotStart as error:
-        print(f"`make demo` did not start; its last words:\n{error}", file=sys.stderr)
+        print(f"`make demo` did not start; end of its output:\n{error}", file=sys.stderr)
         return 1
     print(f"{words}\n{'without' if options.no_cache else 'with'} caches of pip and npm\n")
     for title, seconds in [*stages, ("In all", sum(seconds for _, seconds in stages))]:

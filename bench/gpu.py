@@ -96,9 +96,9 @@ class Rollout:
         seeds = [self.seed * len(self.prompts) + row for row in range(len(self.prompts))]
         session = TransformersSampler(self.model, -1, 0).session(seeds, SamplingParams(max_tokens=self.options.written))
         for turn in range(self.options.turns):
-            asked = self.seen if turn else self.prompts
-            drawn = sum(len(sampled.ids) for _, sampled in session.generate(dict(enumerate(asked))))
-            assert drawn == len(asked) * self.options.written, f"our sampler drew {drawn} tokens"
+            prompts = self.seen if turn else self.prompts
+            drawn = sum(len(sampled.ids) for _, sampled in session.generate(dict(enumerate(prompts))))
+            assert drawn == len(prompts) * self.options.written, f"our sampler drew {drawn} tokens"
 
     @torch.inference_mode()
     def generate(self) -> None:

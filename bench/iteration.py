@@ -30,7 +30,7 @@ from trainer.paths import POCKET_CHECKPOINT
 from trainer.studies import machine
 
 AIM = 2.0
-"""How many times ours TRL's step should take."""
+"""Target ratio of TRL's step time to ours."""
 
 
 def table(comparison: Comparison) -> str:

@@ -31,10 +31,10 @@ from trainer.studies import machine
 
 ROUNDS = 7
 LARGE = ("qwen2.5-0.5b",)
-"""Shapes of which a machine may hold one at a time."""
+"""Shapes so large that only one contender fits into memory."""
 PLAIN, TRL = "plain PyTorch", "TRL"
 AGREE = 0.02
-"""Gradients' norms may differ by this share: the entropy bonus is weighted a little differently in TRL."""
+"""Tolerated relative difference of gradient norms: TRL weights the entropy bonus slightly differently."""
 
 
 def entries(base: dict[str, Any], peers: Path | None, missing: dict[str, str]) -> dict[str, ContenderSpec]:
@@ -45,13 +45,13 @@ def entries(base: dict[str, Any], peers: Path | None, missing: dict[str, str]) -
         workers[TRL] = (trl_peer.interpreter(peers), "bench.lib.workers.trl_worker")
     except NotInstallable as reason:
         missing[TRL] = str(reason)
-    found = {
+    contenders = {
         name + (", checkpointing" if again else ""): ContenderSpec(python, module, base | {"checkpointing": again})
         for again in (False, True)
         for name, (python, module) in workers.items()
     }
     apart = ContenderSpec(here, "bench.lib.workers.our_worker", base | {"checkpointing": False, "shared": False})
-    return found | {f"{OURS}, every prompt anew": apart}
+    return contenders | {f"{OURS}, without shared prompts": apart}
 
 
 def table(comparison: Comparison) -> str:
@@ -70,12 +70,12 @@ def table(comparison: Comparison) -> str:
 
 def disagreement(comparison: Comparison) -> str:
     """Description of gradient norms that differ from ours; empty if none does."""
-    found = []
+    differences = []
     for (work, name), answers in comparison.answers.items():
         ours, theirs = comparison.answers[work, OURS][0]["norm"], answers[0]["norm"]
         if abs(theirs - ours) > AGREE * abs(ours):
-            found.append(f"{work}, {name}: gradient norm {theirs:.4g}, ours {ours:.4g}")
-    return "; ".join(found)
+            differences.append(f"{work}, {name}: gradient norm {theirs:.4g}, ours {ours:.4g}")
+    return "; ".join(differences)
 
 
 def arguments() -> argparse.Namespace:
@@ -113,8 +113,8 @@ def main() -> int:
     }
     with tempfile.TemporaryDirectory(prefix="echoscope-learner-") as folder:
         asks: dict[str, Task] = {}
-        for number, (work, made) in enumerate(works.items()):
-            dialogues = made(options.rows, options.read, options.written, vocabulary)
+        for number, (work, make_dialogues) in enumerate(works.items()):
+            dialogues = make_dialogues(options.rows, options.read, options.written, vocabulary)
             path = Path(folder) / f"{number}.json"
             recorded_dialogues.save(dialogues, path)
             asks[work] = Task("step", sum(map(len, dialogues)), {"work": str(path)})

@@ -175,12 +175,12 @@ def measure(cell: Cell, seconds: float, source: Path | None, cookie: str, browse
             writer.wait(seconds + 120)
             work = busy(served) - work[0], busy(ingest.pid) - work[1]
             time.sleep(DRAIN)
-            shown, heap = seen()
+            displayed, heap = seen()
         after = resident(served), resident(ingest.pid)
         watch.send_signal(signal.SIGTERM)
         result: dict[str, Any] = json.loads(watch.stdout.readline())
     result.pop("deliveries")
-    ages = [1000 * age for age in finished_ages(run, shown)]
+    ages = [1000 * age for age in finished_ages(run, displayed)]
     return replace(
         cell,
         events=events,
@@ -241,7 +241,7 @@ def page(port: int, slug: str, cookie: str, enabled: bool) -> Iterator[Any]:
         chromium.close()
 
 
-def finished_ages(run: Run, shown: list[tuple[float, str]]) -> list[float]:
+def finished_ages(run: Run, displayed: list[tuple[float, str]]) -> list[float]:
     """Age of each trajectory's end when the page first displayed it."""
     from trainer.journal.events import TrajectoryFinished
     from trainer.journal.reader import read
@@ -254,7 +254,7 @@ def finished_ages(run: Run, shown: list[tuple[float, str]]) -> list[float]:
     }
     keys = dict(Trajectory.objects.filter(run=run).values_list("slug", "key"))
     first: dict[str, float] = {}
-    for moment, name in shown:
+    for moment, name in displayed:
         first.setdefault(name, moment)
     return [moment - ended[keys[name]] for name, moment in first.items() if keys.get(name) in ended]
 

@@ -58,10 +58,10 @@ def ask(client: Client, name: str, path: str, peer: str) -> PageRequest:
     body = b"".join(answer.streaming_content) if answer.streaming else answer.content
     times: dict[str, list[float]] = {path: [], peer: []}
     for _ in range(ROUNDS):
-        for asked in (peer, path):
+        for address in (peer, path):
             began = time.perf_counter()
-            client.get(asked)
-            times[asked].append(1000 * (time.perf_counter() - began))
+            client.get(address)
+            times[address].append(1000 * (time.perf_counter() - began))
     cuts = statistics.quantiles(times[path], n=20, method="inclusive")
     return PageRequest(
         name=name,
@@ -111,10 +111,10 @@ def main() -> int:
             iterations=4,
         )
         world = furnished(People(team, owner, viewer, outsider), small)
-        made = fill(team, owner, runs=runs, trajectories=trajectories, turns=turns, largest=options.run)
+        filled = fill(team, owner, runs=runs, trajectories=trajectories, turns=turns, largest=options.run)
         with connection.cursor() as cursor:
             cursor.execute("CHECKPOINT")  # flush the inserted rows to disk before measuring
-        full = made[0]
+        full = filled[0]
         longest = Trajectory.objects.filter(run=full).order_by("-turn_count", "pk").first()
         assert longest is not None
         print(
@@ -132,7 +132,7 @@ def main() -> int:
             elif value == world.trajectory.slug and name not in {"slug of revoke"}:
                 world.known[name] = longest.slug
         world.known["other"] = longest.group.trajectories.exclude(pk=longest.pk).values_list("slug", flat=True)[0]
-        world.known["? of compare"] = "runs=" + ",".join(run.slug for run in made[:4])
+        world.known["? of compare"] = "runs=" + ",".join(run.slug for run in filled[:4])
         answers = [
             ask(client, name, world.path(name, arguments, ADDRESSES[name].query), peers[name])
             for name, arguments in listed
@@ -143,8 +143,8 @@ def main() -> int:
     print("| page | small run | p50 | p95 | queries | gzip |\n| --- | ---: | ---: | ---: | ---: | ---: |")
     for one in sorted(answers, key=lambda one: -one.p95):
         odd = "" if one.status == 200 else f" (status {one.status})"
-        told = f"{one.small:.0f} ms | {one.p50:.0f} ms | {one.p95:.0f} ms | {one.queries} | {one.kilobytes:.1f} kB"
-        print(f"| {one.name}{odd} | {told} |")
+        figures = f"{one.small:.0f} ms | {one.p50:.0f} ms | {one.p95:.0f} ms | {one.queries} | {one.kilobytes:.1f} kB"
+        print(f"| {one.name}{odd} | {figures} |")
     slow = [one.name for one in answers if one.p95 > AIM]
     print(
         f"\n{len(answers) - len(slow)} of {len(answers)} pages within {AIM:.0f} ms at p95."

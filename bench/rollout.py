@@ -41,7 +41,7 @@ from trainer.paths import POCKET_CHECKPOINT
 from trainer.policy.load import load
 from trainer.studies import machine
 
-OURS, GENERATE = "Echoscope", "transformers generate, reading anew each turn"
+OURS, GENERATE = "Echoscope", "transformers generate, rereading each turn"
 VLLM = f"{NAME}, prefix caching"
 AIMS = {GENERATE: 3.0, VLLM: 1.5}
 ROUNDS, GROUP = 5, 8

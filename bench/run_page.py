@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.lib.site import page_weight
-from bench.lib.site.journal_replay import WAVE, played_lines
+from bench.lib.site.journal_replay import TRAJECTORIES, played_lines
 from bench.lib.site.servers import servers
 from trainer.studies import machine
 
@@ -157,7 +157,7 @@ def main() -> int:
     parser.add_argument("--explain", action="store_true", help="print the plan of each query of the live page")
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")
     options = parser.parse_args()
-    iterations = (2_500 if options.quick else 25_000) // WAVE
+    iterations = (2_500 if options.quick else 25_000) // TRAJECTORIES
     words = machine.describe()
     with servers():
         from django.db import connection

@@ -76,9 +76,9 @@ def by_search(level: Level, state: State) -> Attempt:
     """A*: fewest pushes, unless most of its budget was used up."""
     started = time.perf_counter()
     searcher = AStarSearch(Grid(level.width, level.floor, level.targets))
-    found = searcher.find(state)
-    actions = AStarAdvisor(searcher).plan(state) if found.solvable == "yes" else []
-    return Attempt(actions, time.perf_counter() - started, found.expanded, found.fewest)
+    result = searcher.find(state)
+    actions = AStarAdvisor(searcher).plan(state) if result.solvable == "yes" else []
+    return Attempt(actions, time.perf_counter() - started, result.expanded, result.fewest)
 
 
 SOLVERS: dict[str, Callable[[Level, State], Attempt | None]] = {"table": by_table, "A*": by_search}
@@ -95,17 +95,17 @@ def play(env: Boxoban, level: Level, actions: list[str]) -> None:
 def measure(name: str, levels: list[Level]) -> list[SolverFigures]:
     """Run both solvers on the same levels, in turn. Every solution is replayed."""
     env = Boxoban(max_steps=None)
-    made: dict[str, list[Attempt]] = {solver: [] for solver in SOLVERS}
+    attempts_by_solver: dict[str, list[Attempt]] = {solver: [] for solver in SOLVERS}
     for level in levels:
         state = (level.player, tuple(sorted(level.boxes)))
         for solver, solve in SOLVERS.items():
             attempt = solve(level, state)
             if attempt is not None:
-                made[solver].append(attempt)
+                attempts_by_solver[solver].append(attempt)
                 if attempt.actions:
                     play(env, level, attempt.actions)
     rows = []
-    for solver, attempts in made.items():
+    for solver, attempts in attempts_by_solver.items():
         if attempts:
             solved = [attempt for attempt in attempts if attempt.actions and attempt.seconds <= SECONDS]
             milliseconds = [1000 * attempt.seconds for attempt in attempts]
@@ -125,21 +125,21 @@ def measure(name: str, levels: list[Level]) -> list[SolverFigures]:
     return rows
 
 
-def sets(path: Path, wanted: int | None, quick: bool) -> dict[str, list[Level]]:
+def sets(path: Path, limit: int | None, quick: bool) -> dict[str, list[Level]]:
     """Levels to solve by set name: every file of the folder, and generated rooms."""
-    found: dict[str, list[Level]] = {}
+    levels_by_set: dict[str, list[Level]] = {}
     if path.is_dir():
         for file in sorted(path.glob("*.txt")):
             levels = read_levels(file).levels
-            found[file.stem] = levels[: wanted or (100 if quick else len(levels))]
+            levels_by_set[file.stem] = levels[: limit or (100 if quick else len(levels))]
     else:
         print(f"no folder of levels at {path}: generated rooms only (--path names another)", file=sys.stderr)
     for name, (size, boxes, shortest, longest, count) in GENERATED.items():
-        number = min(count, wanted or (8 if quick else count))
-        found[name] = [
+        number = min(count, limit or (8 if quick else count))
+        levels_by_set[name] = [
             make_room(SeededRng(seed, Stream.START), size, boxes, shortest, longest) for seed in range(number)
         ]
-    return found
+    return levels_by_set
 
 
 def main() -> int:

@@ -1,1 +1,1 @@
-"""Sets a fresh machine up, with nothing but the standard library. Starting the site is webapp/services' business."""
+"""Set-up of a checkout on a fresh machine. Standard library only."""

@@ -1,6 +1,6 @@
-"""`python -m bootstrap COMMAND`: checks the Python, then sets up and runs what `make` was asked for.
+"""`python -m bootstrap COMMAND`: checks the Python version, sets up and runs a command of `make`.
 
-This file alone is written for every Python since 2.7, so that an old one can still say what is wrong with it.
+This file is valid for every Python since 2.7, so that old versions can still print what is needed.
 """
 
 import os
@@ -11,8 +11,8 @@ NEEDED = (3, 11)
 NEWER = ["python3.%d" % minor for minor in (12, 13, 11, 14)]
 
 
-def complaint(version, command):
-    """What to tell somebody whose Python is too old."""
+def outdated_message(version, command):
+    """Message for a Python that is too old."""
     return (
         "Echoscope needs Python 3.11 or newer; this is %s (%s).\n"
         "Install a newer one (Debian, Ubuntu: apt-get install python3.12 python3.12-venv; macOS: brew install "
@@ -22,15 +22,15 @@ def complaint(version, command):
 
 
 def find_newer():
-    """A Python on the PATH that is new enough, None if there is none. A name alone proves nothing: it is asked."""
+    """Command of a sufficiently new Python on the PATH; None if there is none. Versions are checked by running it."""
     for name in NEWER:
         try:
-            asked = subprocess.Popen(
+            process = subprocess.Popen(
                 [name, "-c", "import sys, venv; print(sys.version_info >= %r)" % (NEEDED,)],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
-            if asked.communicate()[0].strip() == b"True":
+            if process.communicate()[0].strip() == b"True":
                 return name
         except OSError:
             continue
@@ -38,12 +38,12 @@ def find_newer():
 
 
 def main(arguments):
-    """Run the command, under a newer Python where this one is too old."""
+    """Run the command, with a newer Python if this one is too old."""
     command = arguments[0] if arguments else "help"
     if sys.version_info < NEEDED:
         newer = find_newer()
         if newer is None:
-            sys.stderr.write(complaint(sys.version_info, command) + "\n")
+            sys.stderr.write(outdated_message(sys.version_info, command) + "\n")
             return 1
         sys.stdout.write("This Python is %d.%d, too old for Echoscope; using %s.\n" % (sys.version_info[:2] + (newer,)))
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The commands of `make`: set-up, start, checks and tests."""
+"""Commands of `make`: set-up, start, checks and tests."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ HELP = """\
 make demo       set up, start everything, train an agent on Sokoban and open the page
 make up         the same without the training run
 make dev        like up, with a web server that restarts when code, templates or static files change
-make test       set up, then every check and every test, those with browser and vLLM included
+make test       set up, then all checks and all tests, including those with browser and vLLM
 make test ONE=tests/…::name    only that test, file or folder, without the checks
 make test-fast  all checks and tests without browser and vLLM
-make test-vllm  only the tests with the real vLLM, in an environment of its own (3 GB, Linux on x86-64)
-make lint       ruff, mypy, the import rule and the check of the JavaScript
+make test-vllm  only the tests with the real vLLM, in a separate virtual environment (3 GB, Linux on x86-64)
+make lint       ruff, mypy, import rules and JavaScript checks
 make install    set up only
-make lock       resolve requirements/*.txt again from pyproject.toml
-make clean      remove what set-up and tests made; var/ with your runs and data stays
+make lock       update requirements/*.txt from pyproject.toml
+make clean      remove the results of set-up and tests; var/ with your runs and data is kept
 
 make … PYTHON=python3.12       another Python
 ECHOSCOPE_PORT=9000 make up    another port
-docs/quickstart.md has the rest."""
+See docs/quickstart.md for more."""
 
 LINT = [
     ["ruff", "check", "."],
@@ -43,29 +43,29 @@ TYPESCRIPT = ["node_modules/.bin/tsc", "--project", "jsconfig.json"]
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command. Problems that a person can solve end in one clear message and exit code 1."""
+    """Run a command. Failures that the user has to resolve end with one message and exit code 1."""
     command = arguments[0] if arguments else "help"
     action = COMMANDS.get(command)
     if action is None:
         print(f"There is no `make {command}`.\n\n{HELP}", file=sys.stderr)
         return 2
     os.chdir(ROOT)
-    machine.keep_compiled(ROOT / "build" / "compiled")
+    machine.cache_bytecode(ROOT / "build" / "compiled")
     try:
         return action(list(arguments[1:]))
     except SetupError as error:
         print(f"\n{error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nStopped. What was installed so far is kept; the same command goes on from there.", file=sys.stderr)
+        print("\nStopped. Packages installed so far are kept; run the same command again to continue.", file=sys.stderr)
         return 130
 
 
 def set_up(extra: str) -> None:
-    """Install what running (`run`) or testing (`dev`) needs."""
+    """Install the packages for running (`run`) or testing (`dev`)."""
     started = time.monotonic()
     machine.require_supported_system()
-    with stamp.alone(ROOT / "var" / "setup.lock"):
+    with stamp.exclusive(ROOT / "var" / "setup.lock"):
         ensure(extra)
         node.ensure(with_tools=extra == "dev")
     if time.monotonic() - started > 3:
@@ -103,9 +103,9 @@ def _tool(words: list[str]) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """Every check, then every test; browser tests last and one at a time, since each runs the whole product.
+    """Run all checks, then all tests; browser tests last and one at a time, since each runs the whole product.
 
-    With ONE=tests/…::name in the environment only that test, file or folder.
+    With ONE=tests/…::name in the environment, run only that test, file or folder.
     """
     if one := os.environ.get("ONE"):
         return test_one(one, arguments)
@@ -116,7 +116,7 @@ def test(arguments: list[str]) -> int:
 
 
 def test_one(name: str, arguments: list[str]) -> int:
-    """One test, file or folder by its pytest id: no checks, and Chromium or vLLM only where it needs them."""
+    """Run one test, file or folder by its pytest id, without checks; Chromium or vLLM only if needed."""
     if name.startswith(WITH_VLLM):
         return _vllm(name, arguments)
     set_up("dev")
@@ -131,17 +131,17 @@ def test_fast(arguments: list[str]) -> int:
 
 
 def test_vllm(arguments: list[str]) -> int:
-    """The tests that start vLLM, with its Python; one at a time, because an engine takes all cores."""
+    """Run the tests that start vLLM, with its Python; one at a time, because an engine uses all cores."""
     return _vllm(WITH_VLLM, arguments)
 
 
 def _vllm(name: str, arguments: list[str]) -> int:
     machine.require_supported_system()
-    with stamp.alone(ROOT / "var" / "setup.lock"):
+    with stamp.exclusive(ROOT / "var" / "setup.lock"):
         vllm_packages.ensure()
     print(f"\n$ pytest {name}", flush=True)
-    alone = f"--confcutdir={WITH_VLLM}"  # the site's servers are not there
-    return subprocess.run([str(vllm_packages.PYTHON), "-m", "pytest", *arguments, alone, name]).returncode
+    separate = f"--confcutdir={WITH_VLLM}"  # without the fixtures that start the site's servers
+    return subprocess.run([str(vllm_packages.PYTHON), "-m", "pytest", *arguments, separate, name]).returncode
 
 
 def _test(arguments: list[str], environment: dict[str, str], one_at_a_time: list[str]) -> int:
@@ -163,7 +163,7 @@ def install(arguments: list[str]) -> int:
 
 
 def lock(arguments: list[str]) -> int:
-    """Resolve the pinned versions again, for every Python and system at once."""
+    """Update the pinned versions, for all Pythons and systems at once."""
     set_up("dev")
     tools = ROOT / "var" / "lock-tools"
     if not (tools / "bin" / "uv").exists():

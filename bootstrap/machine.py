@@ -1,4 +1,4 @@
-"""What this machine offers: disk, GPU, architecture. Nothing is changed here."""
+"""Properties of this machine: disk space, GPU, system."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ GIB = 1024**3
 
 
 def free_bytes(folder: Path) -> int:
-    """Free space where `folder` is or will be."""
+    """Free space on the disk of `folder`, which may not exist yet."""
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free
 
 
 def require_space(folder: Path, needed: int, purpose: str) -> None:
-    """Raises SetupError when the disk that holds `folder` has less than `needed` bytes free."""
+    """Raises SetupError if the disk of `folder` has less than `needed` bytes free."""
     free = free_bytes(folder)
     if free < needed:
         raise SetupError(
             f"Not enough disk space {purpose}: {folder} has {free / GIB:.1f} GB free, {needed / GIB:.1f} GB are "
-            "needed. Nothing was changed. Free some space, or put the checkout on a larger disk, and run it again."
+            "needed. Nothing was changed. Free some space, or move the checkout to a larger disk, and run it again."
         )
 
 
 def has_nvidia_gpu() -> bool:
-    """Whether an NVIDIA GPU with its driver is there."""
+    """Whether there is an NVIDIA GPU with its driver."""
     if Path("/proc/driver/nvidia/version").exists():
         return True
     program = shutil.which("nvidia-smi")
     if program is None:
         return False
-    asked = subprocess.run([program, "--list-gpus"], capture_output=True, text=True)
-    return asked.returncode == 0 and "GPU" in asked.stdout
+    process = subprocess.run([program, "--list-gpus"], capture_output=True, text=True)
+    return process.returncode == 0 and "GPU" in process.stdout
 
 
 def is_debian() -> bool:
-    """Whether packages come by apt."""
+    """Whether packages are installed with apt."""
     return shutil.which("apt-get") is not None
 
 
@@ -50,18 +50,18 @@ def is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-def keep_compiled(folder: Path) -> None:
-    """Have Python keep what it compiles in `folder`, for this process's children, where it is told to keep nothing.
+def cache_bytecode(folder: Path) -> None:
+    """Let child processes cache bytecode in `folder` if PYTHONDONTWRITEBYTECODE is set.
 
-    Images often set PYTHONDONTWRITEBYTECODE, which keeps folders of sources clean. Every program would then compile
-    the same thousands of modules anew at each start, for longer than all the rest of it takes.
+    Images often set it to keep source folders clean. Every program would then compile thousands of modules at each
+    start, which takes longer than the rest of the start.
     """
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
         os.environ.setdefault("PYTHONPYCACHEPREFIX", str(folder))
 
 
 def require_supported_system() -> None:
-    """Raises SetupError on Windows, whose processes and sockets differ too much."""
+    """Raises SetupError on Windows, where processes and sockets differ too much."""
     if platform.system() == "Windows":
         raise SetupError(
             "Echoscope runs on Linux and macOS. On Windows use WSL (in PowerShell: `wsl --install`, then the same "

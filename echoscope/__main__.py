@@ -1,4 +1,4 @@
-"""python -m echoscope: see cli.py."""
+"""Entry point of `python -m echoscope`."""
 
 from echoscope.cli import main
 

@@ -1,4 +1,4 @@
-"""Base classes of the models of echoscope.models, with what the OpenAPI document does not describe."""
+"""Base classes of the generated models in echoscope.models."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ ENDED = ("stopped", "finished", "failed", "cancelled")
 
 
 class Answer(BaseModel):
-    """A JSON object of a response. Fields that a newer site adds are kept as extras."""
+    """A JSON object of a response. Unknown fields of newer sites are kept as extras."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
 class RunAnswer(Answer):
-    """A run, by its state."""
+    """A run with properties derived from its state."""
 
     state: str
 

@@ -1,4 +1,4 @@
-"""The client from the shell: reads the command line, prints what a site answers. Requests are made by client.py."""
+"""Command line of the client: parses arguments, prints responses."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from echoscope.errors import EchoscopeError, Invalid
 from echoscope.models import RunDetail
 
 DONE, FAILED, MISUSED = 0, 1, 2
-WHO = (
-    "Say which site and who you are: set ECHOSCOPE_URL and ECHOSCOPE_TOKEN, or give --url and --token. A token is made "
-    "on the page of your team."
+CREDENTIALS_MISSING = (
+    "Site or token is missing: set ECHOSCOPE_URL and ECHOSCOPE_TOKEN, or give --url and --token. Create a token on the "
+    "page of your team."
 )
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Returns the exit status: 0 done, 1 refused or out of reach, 2 misused."""
+    """Run a command. Returns the exit status: 0 done, 1 rejected or unreachable, 2 invalid usage."""
     args = _parser().parse_args(words)
     if not args.url or not args.token:
-        print(WHO, file=sys.stderr)
+        print(CREDENTIALS_MISSING, file=sys.stderr)
         return MISUSED
     try:
         with Client(args.url, args.token) as client:
@@ -44,16 +44,18 @@ def main(words: Sequence[str] | None = None) -> int:
         return FAILED
     except KeyboardInterrupt:
         return DONE
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m echoscope", description="Ask an Echoscope site from the shell.")
-    parser.add_argument("--url", default=os.environ.get("ECHOSCOPE_URL", ""), help="Of the site; else ECHOSCOPE_URL.")
+    parser = argparse.ArgumentParser(prog="python -m echoscope", description="Client of an Echoscope site.")
     parser.add_argument(
-        "--token", default=os.environ.get("ECHOSCOPE_TOKEN", ""), help="API token; better in ECHOSCOPE_TOKEN."
+        "--url", default=os.environ.get("ECHOSCOPE_URL", ""), help="Address of the site; default: ECHOSCOPE_URL."
+    )
+    parser.add_argument(
+        "--token", default=os.environ.get("ECHOSCOPE_TOKEN", ""), help="API token; preferably set ECHOSCOPE_TOKEN."
     )
     parser.add_argument("--json", action="store_true", help="Print JSON, one object per line.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -63,17 +65,17 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(act=act)
         return added
 
-    command("me", _me, "Whose token it is, and what it allows.")
+    command("me", _me, "Show the owner and the permissions of the token.")
     listing = command("runs", _runs, "List runs, newest first.")
     for name in ("state", "environment", "tag", "author", "text"):
         listing.add_argument(f"--{name}")
-    listing.add_argument("--limit", type=int, default=30, help="At most so many (default 30; 0 = all).")
+    listing.add_argument("--limit", type=int, default=30, help="Maximum number of runs (default 30; 0 = all).")
     command("show", _show, "Show one run.").add_argument("run")
     command("presets", _presets, "List the shipped presets.")
 
     launching = command("launch", _launch, "Launch a run from a preset or a configuration file.")
     launching.add_argument("preset", nargs="?", help="Name of a preset.")
-    launching.add_argument("--config", type=Path, help="A file with a configuration, JSON.")
+    launching.add_argument("--config", type=Path, help="JSON file with a configuration.")
     cloning = command("clone", _clone, "Launch a run like another, with some settings changed.")
     cloning.add_argument("run")
     for added in (launching, cloning):
@@ -86,29 +88,29 @@ def _parser() -> argparse.ArgumentParser:
             help="Change a setting; the value as JSON, or plain text.",
         )
         added.add_argument("--visibility", choices=("private", "team", "link"), default="team")
-        added.add_argument("--queue", help="Device class, as in cpu or gpu; else as the settings suggest.")
-        added.add_argument("--gpus", type=int, help="Of one worker; else as the settings suggest.")
+        added.add_argument("--queue", help="Device class, as in cpu or gpu; default: from the settings.")
+        added.add_argument("--gpus", type=int, help="Number of GPUs on one worker; default: from the settings.")
         added.add_argument("--priority", choices=("low", "normal", "high"), default="normal")
-        added.add_argument("--watch", action="store_true", help="Stay until it ends.")
-        added.add_argument("--key", help="Name of this request: sent again, it launches nothing.")
-    watching = command("watch", _watch, "Tell how a run goes on until it ends.")
+        added.add_argument("--watch", action="store_true", help="Wait until the run ends.")
+        added.add_argument("--key", help="Idempotency key: a repeated request launches nothing.")
+    watching = command("watch", _watch, "Print the progress of a run until it ends.")
     watching.add_argument("run")
     for action in ("pause", "resume", "stop", "cancel"):
-        asking = command(action, _control, f"Ask a run to {action}.")
-        asking.add_argument("run")
-        asking.set_defaults(action=action)
+        control = command(action, _control, f"{action.capitalize()} a run.")
+        control.add_argument("run")
+        control.set_defaults(action=action)
 
     pushing = command("push", _push, "Send the journal of a run that is trained elsewhere.")
-    pushing.add_argument("folder", type=Path, help="Of the run, or its journal.jsonl.")
+    pushing.add_argument("folder", type=Path, help="Folder of the run, or its journal.jsonl.")
     pushing.add_argument(
-        "--follow", action="store_true", help="Go on while the journal grows, until the run has ended."
+        "--follow", action="store_true", help="Continue while the journal grows, until the run has ended."
     )
-    pushing.add_argument("--run", help="The run to go on with; else the one that this journal became before.")
-    pushing.add_argument("--title", default="", help="Of a new run; else the journal's own.")
+    pushing.add_argument("--run", help="Run to continue; default: the one this journal was pushed to.")
+    pushing.add_argument("--title", default="", help="Title of a new run; default: from the journal.")
     pushing.add_argument("--visibility", choices=("private", "team", "link"), default="team")
-    pushing.add_argument("--skip-bad-lines", action="store_true", help="Leave out lines that cannot be read.")
+    pushing.add_argument("--skip-bad-lines", action="store_true", help="Skip lines that cannot be read.")
 
-    exporting = command("export", _export, "Write what a run produced: its trajectories, metrics or configuration.")
+    exporting = command("export", _export, "Export a run's trajectories, metrics or configuration.")
     exporting.add_argument("run")
     exporting.add_argument(
         "what",
@@ -117,30 +119,30 @@ def _parser() -> argparse.ArgumentParser:
         default="trajectories",
         help="JSON Lines with all turns (default), JSON Lines of points, or YAML.",
     )
-    exporting.add_argument("--out", type=Path, help="File to write; else the standard output.")
+    exporting.add_argument("--out", type=Path, help="File to write; default: standard output.")
 
-    sharing = command("share", _share, "Make a link that shows a trajectory to everybody who has it.")
+    sharing = command("share", _share, "Create a link that shows a trajectory to anyone who has it.")
     sharing.add_argument("trajectory")
-    sharing.add_argument("--turn", type=int, help="Where the player opens, counted from 0.")
-    revoking = command("revoke", _revoke, "Close a share link.")
-    revoking.add_argument("link", help="Its address, or the last part of it.")
+    sharing.add_argument("--turn", type=int, help="Turn at which the player opens, counted from 0.")
+    revoking = command("revoke", _revoke, "Revoke a share link.")
+    revoking.add_argument("link", help="Address of the link, or its last part.")
     return parser
 
 
-def _say(args: argparse.Namespace, answer: BaseModel, text: str) -> None:
+def _print(args: argparse.Namespace, answer: BaseModel, text: str) -> None:
     print(answer.model_dump_json() if args.json else text, flush=True)
 
 
 def _me(client: Client, args: argparse.Namespace) -> None:
     me = client.me()
     teams = ", ".join(f"{team.name} ({team.role})" for team in me.teams)
-    _say(args, me, f"{me.username}, {' and '.join(me.scopes)}, in {teams}")
+    _print(args, me, f"{me.username}, {' and '.join(me.scopes)}, in {teams}")
 
 
 def _runs(client: Client, args: argparse.Namespace) -> None:
     filters = {name: getattr(args, name) for name in ("state", "environment", "tag", "author", "text")}
     for number, run in enumerate(client.runs(**filters), 1):
-        _say(args, run, f"{run.slug}  {run.state:<10} {run.iteration:>5} of {run.iterations:<5} {run.title}")
+        _print(args, run, f"{run.slug}  {run.state:<10} {run.iteration:>5} of {run.iterations:<5} {run.title}")
         if number == args.limit:
             return
 
@@ -154,12 +156,12 @@ def _show(client: Client, args: argparse.Namespace) -> None:
         lines.append(run.waiting.message)
     if run.failure:
         lines.append(run.failure)
-    _say(args, run, "\n  ".join(lines))
+    _print(args, run, "\n  ".join(lines))
 
 
 def _presets(client: Client, args: argparse.Namespace) -> None:
     for preset in client.presets():
-        _say(args, preset, f"{preset.name:<32} {preset.size}")
+        _print(args, preset, f"{preset.name:<32} {preset.size}")
 
 
 def _launch(client: Client, args: argparse.Namespace) -> None:
@@ -174,7 +176,7 @@ def _launch(client: Client, args: argparse.Namespace) -> None:
         priority=args.priority,
         key=args.key,
     )
-    _launched(client, args, run)
+    _report_launch(client, args, run)
 
 
 def _clone(client: Client, args: argparse.Namespace) -> None:
@@ -187,11 +189,11 @@ def _clone(client: Client, args: argparse.Namespace) -> None:
         priority=args.priority,
         key=args.key,
     )
-    _launched(client, args, run)
+    _report_launch(client, args, run)
 
 
-def _launched(client: Client, args: argparse.Namespace, run: RunDetail) -> None:
-    _say(args, run, f"{run.slug}  {run.url}")
+def _report_launch(client: Client, args: argparse.Namespace, run: RunDetail) -> None:
+    _print(args, run, f"{run.slug}  {run.url}")
     if args.watch:
         args.run = run.slug
         _watch(client, args)
@@ -200,8 +202,8 @@ def _launched(client: Client, args: argparse.Namespace, run: RunDetail) -> None:
 def _changes(pairs: Sequence[str]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for pair in pairs:
-        name, found, text = pair.partition("=")
-        if not found:
+        name, separator, text = pair.partition("=")
+        if not separator:
             raise EchoscopeError(f"--set takes SECTION.FIELD=VALUE, not {pair!r}.")
         try:
             changes[name.strip()] = json.loads(text)
@@ -211,40 +213,40 @@ def _changes(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def _watch(client: Client, args: argparse.Namespace) -> None:
-    said = ""
+    previous = ""
     for run in client.watch(args.run):
         line = _line(run)
-        if line != said:
-            _say(args, run, line)
-            said = line
+        if line != previous:
+            _print(args, run, line)
+            previous = line
     if run.state == "failed":
-        raise EchoscopeError(run.failure or "The run failed; its log says why.")
+        raise EchoscopeError(run.failure or "The run failed; see its log.")
 
 
 def _line(run: RunDetail) -> str:
-    doing = ""
+    phase = ""
     if run.phase and run.state in ("starting", "running"):
-        doing = f" · {run.phase.phase}"
+        phase = f" · {run.phase.phase}"
         if run.phase.total:
-            doing += f" {run.phase.done:,} of {run.phase.total:,} {run.phase.unit}".rstrip()
-    return f"{run.title}: {run.state}, iteration {run.iteration} of {run.iterations}{doing}"
+            phase += f" {run.phase.done:,} of {run.phase.total:,} {run.phase.unit}".rstrip()
+    return f"{run.title}: {run.state}, iteration {run.iteration} of {run.iterations}{phase}"
 
 
 def _control(client: Client, args: argparse.Namespace) -> None:
     run = client.control(args.run, args.action)
-    _say(args, run, _line(run))
+    _print(args, run, _line(run))
 
 
 def _push(client: Client, args: argparse.Namespace) -> None:
-    shown = False
+    printed = False
 
-    def progress(run: RunDetail, known: int, size: int) -> None:
-        nonlocal shown
-        if not shown:
-            _say(args, run, run.url)
-            shown = True
+    def progress(run: RunDetail, received: int, size: int) -> None:
+        nonlocal printed
+        if not printed:
+            _print(args, run, run.url)
+            printed = True
         if sys.stderr.isatty():
-            print(f"\r{known:,} of {size:,} bytes", end="", file=sys.stderr, flush=True)
+            print(f"\r{received:,} of {size:,} bytes", end="", file=sys.stderr, flush=True)
 
     run = client.push_journal(
         args.folder,
@@ -257,7 +259,7 @@ def _push(client: Client, args: argparse.Namespace) -> None:
     )
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    _say(args, run, f"{_line(run)}; {run.journal.seq:,} events")
+    _print(args, run, f"{_line(run)}; {run.journal.seq:,} events")
 
 
 def _export(client: Client, args: argparse.Namespace) -> None:
@@ -267,8 +269,8 @@ def _export(client: Client, args: argparse.Namespace) -> None:
         elif args.what == "metrics":
             for metric in client.metrics(args.run):
                 for point in client.history(args.run, metric.name):
-                    told = {"name": metric.name, "iteration": point.last_iteration, "value": point.last}
-                    out.write(json.dumps(told | {"tokens": point.tokens, "seconds": point.seconds}) + "\n")
+                    values = {"name": metric.name, "iteration": point.last_iteration, "value": point.last}
+                    out.write(json.dumps(values | {"tokens": point.tokens, "seconds": point.seconds}) + "\n")
         else:
             for listed in client.trajectories(args.run, sort="iteration"):
                 out.write(client.trajectory(listed.slug).model_dump_json() + "\n")
@@ -276,7 +278,7 @@ def _export(client: Client, args: argparse.Namespace) -> None:
 
 @contextmanager
 def _output(path: Path | None) -> Iterator[TextIO]:
-    """The file, complete or not there at all; the standard output without one."""
+    """The file, which appears only when complete; standard output without a path."""
     if path is None:
         yield sys.stdout
         return
@@ -288,9 +290,9 @@ def _output(path: Path | None) -> Iterator[TextIO]:
 
 def _share(client: Client, args: argparse.Namespace) -> None:
     link = client.share(args.trajectory, turn=args.turn)
-    _say(args, link, link.url)
+    _print(args, link, link.url)
 
 
 def _revoke(client: Client, args: argparse.Namespace) -> None:
     link = client.revoke(args.link.rstrip("/").rsplit("/", 1)[-1])
-    _say(args, link, f"Revoked: {link.url} shows nothing any more.")
+    _print(args, link, f"Revoked: {link.url} is no longer available.")

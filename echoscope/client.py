@@ -1,4 +1,4 @@
-"""The client: a method for each operation of the API. How requests are sent is in transport.py, journals in journal.py.
+"""API client: one method per operation of a site.
 
 from echoscope.client import Client
 
@@ -23,7 +23,7 @@ from echoscope.journal import push
 from echoscope.transport import Transport
 
 WINDOW = 5000
-"""Iterations that one request can tell one by one."""
+"""Maximum number of iterations in one request for single points."""
 Item = TypeVar("Item", bound=models.Answer)
 Visibility = Literal["private", "team", "link"]
 Action = Literal["pause", "resume", "stop", "cancel"]
@@ -48,7 +48,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self.transport.close()
 
     # Runs
@@ -62,7 +62,7 @@ class Client:
         author: str | None = None,
         text: str | None = None,
     ) -> Iterator[models.Run]:
-        """The team's runs, newest first, fetched page by page as they are looked at."""
+        """The team's runs, newest first, fetched page by page during iteration."""
         query = {"state": state, "environment": environment, "tag": tag, "author": author, "text": text, "limit": 100}
         return self._pages("/runs", query, models.Run)
 
@@ -82,14 +82,14 @@ class Client:
         priority: Priority = "normal",
         key: str | None = None,
     ) -> models.RunDetail:
-        """A new run from a preset or a configuration, with dotted overrides.
+        """Launch a run from a preset or a configuration, with dotted overrides.
 
-        `queue` is a device class, `gpus` how many of one worker; None: as the configuration suggests.
+        `queue` is a device class, `gpus` the number of GPUs on one worker; None: from the configuration.
 
-        `key` names the request: sent again within a day, it gives the same run. Without one, the client makes its own,
-        so that a broken connection launches nothing twice.
+        `key` is an idempotency key: a request repeated within a day returns the same run. By default a new key protects
+        against a second launch after a broken connection.
         """
-        body = {"overrides": dict(overrides or {}), "visibility": visibility, **_asked(queue, gpus, priority)}
+        body = {"overrides": dict(overrides or {}), "visibility": visibility, **_resource_fields(queue, gpus, priority)}
         if preset is not None:
             body["preset"] = preset
         if config is not None:
@@ -107,8 +107,8 @@ class Client:
         priority: Priority = "normal",
         key: str | None = None,
     ) -> models.RunDetail:
-        """A new run like another, with some settings changed."""
-        body = {"overrides": dict(overrides or {}), "visibility": visibility, **_asked(queue, gpus, priority)}
+        """Launch a run like another, with some settings changed."""
+        body = {"overrides": dict(overrides or {}), "visibility": visibility, **_resource_fields(queue, gpus, priority)}
         return self._make(f"/runs/{run}/clone", body, key)
 
     def update(
@@ -120,72 +120,72 @@ class Client:
         visibility: Visibility | None = None,
         priority: Priority | None = None,
     ) -> models.RunDetail:
-        """Change title, tags, visibility or priority; what is None stays."""
-        given = {
+        """Change title, tags, visibility or priority; None leaves a field unchanged."""
+        fields = {
             "title": title,
             "tags": None if tags is None else list(tags),
             "visibility": visibility,
             "priority": priority,
         }
-        body = {name: value for name, value in given.items() if value is not None}
+        body = {name: value for name, value in fields.items() if value is not None}
         answer = self.transport.send("PATCH", f"/runs/{run}", body=body, repeatable=True)
         return models.RunDetail.model_validate(answer.json())
 
     def control(self, run: str, action: Action) -> models.RunDetail:
-        """Pause, resume, stop or cancel. Raises Conflict when the run cannot do that now."""
+        """Pause, resume, stop or cancel a run. Raises Conflict if that is impossible in its state."""
         answer = self.transport.send("POST", f"/runs/{run}/control", body={"action": action})
         return models.RunDetail.model_validate(answer.json())
 
     def delete(self, run: str) -> None:
-        """Delete a run that has ended, for good."""
+        """Delete an ended run permanently."""
         self.transport.send("DELETE", f"/runs/{run}", query={"confirm": run})
 
     def config_yaml(self, run: str) -> str:
-        """What `python -m trainer train --config` takes."""
+        """The configuration as YAML, for `python -m trainer train --config`."""
         return self.transport.send("GET", f"/runs/{run}/config.yaml").text
 
     def watch(self, run: str, *, every: float = 2.0) -> Iterator[models.RunDetail]:
-        """The run now, and again each time it has changed, until it has ended or is paused."""
-        shown: models.RunDetail | None = None
+        """Yield the run now and after each change, until it has ended or is paused."""
+        previous: models.RunDetail | None = None
         while True:
             now = self.run(run)
-            if now != shown:
+            if now != previous:
                 yield now
-                shown = now
+                previous = now
             if now.ended or now.state == "paused":
                 return
             self._sleep(every)
 
-    # What a run produced
+    # Results of a run
 
     def metrics(self, run: str) -> list[models.Metric]:
-        """The metrics it has, with their newest values."""
+        """Metrics with their newest values."""
         return self._list(f"/runs/{run}/metrics", models.Metric)
 
     def points(
         self, run: str, names: Sequence[str], *, first: int = 0, last: int | None = None, buckets: int = 500
     ) -> dict[str, list[models.Point]]:
-        """Points of metrics by name. Ranges longer than `buckets` come as minimum, maximum and last of each bucket."""
+        """Points of metrics by name. Longer ranges are reduced to minimum, maximum and last value per bucket."""
         query = {"name": list(names), "first": first, "last": last, "buckets": buckets}
         curves = self.transport.send("GET", f"/runs/{run}/metrics/points", query=query).json()
         return {curve["name"]: [models.Point.model_validate(point) for point in curve["points"]] for curve in curves}
 
     def history(self, run: str, name: str) -> Iterator[models.Point]:
-        """Every iteration of one metric as a point of its own, however long the run is."""
+        """One point per iteration of a metric, for runs of any length."""
         newest = max((metric.last_iteration for metric in self.metrics(run) if metric.name == name), default=-1)
         for first in range(0, newest + 1, WINDOW):
             yield from self.points(run, [name], first=first, last=first + WINDOW - 1, buckets=WINDOW)[name]
 
     def alarms(self, run: str) -> list[models.Alarm]:
-        """Of the Echo Trap watch, newest first."""
+        """Alarms of the Echo Trap detector, newest first."""
         return self._list(f"/runs/{run}/alarms", models.Alarm)
 
     def checkpoints(self, run: str) -> list[models.Checkpoint]:
-        """On disk, oldest first."""
+        """Stored checkpoints, oldest first."""
         return self._list(f"/runs/{run}/checkpoints", models.Checkpoint)
 
     def evaluations(self, run: str) -> list[models.Evaluation]:
-        """By suite, oldest first."""
+        """Evaluations by suite, oldest first."""
         return self._list(f"/runs/{run}/evaluations", models.Evaluation)
 
     def log(self, run: str) -> str:
@@ -195,15 +195,15 @@ class Client:
     # Trajectories and their share links
 
     def trajectories(self, run: str, **filters: Any) -> Iterator[models.Trajectory]:
-        """Those that the filters ask for (names as in /api/docs), fetched page by page as they are looked at."""
+        """Trajectories that match the filters (names as in /api/docs), fetched page by page during iteration."""
         return self._pages(f"/runs/{run}/trajectories", {"limit": 100, **filters}, models.Trajectory)
 
     def trajectory(self, trajectory: str) -> models.TrajectoryDetail:
-        """One with its turns."""
+        """A trajectory with its turns."""
         return self._get(f"/trajectories/{trajectory}", models.TrajectoryDetail)
 
     def shares(self, trajectory: str) -> list[models.Share]:
-        """Its share links, newest first."""
+        """Share links of a trajectory, newest first."""
         return self._list(f"/trajectories/{trajectory}/shares", models.Share)
 
     def share(
@@ -215,7 +215,7 @@ class Client:
         action: int | None = None,
         indexable: bool = False,
     ) -> models.Share:
-        """A link that shows it to everybody who has it. Your open link of the same kind is given again."""
+        """A link that shows the trajectory to anyone who has it. Returns your open link of the same kind, if any."""
         body = {
             "expires_at": expires_at.isoformat() if expires_at else None,
             "turn": turn,
@@ -226,28 +226,28 @@ class Client:
         return models.Share.model_validate(answer.json())
 
     def revoke(self, token: str) -> models.Share:
-        """Close a share link for good."""
+        """Revoke a share link permanently."""
         answer = self.transport.send("DELETE", f"/shares/{token}", repeatable=True)
         return models.Share.model_validate(answer.json())
 
     # The site
 
     def me(self) -> models.Me:
-        """Whose token it is, and what it allows."""
+        """Owner and permissions of the token."""
         return self._get("/me", models.Me)
 
     def environments(self) -> list[models.Environment]:
         return self._list("/environments", models.Environment)
 
     def environment(self, name: str) -> models.EnvironmentDetail:
-        """Its rules, and the JSON Schema of its settings."""
+        """An environment with its rules and the JSON Schema of its settings."""
         return self._get(f"/environments/{name}", models.EnvironmentDetail)
 
     def presets(self) -> list[models.Preset]:
         return self._list("/presets", models.Preset)
 
     def preset(self, name: str) -> models.PresetDetail:
-        """With its configuration."""
+        """A preset with its configuration."""
         return self._get(f"/presets/{name}", models.PresetDetail)
 
     def workers(self) -> list[models.Worker]:
@@ -266,10 +266,10 @@ class Client:
         skip_bad_lines: bool = False,
         progress: Callable[[models.RunDetail, int, int], None] | None = None,
     ) -> models.RunDetail:
-        """Send a run's journal (its folder, or the file), from where the site's knowledge of it ends.
+        """Send a run's journal (its folder, or the file), from the last byte received by the site.
 
-        `follow` goes on while the journal grows, until its run has ended; an exception such as KeyboardInterrupt ends
-        it in order. `progress` is told the run, the bytes known to the site and the size of the file.
+        `follow` continues while the journal grows, until its run has ended; an exception such as KeyboardInterrupt ends
+        it cleanly. `progress` receives the run, the bytes received by the site and the size of the file.
         """
         return push(
             self,
@@ -284,7 +284,7 @@ class Client:
         )
 
     def import_journal(self, data: bytes, *, packed: bool, key: str, **query: Any) -> models.RunDetail:
-        """A new run from the beginning of a journal; `packed` with gzip."""
+        """Create a run from the beginning of a journal; `packed`: compressed with gzip."""
         headers = {"Content-Type": _media(packed), "Idempotency-Key": key}
         answer = self.transport.send(
             "POST", "/runs/import", query=query, content=data, headers=headers, repeatable=True
@@ -292,7 +292,7 @@ class Client:
         return models.RunDetail.model_validate(answer.json())
 
     def append_journal(self, run: str, offset: int, data: bytes, *, packed: bool, **query: Any) -> models.Journal:
-        """The next piece of a journal. Raises Conflict with details["offset"] when another is due."""
+        """Send the next part of a journal. Raises Conflict with the expected offset in details["offset"]."""
         answer = self.transport.send(
             "PUT",
             f"/runs/{run}/journal",
@@ -324,10 +324,10 @@ class Client:
         return models.RunDetail.model_validate(answer.json())
 
 
-def _asked(queue: str | None, gpus: int | None, priority: Priority) -> dict[str, Any]:
-    """What differs from what a configuration suggests: an older site knows nothing else."""
-    given = {"queue": queue, "gpus": gpus, "priority": None if priority == "normal" else priority}
-    return {name: value for name, value in given.items() if value is not None}
+def _resource_fields(queue: str | None, gpus: int | None, priority: Priority) -> dict[str, Any]:
+    """Request fields that differ from their defaults, since older sites reject unknown fields."""
+    fields = {"queue": queue, "gpus": gpus, "priority": None if priority == "normal" else priority}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _media(packed: bool) -> str:

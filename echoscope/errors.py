@@ -1,4 +1,4 @@
-"""What can go wrong when a site is asked for something. Each message is a sentence for people."""
+"""Exceptions of the client. Messages are written for users."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 
 class EchoscopeError(Exception):
-    """Anything that keeps the client from doing what it was asked to."""
+    """Base class of all errors of the client."""
 
 
 class Unreachable(EchoscopeError):
-    """The site does not answer, or not as an Echoscope does."""
+    """No response, or none of an Echoscope site."""
 
 
 class Refused(EchoscopeError):
-    """The site answered with an error."""
+    """Error response of the site."""
 
     def __init__(
         self,
@@ -31,39 +31,39 @@ class Refused(EchoscopeError):
 
 
 class NotAuthenticated(Refused):
-    """401: no token, or one that is not known any more."""
+    """401: no token, or an unknown one."""
 
 
 class Forbidden(Refused):
-    """403: the token's scopes or its owner's role do not allow it."""
+    """403: not allowed by the token's scopes or its owner's role."""
 
 
 class NotFound(Refused):
-    """404: it does not exist, or belongs to another team."""
+    """404: does not exist, or belongs to another team."""
 
 
 class Conflict(Refused):
-    """409: not in this state, or a key that was used for something else."""
+    """409: not possible in this state, or a key that was used for another request."""
 
 
 class Invalid(Refused):
-    """422: what was sent cannot be used; `fields` says where."""
+    """422: invalid input; `fields` has the problem of each field."""
 
 
 class ServerError(Refused):
-    """5xx: the site broke."""
+    """5xx: internal error of the site."""
 
 
 KINDS = {401: NotAuthenticated, 403: Forbidden, 404: NotFound, 409: Conflict, 422: Invalid}
 
 
 def refusal(status: int, error: dict[str, Any]) -> Refused:
-    """The exception for an answer of the site."""
+    """Exception for an error response of the site."""
     kind = KINDS.get(status, ServerError if status >= 500 else Refused)
     return kind(
         status,
         str(error.get("code", "")),
-        str(error.get("message", f"The site answered {status}.")),
+        str(error.get("message", f"The site responded with status {status}.")),
         error.get("fields"),
         error.get("details"),
     )

@@ -1,6 +1,6 @@
-"""Sending the journal of a run that is trained elsewhere, once or while it grows.
+"""Upload of the journal of a run that is trained elsewhere, once or while it grows.
 
-Which run of which site a journal became is remembered in a file beside it, so that pushing again goes on.
+The runs that a journal was pushed to are recorded in a file beside it, so that a later push continues them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from echoscope.models import Journal, RunDetail
 from echoscope.transport import Transport
 
 FILE_NAME = "journal.jsonl"
-MEMORY = ".echoscope.json"
-PIECE = 4 * 1024 * 1024
-LONGEST_LINE = 32 * 1024 * 1024
-LOOK_EVERY = 1.0
-SIGN_OF_LIFE = 60.0
-"""Seconds between looks at the file, and between empty pieces that say the sender lives."""
+RECORD_FILE = ".echoscope.json"
+CHUNK_BYTES = 4 * 1024 * 1024
+MAX_LINE_BYTES = 32 * 1024 * 1024
+POLL_SECONDS = 1.0
+HEARTBEAT_SECONDS = 60.0
+"""Seconds between reads of the file, and between empty requests that show that the sender is alive."""
 
 Progress = Callable[[RunDetail, int, int], None]
 
@@ -58,11 +58,11 @@ def push(
     if not file.is_file():
         raise EchoscopeError(f"There is no {FILE_NAME} in {path}.")
     if follow:
-        _wait_for_a_line(file, sleep)
-    known = _known(client, file, run)
-    if known is None:
-        first, _ = _piece(file, 0)
-        known = client.import_journal(
+        _wait_for_first_line(file, sleep)
+    target = _recorded_run(client, file, run)
+    if target is None:
+        first, _ = _chunk(file, 0)
+        target = client.import_journal(
             gzip.compress(first),
             packed=True,
             key=uuid.uuid4().hex,
@@ -71,49 +71,49 @@ def push(
             growing=True,
             skip_bad_lines=skip_bad_lines,
         )
-        _remember(client, file, known.slug)
-        if known.journal.problem:
-            client.append_journal(known.slug, known.journal.offset, b"", packed=False, growing=False)
-            raise EchoscopeError(known.journal.problem)
-    sender = _Sender(client, file, known, skip_bad_lines, progress)
+        _record_run(client, file, target.slug)
+        if target.journal.problem:
+            client.append_journal(target.slug, target.journal.offset, b"", packed=False, growing=False)
+            raise EchoscopeError(target.journal.problem)
+    sender = _Sender(client, file, target, skip_bad_lines, progress)
     try:
         sender.send(follow, sleep)
     finally:
-        sender.say_goodbye()
-    return client.run(known.slug)
+        sender.announce_end()
+    return client.run(target.slug)
 
 
 class _Sender:
-    """What is known of one journal while it is sent."""
+    """State of one upload."""
 
     def __init__(
         self, client: JournalApi, file: Path, run: RunDetail, skip_bad_lines: bool, progress: Progress | None
     ) -> None:
         self.client, self.file, self.run = client, file, run
         self.skip_bad_lines, self.progress = skip_bad_lines, progress
-        self.offset, self.over = run.journal.offset, False
+        self.offset, self.complete = run.journal.offset, False
 
     def send(self, follow: bool, sleep: Callable[[float], None]) -> None:
-        self.over = _ended(self.file, self.offset)
-        spoke = 0.0
+        self.complete = _ended(self.file, self.offset)
+        sent_at = 0.0
         while True:
-            data, size = _piece(self.file, self.offset)
+            data, size = _chunk(self.file, self.offset)
             if self.progress:
                 self.progress(self.run, self.offset, size)
             if data:
                 self.offset = self._append(data).offset
-                self.over = _is_end(data)
-                spoke = time.monotonic()
+                self.complete = _is_end(data)
+                sent_at = time.monotonic()
                 continue
-            if not follow or self.over:
+            if not follow or self.complete:
                 return
-            if time.monotonic() - spoke >= SIGN_OF_LIFE:
+            if time.monotonic() - sent_at >= HEARTBEAT_SECONDS:
                 self._append(b"")
-                spoke = time.monotonic()
-            sleep(LOOK_EVERY)
+                sent_at = time.monotonic()
+            sleep(POLL_SECONDS)
 
     def _append(self, data: bytes) -> Journal:
-        """The piece, or, where the site knows more or less than thought, what it says about that."""
+        """Send a chunk. If the site expects another offset, sends nothing and returns that offset."""
         try:
             return self.client.append_journal(
                 self.run.slug,
@@ -131,35 +131,35 @@ class _Sender:
                 raise
             return self.run.journal.model_copy(update={"offset": offset})
 
-    def say_goodbye(self) -> None:
-        """Nothing more is to come."""
+    def announce_end(self) -> None:
+        """Announce that nothing more will be sent."""
         try:
             self.client.append_journal(self.run.slug, self.offset, b"", packed=False, growing=False)
-        except Conflict:  # somebody else sends the same journal, and goes on
+        except Conflict:  # another process sends the same journal
             return
 
 
-def _piece(file: Path, offset: int) -> tuple[bytes, int]:
-    """Complete lines from the offset on, and the size of the file."""
+def _chunk(file: Path, offset: int) -> tuple[bytes, int]:
+    """Complete lines from the offset, and the size of the file."""
     with file.open("rb") as stream:
         size = stream.seek(0, 2)
         if offset > size:
             raise EchoscopeError(
-                f"{file} has {size:,} bytes, but the site knows {offset:,} of this run's journal: it is another one. "
-                f"Remove {MEMORY} beside it to send it as a new run."
+                f"{file} has {size:,} bytes, but the site has {offset:,} of this run's journal: it is another journal. "
+                f"Remove {RECORD_FILE} beside it to send it as a new run."
             )
-        limit = PIECE
+        limit = CHUNK_BYTES
         while True:
             stream.seek(offset)
             data = stream.read(limit)
             end = data.rfind(b"\n") + 1
-            if end or len(data) < limit or limit >= LONGEST_LINE:
+            if end or len(data) < limit or limit >= MAX_LINE_BYTES:
                 return data[:end], size
             limit *= 2
 
 
 def _is_end(data: bytes) -> bool:
-    """Whether the last line says that the run has ended for good."""
+    """Whether the last line is the final end of the run."""
     last = data.rstrip(b"\n").rpartition(b"\n")[2]
     try:
         event = json.loads(last)
@@ -174,9 +174,9 @@ def _ended(file: Path, offset: int) -> bool:
         return _is_end(stream.read(offset - max(0, offset - 64 * 1024)))
 
 
-def _wait_for_a_line(file: Path, sleep: Callable[[float], None]) -> None:
-    while not _piece(file, 0)[0]:
-        sleep(LOOK_EVERY)
+def _wait_for_first_line(file: Path, sleep: Callable[[float], None]) -> None:
+    while not _chunk(file, 0)[0]:
+        sleep(POLL_SECONDS)
 
 
 def _first_line(file: Path) -> str:
@@ -184,27 +184,27 @@ def _first_line(file: Path) -> str:
         return hashlib.sha256(stream.readline()).hexdigest()
 
 
-def _known(client: JournalApi, file: Path, run: str | None) -> RunDetail | None:
-    """The run that this journal became on this site, if it did."""
+def _recorded_run(client: JournalApi, file: Path, run: str | None) -> RunDetail | None:
+    """The run on this site that the journal was pushed to, if any."""
     if run is not None:
         return client.run(run)
-    found = _memory(file).get(client.transport.url)
-    if found is None or found["first_line"] != _first_line(file):
+    record = _records(file).get(client.transport.url)
+    if record is None or record["first_line"] != _first_line(file):
         return None
     try:
-        return client.run(found["run"])
-    except NotFound:  # deleted since
+        return client.run(record["run"])
+    except NotFound:  # deleted meanwhile
         return None
 
 
-def _memory(file: Path) -> dict[str, dict[str, str]]:
+def _records(file: Path) -> dict[str, dict[str, str]]:
     try:
-        found = json.loads((file.parent / MEMORY).read_text(encoding="utf-8"))
+        records = json.loads((file.parent / RECORD_FILE).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return records if isinstance(records, dict) else {}
 
 
-def _remember(client: JournalApi, file: Path, run: str) -> None:
-    memory = _memory(file) | {client.transport.url: {"run": run, "first_line": _first_line(file)}}
-    (file.parent / MEMORY).write_text(json.dumps(memory, indent=1), encoding="utf-8")
+def _record_run(client: JournalApi, file: Path, run: str) -> None:
+    records = _records(file) | {client.transport.url: {"run": run, "first_line": _first_line(file)}}
+    (file.parent / RECORD_FILE).write_text(json.dumps(records, indent=1), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Sending requests: credentials, errors as exceptions, and patience with calls that may be repeated."""
+"""HTTP requests to a site: credentials, errors as exceptions, retries."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import httpx
 
 from echoscope.errors import Unreachable, refusal
 
-TRY_AGAIN = (429, 502, 503, 504)
-TRIES = 5
-FIRST_WAIT, LONGEST_WAIT = 0.5, 15.0
+RETRY_STATUSES = (429, 502, 503, 504)
+MAX_ATTEMPTS = 5
+MIN_BACKOFF, MAX_BACKOFF = 0.5, 15.0
 
 
 class Transport:
@@ -44,50 +44,53 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         repeatable: bool | None = None,
     ) -> httpx.Response:
-        """The answer, if it is a success. Raises Refused, or Unreachable.
+        """Send a request. Returns the successful response; raises Refused or Unreachable.
 
-        Calls that may be repeated (reading, unless told otherwise) are, with growing waits, when the site is away.
+        Repeatable requests (by default GET) are retried with exponential backoff while the site is unavailable.
         """
-        again = method == "GET" if repeatable is None else repeatable
-        params = {name: _spelled(value) for name, value in (query or {}).items() if value is not None}
-        for attempt in range(TRIES if again else 1):
-            last = attempt == (TRIES if again else 1) - 1
+        attempts = MAX_ATTEMPTS if (method == "GET" if repeatable is None else repeatable) else 1
+        params = {name: _query_value(value) for name, value in (query or {}).items() if value is not None}
+        for attempt in range(attempts):
+            last = attempt == attempts - 1
             try:
-                answer = self._http.request(
+                response = self._http.request(
                     method, path, params=params, json=body, content=content, headers=dict(headers or {})
                 )
             except httpx.TransportError as error:
                 if last:
-                    raise Unreachable(f"{self.url} cannot be reached ({error or type(error).__name__}).") from error
+                    raise Unreachable(f"{self.url} is unreachable ({error or type(error).__name__}).") from error
                 self._wait(attempt, None)
                 continue
-            if answer.status_code in TRY_AGAIN and not last:
-                self._wait(attempt, answer.headers.get("Retry-After"))
+            if response.status_code in RETRY_STATUSES and not last:
+                self._wait(attempt, response.headers.get("Retry-After"))
                 continue
             break
-        if answer.is_success:
-            return answer
-        raise _refused(self.url, answer)
+        if response.is_success:
+            return response
+        raise _exception(self.url, response)
 
-    def _wait(self, attempt: int, asked: str | None) -> None:
-        if asked and asked.isdecimal():
-            self._sleep(min(float(asked), 4 * LONGEST_WAIT))
+    def _wait(self, attempt: int, retry_after: str | None) -> None:
+        if retry_after and retry_after.isdecimal():
+            self._sleep(min(float(retry_after), 4 * MAX_BACKOFF))
         else:
-            most = min(LONGEST_WAIT, FIRST_WAIT * 2**attempt)
-            self._sleep(most * (0.5 + random.random() / 2))
+            longest = min(MAX_BACKOFF, MIN_BACKOFF * 2**attempt)
+            self._sleep(longest * (0.5 + random.random() / 2))
 
 
-def _spelled(value: Any) -> Any:
+def _query_value(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     return list(value) if isinstance(value, list | tuple) else value
 
 
-def _refused(url: str, answer: httpx.Response) -> Exception:
+def _exception(url: str, response: httpx.Response) -> Exception:
     try:
-        error = answer.json()["error"]
-        return refusal(answer.status_code, error)
+        error = response.json()["error"]
+        return refusal(response.status_code, error)
     except (ValueError, KeyError, TypeError):
-        if answer.status_code >= 500:
-            return refusal(answer.status_code, {"message": f"{url} answered {answer.status_code}: its log says why."})
-        return Unreachable(f"{url} answered {answer.status_code}, but not as an Echoscope does: is the address right?")
+        if response.status_code >= 500:
+            message = f"{url} responded with status {response.status_code}: see its log."
+            return refusal(response.status_code, {"message": message})
+        return Unreachable(
+            f"{url} responded with status {response.status_code}, but is no Echoscope site: check the address."
+        )

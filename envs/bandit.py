@@ -21,7 +21,7 @@ HIGH_REWARD = 1.0
 class BanditSettings(EnvSettings):
     """Settings of the two arms."""
 
-    low_name: str = Field("Phoenix", min_length=1, max_length=40, description="Arm that pays for sure.")
+    low_name: str = Field("Phoenix", min_length=1, max_length=40, description="Arm with the certain reward.")
     high_name: str = Field("Dragon", min_length=1, max_length=40, description="Arm that pays 1 or nothing.")
     low_reward: float = Field(
         0.15, ge=0, le=1, description="Reward of the low arm (paper: 0.15; its published code: 0.1)."
@@ -35,7 +35,7 @@ class BanditSettings(EnvSettings):
         for name in (self.low_name, self.high_name):
             if name != name.strip() or not name.isprintable() or set(name) & set("|<>"):
                 raise ValueError(
-                    f"{name!r} cannot be the name of an arm: no |, < or >, no line break, no space at its ends"
+                    f"{name!r} cannot be the name of an arm: remove |, < and >, line breaks and surrounding spaces"
                 )
         return self
 
@@ -133,7 +133,7 @@ class Bandit(TextEnv):
 class BanditRevSettings(BanditSettings):
     """Settings of Bandit with exchanged names."""
 
-    low_name: str = Field("Dragon", min_length=1, max_length=40, description="Arm that pays for sure.")
+    low_name: str = Field("Dragon", min_length=1, max_length=40, description="Arm with the certain reward.")
     high_name: str = Field("Phoenix", min_length=1, max_length=40, description="Arm that pays 1 or nothing.")
 
 
@@ -148,7 +148,7 @@ class BanditRev(Bandit):
 class BanditTestSettings(BanditSettings):
     """Settings of Bandit with other names."""
 
-    low_name: str = Field("Librarian", min_length=1, max_length=40, description="Arm that pays for sure.")
+    low_name: str = Field("Librarian", min_length=1, max_length=40, description="Arm with the certain reward.")
     high_name: str = Field("Trader", min_length=1, max_length=40, description="Arm that pays 1 or nothing.")
 
 

@@ -166,7 +166,7 @@ class TextEnv(gymnasium.Env[str, str]):
         self.settings = settings if settings is not None else self.Settings(**overrides)
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Accept a description under its former name `world`, which packages of others may still use."""
+        """Accept a description under its former name `world`, which third-party packages may still use."""
         super().__init_subclass__(**options)
         if isinstance(description := cls.__dict__.get("world"), EnvSpec):
             cls.env_spec = description

@@ -143,7 +143,9 @@ def read_problems(path: Path) -> tuple[Problem, ...]:
 def _read_problems(path: Path, _: tuple[int, int]) -> tuple[Problem, ...]:
     problems = tuple(_problem(path, line, record) for line, record in read_records(path))
     if not problems:
-        raise RecordsError(path, None, 'holds no problem; write one a line, such as {"nums": [3, 5, 2], "target": 4}')
+        raise RecordsError(
+            path, None, 'contains no problem; write one per line, such as {"nums": [3, 5, 2], "target": 4}'
+        )
     return problems
 
 
@@ -236,9 +238,9 @@ class Countdown(TextEnv):
                 return Hint(value=0.0, distance=0)
             return Hint(value=0.0, solvable="no", reason="the answer does not equal the target")
         if self._solution is None:
-            some = " + ".join(map(str, self.problem.numbers))
+            expression = " + ".join(map(str, self.problem.numbers))
             reason = "no equation of these numbers equals the target"
-            return Hint(actions=[some], value=WELL_FORMED, solvable="no", reason=reason)
+            return Hint(actions=[expression], value=WELL_FORMED, solvable="no", reason=reason)
         return Hint(actions=[self._solution], value=RIGHT, distance=1)
 
     @property
@@ -271,15 +273,15 @@ class Countdown(TextEnv):
 
     def _verdict(self, answer: str) -> str:
         """The answer with its value, for the board."""
-        shown = answer if len(answer) <= 80 else f"{answer[:80]}…"
+        text = answer if len(answer) <= 80 else f"{answer[:80]}…"
         if self._paid == WRONG:
-            return f"{shown}: not these numbers, each once"
+            return f"{text}: not these numbers, each once"
         try:
             value = evaluate(answer)
         except ExpressionError as error:
-            return f"{shown}: {error}"
+            return f"{text}: {error}"
         exact = str(value) if max(value.numerator, value.denominator) < 10**12 else "a long number"
-        return f"{shown} = {exact}"
+        return f"{text} = {exact}"
 
     def _info(self) -> dict[str, Any]:
         effective, success = self._paid > WRONG, self._paid == RIGHT

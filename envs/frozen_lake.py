@@ -127,7 +127,7 @@ def parse(text: str) -> Lake:
         raise MapError("the rows of a map must be equally long")
     unknown = sorted(set(cells) - set("P_OG"))
     if unknown:
-        raise MapError(f"{unknown[0]!r} is no cell of a map: use P, _, O and G (or S, F, H and G)")
+        raise MapError(f"{unknown[0]!r} is not a cell of a map: use P, _, O and G (or S, F, H and G)")
     if cells.count("P") != 1 or cells.count("G") != 1:
         raise MapError("a map has exactly one player and one goal")
     holes = frozenset(cell for cell, sign in enumerate(cells) if sign == "O")

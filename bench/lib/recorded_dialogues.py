@@ -49,7 +49,7 @@ def ragged(rows: int, read: int, written: int, vocabulary: int, turns: int = 5, 
     in between."""
     rng = random.Random(seed)
     prompts = [_ids(rng, rng.randint(read // 2, read), vocabulary) for _ in range(-(-rows // GROUP))]
-    made = []
+    dialogues = []
     for row in range(rows):
         rest: list[int] = []
         sampled: list[bool] = []
@@ -59,8 +59,8 @@ def ragged(rows: int, read: int, written: int, vocabulary: int, turns: int = 5, 
                 rest, sampled = rest + seen, sampled + [False] * len(seen)
             response = _ids(rng, rng.randint(max(1, written // 4), written), vocabulary)
             rest, sampled = rest + response, sampled + [True] * len(response)
-        made.append(Dialogue(prompts[row // GROUP], rest, sampled, rng.random()))
-    return made
+        dialogues.append(Dialogue(prompts[row // GROUP], rest, sampled, rng.random()))
+    return dialogues
 
 
 def _ids(rng: random.Random, count: int, vocabulary: int) -> list[int]:

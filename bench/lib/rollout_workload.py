@@ -113,7 +113,7 @@ class _Lengths(StoppingCriteria):
 
 
 class Generate:
-    """`generate` of transformers with its cache, on the whole left-padded dialogues, anew in each turn."""
+    """`generate` of transformers with its cache, on the complete left-padded dialogues in each turn."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model

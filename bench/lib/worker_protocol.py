@@ -73,7 +73,7 @@ class Contender:
         self._process.wait(timeout=STOP_TIMEOUT)
         self._output.seek(0)
         lines = [line.strip() for line in self._output.read().splitlines() if line.strip()]
-        raise ContenderError(lines[-1] if lines else f"it ended without a word, exit code {self._process.returncode}")
+        raise ContenderError(lines[-1] if lines else f"it ended without output, exit code {self._process.returncode}")
 
 
 class WorkerConnection:

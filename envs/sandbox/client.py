@@ -66,17 +66,17 @@ class Sandbox:
         number = self._count = self._count + 1
         for attempt in range(2):
             host = self._running_host()
-            ours, theirs = socket.socketpair()
+            own_end, child_end = socket.socketpair()
             try:
-                with theirs:
-                    host.start(number, theirs)
+                with child_end:
+                    host.start(number, child_end)
             except ConnectionError:  # the host was killed; its earlier environments live on
-                ours.close()
+                own_end.close()
                 self._host = None
                 if attempt:
                     raise
                 continue
-            env = SandboxedEnv(self, host, number, ours)
+            env = SandboxedEnv(self, host, number, own_end)
             self._open.add(env)
             return env
         raise AssertionError("unreachable")
@@ -103,18 +103,18 @@ class _HostProcess:
     """Handle of the host: its process and control socket."""
 
     def __init__(self, sandbox: Sandbox) -> None:
-        self.control, theirs = socket.socketpair()
+        self.control, child_end = socket.socketpair()
         job = {
             "name": sandbox.name,
             "settings": sandbox.settings,
             "step_timeout": sandbox.step_timeout,
             "start_timeout": sandbox.start_timeout,
         }
-        with theirs:
+        with child_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "envs.sandbox.host", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "envs.sandbox.host", str(child_end.fileno())],
                 stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(child_end.fileno(),),
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | dict.fromkeys(_SINGLE_THREADED, "1"),
             )
         self.close = weakref.finalize(self, _end_host, self._process, self.control)

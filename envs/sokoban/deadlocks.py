@@ -89,15 +89,15 @@ class Deadlocks:
 
     def _sources(self, target: int) -> frozenset[int]:
         """Cells from which a box could be pushed to the target, computed by pulling it away."""
-        todo, found = [target], {target}
+        todo, reached = [target], {target}
         while todo:
             box = todo.pop()
             for step in (-self.width, self.width, -1, 1):
                 to = box + step
-                if to not in found and to in self.floor and to + step in self.floor:
-                    found.add(to)
+                if to not in reached and to in self.floor and to + step in self.floor:
+                    reached.add(to)
                     todo.append(to)
-        return frozenset(found)
+        return frozenset(reached)
 
     def _wall(self, cell: int) -> bool:
         return cell not in self.floor

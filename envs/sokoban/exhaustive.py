@@ -67,18 +67,18 @@ def play_back(
     queue = np.empty(rows.shape[0] * count, np.int32)
     mark = np.full(count, -1, np.int32)
     changed = np.empty(size, np.int32)
-    found = 0
+    queued = 0
     for goal in goals:
         for place in range(size):
             mark[live[rows[goal, place]]] = place
         for player in range(count):
             if mark[player] < 0 and distances[goal * count + player] == FAR:
                 distances[goal * count + player] = 0
-                queue[found] = goal * count + player
-                found += 1
+                queue[queued] = goal * count + player
+                queued += 1
         for place in range(size):
             mark[live[rows[goal, place]]] = -1
-    begin, end, layer = 0, found, 0
+    begin, end, layer = 0, queued, 0
     while layer != stop and begin < end:
         for at in range(begin, end):
             state = queue[at]
@@ -92,8 +92,8 @@ def play_back(
                 before = rank * count + behind
                 if distances[before] == FAR:
                     distances[before] = layer + 1
-                    queue[found] = before
-                    found += 1
+                    queue[queued] = before
+                    queued += 1
                 ahead = neighbours[player, direction]
                 if ahead < 0 or mark[ahead] < 0:
                     continue
@@ -112,11 +112,11 @@ def play_back(
                 before = pulled * count + behind
                 if distances[before] == FAR:
                     distances[before] = layer + 1
-                    queue[found] = before
-                    found += 1
+                    queue[queued] = before
+                    queued += 1
             for place in range(size):
                 mark[live[rows[rank, place]]] = -1
-        begin, end = end, found
+        begin, end = end, queued
         layer += 1
     return distances, queue[begin:end].copy(), layer
 

@@ -48,15 +48,15 @@ class Grid:
         """
         neighbours = self.neighbours.tolist()
         todo = [self.index[target] for target in self.targets]
-        found = set(todo)
+        reached = set(todo)
         while todo:
             box = todo.pop()
             for direction in range(4):
                 to = neighbours[box][direction]
-                if to >= 0 and to not in found and neighbours[to][direction] >= 0:
-                    found.add(to)
+                if to >= 0 and to not in reached and neighbours[to][direction] >= 0:
+                    reached.add(to)
                     todo.append(to)
-        return sorted(found)
+        return sorted(reached)
 
     @cached_property
     def live_index(self) -> Cells:

@@ -93,7 +93,7 @@ def parse_levels(text: str, name: str = "the text") -> LevelFile:
         )
     if not texts:
         raise LevelFileError(
-            f"{name}: no level in it. Levels are rows of {XSB!r} (XSB), walls all round, blank lines between them."
+            f"{name}: no level found. Levels are rows of {XSB!r} (XSB), enclosed by walls and separated by blank lines."
         )
     return LevelFile(tuple(texts), "".join(before))
 
@@ -117,9 +117,9 @@ def find_levels(path: str | Path) -> list[Level]:
     """
     levels: list[Level] = []
     faults: list[str] = []
-    for found in _paths(Path(path)):
+    for file in _paths(Path(path)):
         try:
-            levels += read_levels(found).levels
+            levels += read_levels(file).levels
         except LevelFileError as error:
             faults.append(str(error))
     if faults:
@@ -130,7 +130,7 @@ def find_levels(path: str | Path) -> list[Level]:
 
 def fingerprint(path: str | Path) -> tuple[tuple[str, int, int], ...]:
     """Name, modification time and size of the file, or of every level file in the folder. Raises LevelFileError."""
-    facts = [(str(found), _stat(found)) for found in _paths(Path(path))]
+    facts = [(str(file), _stat(file)) for file in _paths(Path(path))]
     return tuple((name, fact.st_mtime_ns, fact.st_size) for name, fact in facts)
 
 
@@ -138,9 +138,9 @@ def _paths(path: Path) -> list[Path]:
     """The file itself, or the level files in the folder (recursive)."""
     if not path.is_dir():
         return [path]
-    paths = sorted(found for found in path.rglob("*") if found.suffix.lower() in ENDINGS and found.is_file())
+    paths = sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file())
     if not paths:
-        raise LevelFileError(f"{path}: no file of levels in this folder (looked for {', '.join(ENDINGS)}).")
+        raise LevelFileError(f"{path}: no level file in this folder (looked for {', '.join(ENDINGS)}).")
     return paths
 
 
@@ -167,9 +167,7 @@ def _read(path: Path, changed: int, size: int) -> LevelFile:
     try:
         text = path.read_bytes().decode("utf-8")
     except OSError as error:
-        raise LevelFileError(f"{path}: {error.strerror}. Give a file of levels that may be read.") from None
+        raise LevelFileError(f"{path}: {error.strerror}. Give a readable level file.") from None
     except UnicodeDecodeError as error:
-        raise LevelFileError(
-            f"{path}: byte {error.start + 1} is no UTF-8 text, so this is no file of levels."
-        ) from None
+        raise LevelFileError(f"{path}: byte {error.start + 1} is not UTF-8, so this is no level file.") from None
     return parse_levels(text, str(path))

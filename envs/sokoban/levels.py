@@ -79,13 +79,13 @@ def parse(text: str) -> Level:
     rows = _as_xsb(lines)
     width, height = max(map(len, rows)), len(rows)
     if max(width, height) > MAX_SIDE:
-        raise LevelError(f"the level is {width} cells wide and {height} high: at most {MAX_SIDE} are possible")
+        raise LevelError(f"the level is {width} cells wide and {height} high: at most {MAX_SIDE} are allowed")
     cells = "".join(row.ljust(width) for row in rows)
     players = [cell for cell, sign in enumerate(cells) if sign in "@+"]
     boxes = frozenset(cell for cell, sign in enumerate(cells) if sign in "$*")
     targets = frozenset(cell for cell, sign in enumerate(cells) if sign in ".*+")
     if len(players) != 1:
-        raise LevelError(f"a level has exactly one player, this one has {len(players)}")
+        raise LevelError(f"a level must have exactly one player, not {len(players)}")
     if not boxes:
         raise LevelError("the level has no box")
     if len(boxes) != len(targets):
@@ -108,7 +108,7 @@ def _as_xsb(lines: list[str]) -> list[str]:
     unknown = sorted(used - set(XSB) - set("-_"))
     if unknown:
         raise LevelError(
-            f"{unknown[0]!r} is no character of a level: use {XSB!r} (XSB) or {SYMBOLS['standard']!r} throughout"
+            f"{unknown[0]!r} is not a character of a level: use {XSB!r} (XSB) or {SYMBOLS['standard']!r} throughout"
         )
     return [line.translate({ord("-"): " ", ord("_"): " "}) for line in lines]
 

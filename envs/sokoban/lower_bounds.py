@@ -55,15 +55,15 @@ def push_distances(neighbours: Cells, sides: NDArray[np.int8], targets: Cells) -
     queue = np.empty(count * 4, np.int32)
     for number in range(targets.size):
         reached = distances[number]
-        found = 0
+        queued = 0
         for side in range(4):
             beside = neighbours[targets[number], side]
             if beside >= 0 and reached[targets[number], sides[targets[number], beside]] == FAR:
                 reached[targets[number], sides[targets[number], beside]] = 0
-                queue[found] = targets[number] * 4 + sides[targets[number], beside]
-                found += 1
+                queue[queued] = targets[number] * 4 + sides[targets[number], beside]
+                queued += 1
         at = 0
-        while at < found:
+        while at < queued:
             box, side = queue[at] // 4, queue[at] % 4
             at += 1
             for direction in range(4):
@@ -73,8 +73,8 @@ def push_distances(neighbours: Cells, sides: NDArray[np.int8], targets: Cells) -
                 before = sides[to, neighbours[to, direction]]
                 if reached[to, before] == FAR:
                     reached[to, before] = reached[box, side] + 1
-                    queue[found] = to * 4 + before
-                    found += 1
+                    queue[queued] = to * 4 + before
+                    queued += 1
     return distances
 
 
@@ -87,7 +87,7 @@ def assignment(costs: NDArray[np.int32]) -> int:
     """
     size = costs.shape[0]
     row_price, column_price = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
-    owner, way = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
+    owner, previous = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
     slack, used = np.empty(size + 1, np.int64), np.empty(size + 1, np.bool_)
     for row in range(1, size + 1):
         owner[0] = row
@@ -102,7 +102,7 @@ def assignment(costs: NDArray[np.int32]) -> int:
                     rest = costs[here - 1, other - 1] - row_price[here] - column_price[other]
                     if rest < slack[other]:
                         slack[other] = rest
-                        way[other] = column
+                        previous[other] = column
                     if slack[other] < least:
                         least = slack[other]
                         following = other
@@ -114,8 +114,8 @@ def assignment(costs: NDArray[np.int32]) -> int:
                     slack[other] -= least
             column = following
         while column:
-            owner[column] = owner[way[column]]
-            column = way[column]
+            owner[column] = owner[previous[column]]
+            column = previous[column]
     return int(-column_price[0])
 
 

@@ -301,23 +301,23 @@ def expand(pool: Pool, facts: Facts, limit: int, weight: int) -> int:
                     continue
                 hashed = hash_of(boxes, player, facts.keys)
                 entry = find(pool, boxes, player, hashed)
-                known = pool.table[entry]
-                if known >= 0:
-                    if nodes[known, G] <= g:
+                child = pool.table[entry]
+                if child >= 0:
+                    if nodes[child, G] <= g:
                         continue
-                    h = nodes[known, H]
+                    h = nodes[child, H]
                 else:
                     h = bound(boxes, player, facts.targets, facts.sides, facts.distances)
-                    known = counters[NODES]
+                    child = counters[NODES]
                     counters[NODES] += 1
-                    pool.table[entry] = known
-                    pool.boxes[known] = boxes
-                    nodes[known, H], nodes[known, PLAYER], nodes[known, HASH] = h, player, hashed
-                nodes[known, G], nodes[known, PARENT], nodes[known, PUSH] = g, node, box * 4 + direction
-                nodes[known, CLOSED] = h >= FAR
+                    pool.table[entry] = child
+                    pool.boxes[child] = boxes
+                    nodes[child, H], nodes[child, PLAYER], nodes[child, HASH] = h, player, hashed
+                nodes[child, G], nodes[child, PARENT], nodes[child, PUSH] = g, node, box * 4 + direction
+                nodes[child, CLOSED] = h >= FAR
                 if h < FAR:
                     counters[PUSHED] += 1
-                    heap_push(pool, key_of(g, h, weight, box != last, counters[PUSHED]), known)
+                    heap_push(pool, key_of(g, h, weight, box != last, counters[PUSHED]), child)
         for place in range(size):
             occupied[pool.boxes[node, place]] = -1
     return MORE

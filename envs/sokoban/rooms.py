@@ -42,17 +42,17 @@ def make_room(rng: SeededRng, size: int, boxes: int, shortest: int, longest: int
     shortest = max(shortest, boxes)  # every box needs at least one push
     lengths = range(shortest, longest + 1)
     weights = [length * math.exp(-(length - shortest) / _LENGTH_SCALE) for length in lengths]
-    wanted = shortest
+    length = shortest
     for attempt in range(_MAX_ATTEMPTS):
         if attempt % _ATTEMPTS_PER_LENGTH == 0:
-            wanted = rng.weighted(lengths, weights)
+            length = rng.weighted(lengths, weights)
         floor = _dig(rng, size, boxes)
         if _exhaustible(size, boxes):
             targets = frozenset(rng.sample(sorted(floor), boxes))
-            position = _play_back(rng, size, floor, targets, wanted)
+            position = _play_back(rng, size, floor, targets, length)
         else:
             targets = _together(rng, size, floor, boxes)
-            position = _pull(rng, size, floor, targets, shortest, longest, wanted)
+            position = _pull(rng, size, floor, targets, shortest, longest, length)
         if position is not None:
             player, cells = position
             return Level(size, size, floor, targets, frozenset(cells), player)
@@ -66,12 +66,12 @@ def _dig(rng: SeededRng, size: int, boxes: int) -> frozenset[int]:
     """Floor cells: a random walk that mostly goes straight and sometimes widens, until a random share is dug."""
     inner = size - 2
     fewest = max(4, boxes * 3 + 1)
-    wanted = min(inner * inner, max(fewest, round(inner * inner * (0.4 + 0.5 * rng.uniform()))))
+    area = min(inner * inner, max(fewest, round(inner * inner * (0.4 + 0.5 * rng.uniform()))))
     row, column = 1 + rng.below(inner), 1 + rng.below(inner)
     floor = {row * size + column}
     directions = ((-1, 0), (1, 0), (0, -1), (0, 1))
     heading = rng.choice(directions)
-    while len(floor) < wanted:
+    while len(floor) < area:
         if rng.uniform() < 0.4:
             heading = rng.choice(directions)
         to_row, to_column = row + heading[0], column + heading[1]
@@ -87,12 +87,14 @@ def _dig(rng: SeededRng, size: int, boxes: int) -> frozenset[int]:
     return frozenset(floor)
 
 
-def _play_back(rng: SeededRng, size: int, floor: frozenset[int], targets: frozenset[int], wanted: int) -> State | None:
-    """A position `wanted` actions from success with no box on a target; None if there is none."""
+def _play_back(
+    rng: SeededRng, size: int, floor: frozenset[int], targets: frozenset[int], distance: int
+) -> State | None:
+    """A position `distance` actions from success with no box on a target; None if there is none."""
     if _states(len(floor), len(targets)) <= _STATES:
-        starts = _layer(size, floor, targets, wanted)
+        starts = _layer(size, floor, targets, distance)
     else:
-        starts = _layer_of_table(size, floor, targets, wanted)
+        starts = _layer_of_table(size, floor, targets, distance)
     starts = [state for state in starts if targets.isdisjoint(state[1])]
     return rng.choice(starts) if starts else None
 
@@ -107,23 +109,23 @@ def _states(cells: int, boxes: int) -> int:
     return cells * math.comb(cells, boxes)
 
 
-def _layer(size: int, floor: frozenset[int], targets: frozenset[int], wanted: int) -> list[State]:
-    """All states at distance `wanted`."""
+def _layer(size: int, floor: frozenset[int], targets: frozenset[int], distance: int) -> list[State]:
+    """All states at distance `distance`."""
     for length, layer in enumerate(layers(size, floor, targets, _STATES)):
-        if length == wanted:
+        if length == distance:
             return layer
     return []
 
 
-def _layer_of_table(size: int, floor: frozenset[int], targets: frozenset[int], wanted: int) -> list[State]:
+def _layer_of_table(size: int, floor: frozenset[int], targets: frozenset[int], distance: int) -> list[State]:
     """The same for rooms of more states; empty if they are too many."""
     from envs.sokoban.exhaustive import ExhaustiveTable
 
     room = Grid(size, floor, targets)
     if room.positions(len(targets)) > MAX_TABLE:
         return []
-    table = ExhaustiveTable(room, len(targets), stop=wanted)
-    return table.last_layer() if table.depth == wanted else []
+    table = ExhaustiveTable(room, len(targets), stop=distance)
+    return table.last_layer() if table.depth == distance else []
 
 
 def _together(rng: SeededRng, size: int, floor: frozenset[int], boxes: int) -> frozenset[int]:
@@ -140,9 +142,9 @@ def _pull(
     targets: frozenset[int],
     shortest: int,
     longest: int,
-    wanted: int,
+    distance: int,
 ) -> State | None:
-    """A position on A*'s plan for randomly pulled boxes: the one with a remaining plan nearest to `wanted` actions."""
+    """A position on A*'s plan for randomly pulled boxes: the one whose remaining plan is nearest to `distance`."""
     from envs.sokoban.astar_advisor import AStarAdvisor, AStarSearch
 
     room = Grid(size, floor, targets)
@@ -158,7 +160,7 @@ def _pull(
         if shortest <= len(plan) - done <= longest and targets.isdisjoint(state[1]):
             starts[len(plan) - done] = state
         state = move(floor, state, steps(size)[ACTIONS.index(action)])
-    for length in sorted(starts, key=lambda length: abs(length - wanted)):
+    for length in sorted(starts, key=lambda length: abs(length - distance)):
         again = searcher.find(starts[length], _SEARCH_BUDGET)
         if again.fewest and shortest <= len(AStarAdvisor(searcher, _SEARCH_BUDGET).plan(starts[length])) <= longest:
             return starts[length]
@@ -175,10 +177,10 @@ def _pulled(rng: SeededRng, room: Grid, longest: int) -> State | None:
     rounds = 1 + rng.below(max(1, longest // (_ACTIONS_PER_PULL * len(boxes))))
     for turn in range(rounds * len(boxes)):
         box = boxes[turn % len(boxes)]
-        ways = [step for step in steps(room.width) if _can_pull(room, (player, tuple(boxes)), box, step)]
-        if not ways:
+        directions = [step for step in steps(room.width) if _can_pull(room, (player, tuple(boxes)), box, step)]
+        if not directions:
             continue
-        step = rng.choice(ways)
+        step = rng.choice(directions)
         for _ in range(1 + rng.below(_MAX_PULL)):
             if not _can_pull(room, (player, tuple(boxes)), box, step):
                 break

@@ -52,7 +52,7 @@ def _tokens(text: str) -> list[str]:
             continue
         match = _TOKEN.match(text, place)
         if match is None:
-            raise ExpressionError(f"{text[place]!r} has no meaning in an expression")
+            raise ExpressionError(f"{text[place]!r} is not allowed in an expression")
         tokens.append(match.group())
         place = match.end()
     return tokens
@@ -69,7 +69,7 @@ class _Parser:
     def value(self) -> Fraction:
         value = self._sum()
         if self._peek():
-            raise ExpressionError(f"{self._peek()!r} stands where the expression should end")
+            raise ExpressionError(f"{self._peek()!r} follows the end of the expression")
         return value
 
     def _peek(self) -> str:
@@ -120,21 +120,21 @@ class _Parser:
             return value
         token = self._peek()
         if not token.isdigit():
-            raise ExpressionError(f"{token!r} stands where a number should" if token else "a number is missing")
+            raise ExpressionError(f"{token!r} is in the place of a number" if token else "a number is missing")
         if token[0] == "0" and token.strip("0"):
-            raise ExpressionError(f"{token} begins with a zero")
+            raise ExpressionError(f"{token} starts with a zero")
         self._next += 1
         return _bounded(Fraction(int(token)))
 
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise ExpressionError(f"more than {MAX_DEPTH} brackets or powers inside one another")
+            raise ExpressionError(f"more than {MAX_DEPTH} nested brackets or powers")
 
 
 def _bounded(value: Fraction) -> Fraction:
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
-        raise ExpressionError("a number becomes too long")
+        raise ExpressionError("a number becomes too large")
     return value
 
 
@@ -165,7 +165,7 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
         times = times % 2 + 2 * bool(times)  # a small exponent of the same parity, or zero
     longest = max(base.numerator.bit_length(), base.denominator.bit_length())
     if longest * abs(times) > MAX_BITS:
-        raise ExpressionError("a number becomes too long")
+        raise ExpressionError("a number becomes too large")
     return _bounded(Fraction(base**times))
 
 
@@ -190,12 +190,12 @@ def find_expression(numbers: Sequence[int], target: int, operators: Operators = 
     """
     for allowed in STAGES[: STAGES.index(operators) + 1]:
         search = _ExpressionSearch(tuple(numbers), allowed)
-        found = search.text(search.all_numbers, Fraction(target))
-        if found is not None:
-            return found[0]
-        found = search.text(search.all_numbers, Fraction(-target))
-        if found is not None:
-            return f"-{found[0]}" if found[1] == _ATOM else f"-({found[0]})"
+        expression = search.text(search.all_numbers, Fraction(target))
+        if expression is not None:
+            return expression[0]
+        expression = search.text(search.all_numbers, Fraction(-target))
+        if expression is not None:
+            return f"-{expression[0]}" if expression[1] == _ATOM else f"-({expression[0]})"
     return None
 
 
@@ -221,11 +221,11 @@ class _ExpressionSearch:
         for large, small in self._splits(mask):
             for value, text in self.values(small).items():
                 if not value and not target and "*" in self._operators:
-                    return _join("*", self._plainest(large), text)
-                for operator, wanted, swapped in self._before(target, value):
-                    found = self.text(large, wanted)
-                    if found is not None:
-                        return _join(operator, text, found) if swapped else _join(operator, found, text)
+                    return _join("*", self._sum_of(large), text)
+                for operator, operand, swapped in self._before(target, value):
+                    expression = self.text(large, operand)
+                    if expression is not None:
+                        return _join(operator, text, expression) if swapped else _join(operator, expression, text)
         return None
 
     def _splits(self, mask: int) -> Iterator[tuple[int, int]]:
@@ -244,18 +244,18 @@ class _ExpressionSearch:
         if mask.bit_count() == 1:
             number = self._numbers[mask.bit_length() - 1]
             return {Fraction(number): (str(number), _ATOM)}
-        found: dict[Fraction, _Text] = {}
+        values: dict[Fraction, _Text] = {}
         for one, other in self._splits(mask):
             pairs = list(product(self.values(one).items(), self.values(other).items()))
             for operator in self._operators:
                 for (left, left_text), (right, right_text) in pairs:
                     if operator != "/" or right:
-                        found.setdefault(_apply(operator, left, right), _join(operator, left_text, right_text))
+                        values.setdefault(_apply(operator, left, right), _join(operator, left_text, right_text))
                     if operator == "-" or (operator == "/" and left):
-                        found.setdefault(_apply(operator, right, left), _join(operator, right_text, left_text))
-        return found
+                        values.setdefault(_apply(operator, right, left), _join(operator, right_text, left_text))
+        return values
 
-    def _plainest(self, mask: int) -> _Text:
+    def _sum_of(self, mask: int) -> _Text:
         """The sum of the numbers in the mask."""
         chosen = [str(number) for place, number in enumerate(self._numbers) if mask >> place & 1]
         return " + ".join(chosen), _SUM if len(chosen) > 1 else _ATOM

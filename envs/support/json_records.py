@@ -46,10 +46,10 @@ def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     if line.strip():
                         value, end = _decode(path, line.strip(), 0, number)
                         if end != len(line.strip()):
-                            raise RecordsError(path, number, "something stands after the record; one object a line")
+                            raise RecordsError(path, number, "text follows the record; write one object per line")
                         yield number, _record(path, number, value)
     except UnicodeDecodeError:
-        raise RecordsError(path, None, "is not text in UTF-8; save it as UTF-8") from None
+        raise RecordsError(path, None, "is not UTF-8 text; save it as UTF-8") from None
     except OSError as error:
         raise RecordsError(
             path, None, f"cannot be read ({error.strerror}); give the path of an existing file"
@@ -59,23 +59,23 @@ def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _listed(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """The records of a JSON list, decoded one at a time to limit memory."""
     place, line = text.index("[") + 1, 1
-    counted, wanted = 0, "a record or ]"
+    counted, expected = 0, "a record or ]"
     while True:
         place = _end_of_blank(text, place)
         line += text.count("\n", counted, place)
         counted = place
-        if wanted != "a record" and text[place : place + 1] == "]":
+        if expected != "a record" and text[place : place + 1] == "]":
             break
-        if wanted == ", or ]":
+        if expected == ", or ]":
             if text[place : place + 1] != ",":
-                raise RecordsError(path, line, "the list is broken off or has no , here; it must be whole JSON")
-            place, wanted = place + 1, "a record"
+                raise RecordsError(path, line, "the list is truncated or lacks a comma here; it must be complete JSON")
+            place, expected = place + 1, "a record"
             continue
         value, end = _decode(path, text, place, line)
         yield line, _record(path, line, value)
-        place, wanted = end, ", or ]"
+        place, expected = end, ", or ]"
     if _end_of_blank(text, place + 1) != len(text):
-        raise RecordsError(path, line, "something stands after the list; the file must be one JSON list")
+        raise RecordsError(path, line, "text follows the list; the file must be one JSON list")
 
 
 def _end_of_blank(text: str, place: int) -> int:
@@ -88,10 +88,10 @@ def _decode(path: Path, text: str, place: int, line: int) -> tuple[Any, int]:
         return _DECODER.raw_decode(text, place)
     except ValueError as error:  # not JSON, or a number beyond what Python reads
         reason = error.msg if isinstance(error, json.JSONDecodeError) else "a number is too long"
-        problem = f"is not JSON ({reason}); a file of records is a JSON list of objects or has one object a line"
+        problem = f"is not JSON ({reason}); a file of records is a JSON list of objects or has one object per line"
         raise RecordsError(path, line, problem) from None
     except RecursionError:
-        raise RecordsError(path, line, "is nested too deeply for a record; take it out") from None
+        raise RecordsError(path, line, "is nested too deeply for a record; remove it") from None
 
 
 def _record(path: Path, line: int, value: Any) -> dict[str, Any]:

@@ -51,9 +51,9 @@ class ArrayBatch(BatchEnv):
         for number in range(codes.shape[1]):
             now = codes[:, number]
             live = (now != ABSENT) & ~(self.terminated | self.truncated)
-            known = live & (now != UNKNOWN)
-            turn.executed[:, number], turn.valid[:, number] = live, known
-            rows = np.flatnonzero(known)
+            valid = live & (now != UNKNOWN)
+            turn.executed[:, number], turn.valid[:, number] = live, valid
+            rows = np.flatnonzero(valid)
             if len(rows):
                 self._write(turn, number, rows, now[rows])
         return self._finished(turn)

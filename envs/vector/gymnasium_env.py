@@ -100,8 +100,8 @@ class TextVectorEnv(VectorEnv[Texts, Sequence[str | int], NDArray[Any]]):
         """One action per row, by name or index; an unknown one changes nothing and is reported as `valid=False`."""
         if len(actions) != self.num_envs:
             raise ValueError(f"{len(actions)} actions for {self.num_envs} rows: give one for each row")
-        anew = self._over & (self.autoreset_mode == AutoresetMode.NEXT_STEP)
-        turns = [[] if over else [action] for over, action in zip(anew.tolist(), actions, strict=True)]
+        restarting = self._over & (self.autoreset_mode == AutoresetMode.NEXT_STEP)
+        turns = [[] if over else [action] for over, action in zip(restarting.tolist(), actions, strict=True)]
         turn = self.batch.step(turns)
         everyone = np.arange(self.num_envs)
         facts: Infos = {"success": turn.success}
@@ -111,7 +111,7 @@ class TextVectorEnv(VectorEnv[Texts, Sequence[str | int], NDArray[Any]]):
         over = turn.terminated | turn.truncated
         infos: Infos = {}
         if self.autoreset_mode == AutoresetMode.NEXT_STEP:
-            ended, over = np.flatnonzero(anew), over & ~anew
+            ended, over = np.flatnonzero(restarting), over & ~restarting
             turn.terminated[ended], turn.truncated[ended] = False, False
         elif self.autoreset_mode == AutoresetMode.SAME_STEP:
             ended = np.flatnonzero(over)

@@ -56,34 +56,34 @@ def _load(marks: tuple[tuple[str, int, int] | None, ...], goals: Goals, limit: i
     products_file, instructions_file, human_file = (Path(mark[0]) if mark else None for mark in marks)
     assert products_file is not None
     if goals == "human" and human_file is None:
-        raise CatalogueError(f"{products_file.parent} holds no {HUMAN}: put it there, or take the synthetic goals")
+        raise CatalogueError(f"{products_file.parent} holds no {HUMAN}: put it there, or choose the synthetic goals")
     instructions = _by_asin(instructions_file)
-    people = _by_asin(human_file) if goals != "synthetic" else {}
+    human_instructions = _by_asin(human_file) if goals != "synthetic" else {}
     products: list[Product] = []
-    made: list[Request] = []
-    written: list[Request] = []
-    known: set[str] = set()
+    synthetic: list[Request] = []
+    human: list[Request] = []
+    asins: set[str] = set()
     for number, record in _records(products_file):
         if len(products) == limit:
             break
         try:
             product = _product(record, number, instructions)
-            if product.asin.lower() in known:
+            if product.asin.lower() in asins:
                 continue
-            known.add(product.asin.lower())
+            asins.add(product.asin.lower())
             products.append(product)
-            made += _requests(instructions.get(product.asin, {}), len(products) - 1)
-            written += _requests(people.get(product.asin, []), len(products) - 1)
+            synthetic += _requests(instructions.get(product.asin, {}), len(products) - 1)
+            human += _requests(human_instructions.get(product.asin, []), len(products) - 1)
         except (TypeError, ValueError, AttributeError, KeyError) as error:
             raise CatalogueError(
-                f"{products_file}: product {number} (or what {_names(instructions_file, human_file)} says about it) "
+                f"{products_file}: product {number} (or its entry in {_names(instructions_file, human_file)}) "
                 f"cannot be read: {error}; correct or remove that record"
             ) from error
-    requests = written if written or goals == "human" else made
+    requests = human if human or goals == "human" else synthetic
     if not requests:
         raise CatalogueError(
-            f"nothing is asked for in {products_file.parent}: no product of {products_file.name} has a request in "
-            f"{_names(instructions_file, human_file)}; put the file that belongs to it there"
+            f"there are no requests in {products_file.parent}: no product of {products_file.name} has one in "
+            f"{_names(instructions_file, human_file)}; put the matching file there"
         )
     return Catalogue(str(products_file.parent), tuple(products), tuple(requests))
 
@@ -94,9 +94,9 @@ def _names(*files: Path | None) -> str:
 
 def _first(folder: Path, patterns: tuple[str, ...]) -> Path | None:
     for pattern in patterns:
-        found = sorted(folder.glob(pattern))
-        if found:
-            return found[0]
+        files = sorted(folder.glob(pattern))
+        if files:
+            return files[0]
     return None
 
 
@@ -124,13 +124,13 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Records of a product file with their numbers, from 1."""
     if path.suffix == ".jsonl":
         lines = ((number, line) for number, line in enumerate(_text(path).split("\n"), start=1) if line.strip())
-        found: Iterator[tuple[int, Any]] = ((number, _read(path, line, f", line {number}")) for number, line in lines)
+        records: Iterator[tuple[int, Any]] = ((number, _read(path, line, f", line {number}")) for number, line in lines)
     else:
         whole = _read(path, _text(path), "")
         if not isinstance(whole, list):
             raise CatalogueError(f"{path} must hold a list of products, not a {type(whole).__name__}")
-        found = enumerate(whole, start=1)
-    for number, record in found:
+        records = enumerate(whole, start=1)
+    for number, record in records:
         if not isinstance(record, dict):
             kind = type(record).__name__
             raise CatalogueError(f"{path}: product {number} is a {kind}, not an object; correct or remove that record")
@@ -141,10 +141,10 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _by_asin(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
-    found = _read(path, _text(path), "")
-    if not isinstance(found, dict):
-        raise CatalogueError(f"{path} must map product ids to requests, but it is a {type(found).__name__}")
-    return found
+    entries = _read(path, _text(path), "")
+    if not isinstance(entries, dict):
+        raise CatalogueError(f"{path} must map product ids to requests, but it is a {type(entries).__name__}")
+    return entries
 
 
 def _product(record: dict[str, Any], number: int, instructions: dict[str, Any]) -> Product:
@@ -199,14 +199,14 @@ def _review(review: Any) -> str:
 
 def _options(record: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     """Groups of options, from `options` or from `customization_options`."""
-    ready = record.get("options")
-    source = ready if isinstance(ready, dict) and ready else record.get("customization_options")
+    options = record.get("options")
+    source = options if isinstance(options, dict) and options else record.get("customization_options")
     groups: dict[str, tuple[str, ...]] = {}
     for name, values in source.items() if isinstance(source, dict) else ():
         texts = (value.get("value") if isinstance(value, dict) else value for value in values or ())
-        kept = tuple(dict.fromkeys(_option(text) for text in texts if text is not None and str(text).strip()))
-        if kept:
-            groups[str(name).strip().lower()] = kept
+        labels = tuple(dict.fromkeys(_option(text) for text in texts if text is not None and str(text).strip()))
+        if labels:
+            groups[str(name).strip().lower()] = labels
     return groups
 
 

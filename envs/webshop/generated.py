@@ -226,25 +226,25 @@ _KINDS = tuple(_kind(block) for block in _TABLE.strip().split("\n\n"))
 
 @lru_cache(maxsize=4)
 def catalogue(limit: int | None = None) -> Catalogue:
-    """All products of the generated shop, or only the first so many; each with a request in every choice of options."""
+    """The generated shop: all products, or the first `limit`; each with a request for every choice of options."""
     rng = SeededRng(SEED, Stream.START)
-    made = [_product(rng, kind, kind_number * PER_KIND + number) for kind_number, kind, number in _places()][:limit]
+    products = [_product(rng, kind, kind_number * PER_KIND + number) for kind_number, kind, number in _places()][:limit]
     requests = tuple(
-        Request(product=number, text=_request(product, wanted), attributes=wanted)
-        for number, (product, wanted) in enumerate(made)
+        Request(product=number, text=_request(product, attributes), attributes=attributes)
+        for number, (product, attributes) in enumerate(products)
     )
-    return Catalogue("generated", tuple(product for product, _ in made), requests)
+    return Catalogue("generated", tuple(product for product, _ in products), requests)
 
 
 def _places() -> Iterator[tuple[int, _Kind, int]]:
-    """One product of every kind after the other, so that the first so many are of all departments."""
+    """Kinds in rotation, so that any number of first products covers all departments."""
     for number in range(PER_KIND):
         for kind_number, kind in enumerate(_KINDS):
             yield kind_number, kind, number
 
 
 def _product(rng: SeededRng, kind: _Kind, number: int) -> tuple[Product, tuple[str, ...]]:
-    """A product, and which of its attributes its request names."""
+    """A product, and the attributes that its request names."""
     traits = rng.sample(kind.traits.split(", "), 2)
     parts = rng.sample(kind.parts.split(", "), 2)
     maker, model = rng.choice(_MAKERS.split()), f"{rng.choice('BCDFGKLMPRT')}{rng.below(90) + 10}"
@@ -269,12 +269,12 @@ def _product(rng: SeededRng, kind: _Kind, number: int) -> tuple[Product, tuple[s
         attributes=attributes,
         options=_options(rng, kind.options),
     )
-    wanted = rng.sample(traits, 1 + rng.below(2)) + rng.sample(parts, 1 + rng.below(2))
-    return product, tuple(wanted)
+    requested = rng.sample(traits, 1 + rng.below(2)) + rng.sample(parts, 1 + rng.below(2))
+    return product, tuple(requested)
 
 
 def _options(rng: SeededRng, groups: str) -> dict[str, tuple[str, ...]]:
-    """Groups of options; of colours a product has two to four."""
+    """Groups of options; a product has two to four colours."""
     options = {}
     for group in groups.split(", "):
         name, _, values = group.partition(":")
@@ -282,8 +282,8 @@ def _options(rng: SeededRng, groups: str) -> dict[str, tuple[str, ...]]:
     return options
 
 
-def _request(product: Product, wanted: tuple[str, ...]) -> str:
-    """What somebody would write who wants this product for these attributes."""
-    traits = [attribute for attribute in wanted if attribute in product.attributes[:2]]
-    parts = [attribute for attribute in wanted if attribute not in traits]
+def _request(product: Product, requested: tuple[str, ...]) -> str:
+    """Text of a request for this product with these attributes."""
+    traits = [attribute for attribute in requested if attribute in product.attributes[:2]]
+    parts = [attribute for attribute in requested if attribute not in traits]
     return f"I am looking for {', '.join(traits)} {product.query} with {' and '.join(parts)}"

@@ -29,28 +29,28 @@ class Oracle:
         return self  # immutable except for caches
 
     @cached_property
-    def wanted(self) -> dict[str, str]:
+    def required(self) -> dict[str, str]:
         """Options to choose on the product's page: group → label to click."""
-        known = list(pages.labels(self.product).items())
-        wanted: dict[str, str] = {}
+        options = list(pages.labels(self.product).items())
+        required: dict[str, str] = {}
         for value in self.goal.options:
-            same = [(label, group) for label, (group, own) in known if own == value and group not in wanted]
+            same = [(label, group) for label, (group, own) in options if own == value and group not in required]
             colour = reward.normal_colour(value)
             near = (
                 (label, group)
-                for label, (group, own) in known
-                if group not in wanted and reward.alike(reward.normal_colour(own), colour)
+                for label, (group, own) in options
+                if group not in required and reward.alike(reward.normal_colour(own), colour)
             )
             label, group = same[0] if same else next(near, ("", ""))
             if label:
-                wanted[group] = label
-        return wanted
+                required[group] = label
+        return required
 
     @cached_property
     def best(self) -> float:
         """The maximum reward of the product."""
-        known = pages.labels(self.product)
-        return reward.score(self.product, [known[label][1] for label in self.wanted.values()], self.goal).total
+        labels = pages.labels(self.product)
+        return reward.score(self.product, [labels[label][1] for label in self.required.values()], self.goal).total
 
     @cached_property
     def search(self) -> tuple[str, int]:
@@ -59,8 +59,8 @@ class Oracle:
         whole = f"{product.title} {product.description}"
         best = ("", _UNREACHABLE)
         for terms in (product.query, _first(product.title, 6), _first(product.title, 60), _first(whole, 60)):
-            found = self.catalogue.index.find(terms)
-            page = found.index(self.target) // PER_PAGE + 1 if self.target in found else _UNREACHABLE
+            results = self.catalogue.index.find(terms)
+            page = results.index(self.target) // PER_PAGE + 1 if self.target in results else _UNREACHABLE
             if page < best[1]:
                 best = (terms, page)
             if page == 1:
@@ -73,27 +73,27 @@ class Oracle:
             total = last.total if last else 0.0
             if total == 1:
                 return Hint(distance=0, value=1.0)
-            return Hint(value=total, solvable="no", reason=f"what was bought fits the request only to {total:.2f}")
-        if place.product != self.target and self.target not in place.found and self.search[1] == _UNREACHABLE:
-            return Hint(solvable="unknown", reason="no search that the oracle tries finds the product")
+            return Hint(value=total, solvable="no", reason=f"the purchase matches the request only to {total:.2f}")
+        if place.product != self.target and self.target not in place.results and self.search[1] == _UNREACHABLE:
+            return Hint(solvable="unknown", reason="none of the oracle's searches finds the product")
         actions, distance = self._on_product(place) if place.product == self.target else self._elsewhere(place)
         if self.best < 1:
-            reason = f"the product that was asked for fits its own request only to {self.best:.2f}"
+            reason = f"the requested product matches its own request only to {self.best:.2f}"
             return Hint(actions=actions, value=self.best, solvable="unknown", reason=reason)
         return Hint(actions=actions, distance=distance)
 
     @property
     def _purchase(self) -> int:
         """Number of actions from the product's page, without chosen options, to the purchase."""
-        return len(self.wanted) + 1
+        return len(self.required) + 1
 
     @property
     def _from_search(self) -> int:
         return 1 + (self.search[1] - 1) + 1 + self._purchase
 
     def _on_product(self, place: Place) -> tuple[list[str], int]:
-        known = pages.labels(self.product)
-        missing = [label for group, label in self.wanted.items() if place.chosen.get(group) != known[label][1]]
+        labels = pages.labels(self.product)
+        missing = [label for group, label in self.required.items() if place.chosen.get(group) != labels[label][1]]
         if place.kind != "product":
             return [f"click[{pages.PREVIOUS}]"], 1 + len(missing) + 1
         names = missing or [pages.BUY]
@@ -102,24 +102,24 @@ class Oracle:
     def _elsewhere(self, place: Place) -> tuple[list[str], int]:
         if place.kind == "search":
             return [f"search[{self.search[0]}]"], self._from_search
-        anew, backward = 1 + self._from_search, self._through_results(place)
-        ways: list[str] = [f"click[{pages.BACK}]"] if anew <= backward else []
-        if backward <= anew:
-            ways.insert(0, self._backward(place))
-        return ways, min(anew, backward)
+        new_search, backward = 1 + self._from_search, self._through_results(place)
+        actions: list[str] = [f"click[{pages.BACK}]"] if new_search <= backward else []
+        if backward <= new_search:
+            actions.insert(0, self._backward(place))
+        return actions, min(new_search, backward)
 
     def _through_results(self, place: Place) -> int:
         """Number of actions via the current results; _UNREACHABLE if they do not contain the product."""
-        if self.target not in place.found:
+        if self.target not in place.results:
             return _UNREACHABLE
-        page = place.found.index(self.target) // PER_PAGE + 1
+        page = place.results.index(self.target) // PER_PAGE + 1
         up = {"results": 0, "product": 1}.get(place.kind, 2)
         return up + abs(page - place.number) + 1 + self._purchase
 
     def _backward(self, place: Place) -> str:
         if place.kind != "results":
             return f"click[{pages.PREVIOUS}]"
-        page = place.found.index(self.target) // PER_PAGE + 1
+        page = place.results.index(self.target) // PER_PAGE + 1
         if page == place.number:
             return f"click[{self.product.asin.lower()}]"
         return f"click[{pages.NEXT if page > place.number else pages.PREVIOUS}]"

@@ -29,13 +29,13 @@ Kind = Literal["search", "results", "product", "description", "features", "revie
 class Place:
     """The current page, its search, and the options chosen on the product's page.
 
-    `found` are the products of the last search, best first; `number` is the page of results, from 1. `chosen` maps a
+    `results` are the products of the last search, best first; `number` is the page of results, from 1. `chosen` maps a
     group of options to the value.
     """
 
     kind: Kind = "search"
     words: str = ""
-    found: tuple[int, ...] = ()
+    results: tuple[int, ...] = ()
     number: int = 1
     product: int = -1
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ def read_action(text: str) -> tuple[str, str] | None:
 
 def shown(place: Place) -> tuple[int, ...]:
     """The products on a page of results."""
-    return place.found[(place.number - 1) * PER_PAGE : place.number * PER_PAGE]
+    return place.results[(place.number - 1) * PER_PAGE : place.number * PER_PAGE]
 
 
 def labels(product: Product) -> dict[str, tuple[str, str]]:
@@ -61,13 +61,13 @@ def labels(product: Product) -> dict[str, tuple[str, str]]:
 
     The label is the value, followed by the group if a button or an earlier group has the same name.
     """
-    taken = {BACK, PREVIOUS, BUY, *SUB_PAGES}
-    found: dict[str, tuple[str, str]] = {}
+    reserved = {BACK, PREVIOUS, BUY, *SUB_PAGES}
+    labelled: dict[str, tuple[str, str]] = {}
     for group, values in product.options.items():
         for value in values:
-            label = value if value not in taken and value not in found else f"{value} ({group})"
-            found[label] = (group, value)
-    return found
+            label = value if value not in reserved and value not in labelled else f"{value} ({group})"
+            labelled[label] = (group, value)
+    return labelled
 
 
 def clicks(catalogue: Catalogue, place: Place) -> list[str]:
@@ -100,7 +100,7 @@ def follow(catalogue: Catalogue, place: Place, text: str) -> Place | None:
     if verb == "search":
         if place.kind != "search":
             return None
-        return Place("results", words=thing, found=catalogue.index.find(thing))
+        return Place("results", words=thing, results=catalogue.index.find(thing))
     return _click(catalogue, place, thing) if thing in clicks(catalogue, place) else None
 
 
@@ -141,7 +141,7 @@ def texts(catalogue: Catalogue, place: Place, request: str, longest: int) -> lis
         return ["WebShop", *head, "Search"]
     head += [_TITLES[name] for name in clicks(catalogue, place) if name in (BACK, PREVIOUS)]
     if place.kind == "results":
-        where = f"Page {place.number} (Total results: {len(place.found)})"
+        where = f"Page {place.number} (Total results: {len(place.results)})"
         return [*head[:3], where, *head[3:], *_results(catalogue, place)]
     product = catalogue.products[place.product]
     if place.kind == "product":
@@ -152,9 +152,9 @@ def texts(catalogue: Catalogue, place: Place, request: str, longest: int) -> lis
 
 
 def _results(catalogue: Catalogue, place: Place) -> list[str]:
-    found = [catalogue.products[number] for number in shown(place)]
-    way_on = [_TITLES[NEXT]] if NEXT in clicks(catalogue, place) else []
-    return way_on + [text for product in found for text in (product.asin, product.title, product.price_text)]
+    products = [catalogue.products[number] for number in shown(place)]
+    following = [_TITLES[NEXT]] if NEXT in clicks(catalogue, place) else []
+    return following + [text for product in products for text in (product.asin, product.title, product.price_text)]
 
 
 def _selection(place: Place) -> list[str]:
@@ -178,13 +178,13 @@ def body(product: Product, page: Kind) -> list[str]:
 
 def _cut(paragraphs: list[str], longest: int) -> list[str]:
     """Paragraphs up to this total length, ending in "…" where cut."""
-    kept: list[str] = []
+    cut: list[str] = []
     for paragraph in paragraphs:
         if len(paragraph) > longest:
-            return [*kept, paragraph[:longest].rstrip() + "…"]
-        kept.append(paragraph)
+            return [*cut, paragraph[:longest].rstrip() + "…"]
+        cut.append(paragraph)
         longest -= len(paragraph)
-    return kept
+    return cut
 
 
 def draw(catalogue: Catalogue, place: Place, request: str, last: str | None, verdict: str = "") -> PageBoard:
@@ -204,10 +204,10 @@ def _contents(catalogue: Catalogue, place: Place, verdict: str) -> list[PageSect
     if place.kind == "search":
         return []
     if place.kind == "results":
-        found = [catalogue.products[number] for number in shown(place)]
+        products = [catalogue.products[number] for number in shown(place)]
         links = [
             PageItem(text=_short(product.title), detail=product.price_text, action=f"click[{product.asin.lower()}]")
-            for product in found
+            for product in products
         ]
         return [_items("list", "", links or [PageItem(text="No products here")])]
     product = catalogue.products[place.product]
@@ -241,7 +241,7 @@ def _title(catalogue: Catalogue, place: Place) -> str:
         case "search":
             return "Search the shop"
         case "results":
-            return f"Page {place.number}, {len(place.found)} found"
+            return f"Page {place.number}, {len(place.results)} found"
         case "done":
             return "Thank you for your order"
         case "product":

@@ -44,18 +44,18 @@ class Index:
         import bm25s  # imported here: takes half a second
 
         self._vocabulary: dict[str, int] = {}
-        known = self._vocabulary
-        documents = [[known.setdefault(word, len(known)) for word in words(text)] for text in texts]
+        vocabulary = self._vocabulary
+        documents = [[vocabulary.setdefault(word, len(vocabulary)) for word in words(text)] for text in texts]
         self._engine: bm25s.BM25 | None = None
-        if known:
+        if vocabulary:
             self._engine = bm25s.BM25(k1=_K1, b=_B, method="lucene", auto_compile=False)
-            self._engine.index((documents, dict(known)), create_empty_token=False, show_progress=False)
+            self._engine.index((documents, dict(vocabulary)), create_empty_token=False, show_progress=False)
 
     def find(self, text: str) -> tuple[int, ...]:
         """Indices of the texts that share a word with the search, best first; ties in order of index."""
-        known = [self._vocabulary[word] for word in words(text)[:_MAX_SEARCH_WORDS] if word in self._vocabulary]
-        if not known or self._engine is None:
+        terms = [self._vocabulary[word] for word in words(text)[:_MAX_SEARCH_WORDS] if word in self._vocabulary]
+        if not terms or self._engine is None:
             return ()
-        scores = np.round(self._engine.get_scores(known), 4)
+        scores = np.round(self._engine.get_scores(terms), 4)
         best = np.argsort(-scores, kind="stable")[:MAX_RESULTS]
         return tuple(best[scores[best] > 0].tolist())

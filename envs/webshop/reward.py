@@ -68,8 +68,8 @@ def score(product: Product, chosen: Iterable[str], goal: Goal) -> Score:
     bought = [normal_colour(value) for value in chosen]
     return Score(
         r_type=type_factor(product, goal),
-        attributes=sum(has_attribute(product, wanted) for wanted in goal.attributes),
-        options=sum(any(alike(value, normal_colour(wanted)) for value in bought) for wanted in goal.options),
+        attributes=sum(has_attribute(product, attribute) for attribute in goal.attributes),
+        options=sum(any(alike(value, normal_colour(option)) for value in bought) for option in goal.options),
         price=product.price <= goal.price_limit,
         parts=len(goal.attributes) + len(goal.options) + 1,
     )
@@ -77,8 +77,8 @@ def score(product: Product, chosen: Iterable[str], goal: Goal) -> Score:
 
 def type_factor(product: Product, goal: Goal) -> float:
     """1, 0.5, 0.1 or 0: how well the product's kind matches the request."""
-    wanted = content_words(goal.name)
-    share = len(wanted & content_words(product.title)) / len(wanted) if wanted else SHARED_NAME
+    requested = content_words(goal.name)
+    share = len(requested & content_words(product.title)) / len(requested) if requested else SHARED_NAME
     if share == 0:
         return 0.0
     if share < HARDLY_SHARED:
@@ -91,15 +91,15 @@ def type_factor(product: Product, goal: Goal) -> float:
 @lru_cache(maxsize=4096)
 def content_words(name: str) -> frozenset[str]:
     """Content words of a name in lower case, which replace the benchmark's nouns."""
-    found = _WORD.findall(name.lower().replace("'s", "").replace("’s", ""))
-    return frozenset(word for word in found if len(word) > 1 and word not in _EMPTY_WORDS and not word.isdigit())
+    words = _WORD.findall(name.lower().replace("'s", "").replace("’s", ""))
+    return frozenset(word for word in words if len(word) > 1 and word not in _EMPTY_WORDS and not word.isdigit())
 
 
-def has_attribute(product: Product, wanted: str) -> bool:
+def has_attribute(product: Product, attribute: str) -> bool:
     """Whether the product has a similar attribute, or one of its pages mentions it."""
-    if any(alike(known, wanted) for known in product.attributes):
+    if any(alike(other, attribute) for other in product.attributes):
         return True
-    text = wanted.lower()
+    text = attribute.lower()
     return (
         text in product.title.lower()
         or text in " ".join(product.bullets).lower()

@@ -42,16 +42,16 @@ class WebShopSettings(EnvSettings):
         description=f"Folder with the benchmark's files (items_shuffle*.json, items_ins_v2*.json); empty = "
         f"the one that {VARIABLE} names, or else a generated catalogue.",
     )
-    products: int | None = Field(None, ge=1, description="Only so many products of the file; empty = all.")
+    products: int | None = Field(None, ge=1, description="Maximum number of products of the file; empty = all.")
     goals: catalogue_files.Goals = Field(
-        "auto", description="Requests: people's own (human), made ones (synthetic), or whichever is there (auto)."
+        "auto", description="Requests: written by people (human), generated (synthetic), or human if available (auto)."
     )
-    split: Split = Field("train", description="Which part of the goals is played.")
+    split: Split = Field("train", description="Part of the goals to play.")
     hints: str | None = Field(
-        None, max_length=4000, description="Lines told under every page; empty = the shop's own, - = none."
+        None, max_length=4000, description="Lines shown under every page; empty = the shop's own, - = none."
     )
     longest_text: int = Field(
-        1500, ge=100, le=100_000, description="Characters of a description, features or reviews that are told."
+        1500, ge=100, le=100_000, description="Maximum characters shown of a description, features or reviews."
     )
     max_steps: int | None = Field(
         None, ge=1, description="Actions after which the environment itself ends the episode; empty = never."
@@ -80,7 +80,7 @@ class WebShop(TextEnv):
         self.env_spec = EnvSpec(
             name="WebShop",
             title="WebShop",
-            summary="Find a product in a shop of pages, choose its options and buy what was asked for.",
+            summary="Find the requested product in a shop, choose its options and buy it.",
             instruction="Buy the product that fits the request. Actions are search[words] and click[thing].",
             vocabulary={},
             actions=(),
@@ -91,8 +91,8 @@ class WebShop(TextEnv):
         )
         self.action_space: AnyText = AnyText()
         self.observation_space = AnyText()
-        given = self.settings.hints
-        lines = "\n".join(HINTS) if given is None else "" if given.strip() == NO_HINTS else given
+        hints = self.settings.hints
+        lines = "\n".join(HINTS) if hints is None else "" if hints.strip() == NO_HINTS else hints
         self._hints = f"{lines}\n" if lines else ""
         self._catalogue: Catalogue | None = None
 

@@ -85,7 +85,7 @@ def test_rounds_are_played_in_turn_and_the_first_does_not_count(echo: ContenderS
     assert made.versions == {"echo": "1"}
 
 
-def test_a_peer_that_falls_over_is_left_out_with_its_last_words(echo: ContenderSpec) -> None:
+def test_a_failing_peer_is_left_out_with_its_last_output(echo: ContenderSpec) -> None:
     contender = echo.start()
     with pytest.raises(ContenderError, match="ValueError: fell over"):
         contender.ask("fall")

@@ -22,7 +22,7 @@ def people_on_site(transactional_db: None, people: People) -> People:
 
 @pytest.fixture
 def secret(people_on_site: People) -> str:
-    """A token of the owner that may do everything."""
+    """A token of the owner with all scopes."""
     return do_create_token(people_on_site.team, people_on_site.owner, "test", ["read", "write"])[1]
 
 

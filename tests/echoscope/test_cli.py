@@ -1,4 +1,4 @@
-"""The client from the shell, against a real site."""
+"""Command line of the client, against a real site."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from webapp.trajectories.models import ShareLink, Trajectory
 def shell(
     live_server: LiveServer, secret: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Any:
-    """Runs a command; its exit status, and what it printed."""
+    """Runs a command. Returns its exit status, standard output and standard error."""
     monkeypatch.setenv("ECHOSCOPE_URL", live_server.url)
     monkeypatch.setenv("ECHOSCOPE_TOKEN", secret)
 
     def run(*words: str) -> tuple[int, str, str]:
         status = main(words)
-        told = capsys.readouterr()
-        return status, told.out, told.err
+        output = capsys.readouterr()
+        return status, output.out, output.err
 
     return run
 
 
-def test_a_run_is_launched_listed_shown_and_steered(shell: Any) -> None:
+def test_a_run_is_launched_listed_shown_and_controlled(shell: Any) -> None:
     status, out, _ = shell("launch", "bandit-starpo_s-pocket", "--set", "iterations=3", "--set", "name=From the shell")
     slug = out.split()[0]
     assert (status, Run.objects.get().slug) == (0, slug)
@@ -47,14 +47,14 @@ def test_a_run_is_launched_listed_shown_and_steered(shell: Any) -> None:
     assert Run.objects.count() == 2
 
 
-def test_what_is_wrong_is_told_by_field_on_the_error_output(shell: Any) -> None:
+def test_invalid_settings_are_reported_by_field_on_standard_error(shell: Any) -> None:
     status, out, err = shell("launch", "bandit-starpo_s-pocket", "--set", "iterations=0")
     assert (status, out) == (1, "")
     assert "  iterations: must be greater than 0" in err
     assert shell("launch", "bandit-starpo_s-pocket", "--set", "iterations")[0] == 1
 
 
-def test_without_a_site_or_a_token_it_says_what_to_set(
+def test_a_missing_site_or_token_is_reported_with_what_to_set(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("ECHOSCOPE_URL", raising=False)
@@ -69,15 +69,15 @@ def test_a_journal_is_pushed(shell: Any, tmp_path: Path) -> None:
     assert (status, "Far away: finished, iteration 1 of 4" in out) == (0, True)
 
 
-def test_what_a_run_produced_is_exported_and_a_trajectory_shared(shell: Any, run_on_site: Run, tmp_path: Path) -> None:
+def test_results_of_a_run_are_exported_and_a_trajectory_is_shared(shell: Any, run_on_site: Run, tmp_path: Path) -> None:
     play(run_on_site, 2)
     out = tmp_path / "all.jsonl"
     assert shell("export", run_on_site.slug, "--out", str(out))[0] == 0
-    told = [json.loads(line) for line in out.read_text().splitlines()]
-    assert {line["trajectory"]["slug"] for line in told} == set(Trajectory.objects.values_list("slug", flat=True))
+    output = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {line["trajectory"]["slug"] for line in output} == set(Trajectory.objects.values_list("slug", flat=True))
     points = [json.loads(line) for line in shell("export", run_on_site.slug, "metrics")[1].splitlines()]
     assert len(points) == run_on_site.metrics.count()
     assert "iterations: 4" in shell("export", run_on_site.slug, "config")[1]
-    address = shell("share", told[0]["trajectory"]["slug"])[1].strip()
+    address = shell("share", output[0]["trajectory"]["slug"])[1].strip()
     assert shell("revoke", address)[0] == 0
     assert ShareLink.objects.get().revoked_at is not None

@@ -1,4 +1,4 @@
-"""Journals of runs trained elsewhere, sent to a real site: once, again, while they grow, and with misfortunes."""
+"""Journals of runs trained elsewhere, sent to a real site: once, again, while they grow, and with failures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def end() -> list[events.Event]:
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a short journal takes several requests."""
-    monkeypatch.setattr(sending, "PIECE", 4000)
+    monkeypatch.setattr(sending, "CHUNK_BYTES", 4000)
 
 
 def test_a_journal_is_sent_whole_and_again_adds_only_what_is_new(client: Client, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_ctrl_c_ends_following_and_the_run_counts_as_stopped(
     assert next(client.runs()).state == "stopped"
 
 
-def test_a_sender_that_was_behind_goes_on_where_the_site_is(client: Client, tmp_path: Path) -> None:
+def test_a_sender_that_is_behind_continues_at_the_offset_of_the_site(client: Client, tmp_path: Path) -> None:
     path = journal_builder.write(tmp_path, *first(), *second(), *end())
     lines = path.read_bytes().splitlines(keepends=True)
     early = b"".join(lines[:3])
@@ -97,7 +97,7 @@ def test_a_sender_that_was_behind_goes_on_where_the_site_is(client: Client, tmp_
     ahead = client.run(known.slug)
     sender = sending._Sender(client, path, known, False, None)
     sender.send(False, lambda seconds: None)
-    sender.say_goodbye()
+    sender.announce_end()
     assert ahead.journal.offset > known.journal.offset
     assert client.run(known.slug).journal.offset == path.stat().st_size
 
@@ -112,11 +112,11 @@ def test_another_journal_in_the_same_folder_becomes_another_run(client: Client, 
     after = client.push_journal(tmp_path)
     assert (after.slug != before.slug, after.title) == (True, "Another")
     path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
-    with pytest.raises(EchoscopeError, match="it is another one"):
+    with pytest.raises(EchoscopeError, match="it is another journal"):
         client.push_journal(tmp_path, run=after.slug)
 
 
-def test_a_line_that_cannot_be_read_is_told_and_can_be_left_out(client: Client, tmp_path: Path) -> None:
+def test_an_unreadable_line_is_reported_and_can_be_skipped(client: Client, tmp_path: Path) -> None:
     path = journal_builder.write(tmp_path, *first(), *second())
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:-1], b"?\n"]))
@@ -126,7 +126,7 @@ def test_a_line_that_cannot_be_read_is_told_and_can_be_left_out(client: Client, 
     assert (run.journal.seq, run.journal.problem, Run.objects.count()) == (len(lines), "", 1)
 
 
-def test_what_is_no_journal_is_told(client: Client, tmp_path: Path) -> None:
+def test_a_file_that_is_no_journal_is_reported(client: Client, tmp_path: Path) -> None:
     with pytest.raises(EchoscopeError, match=r"no journal\.jsonl"):
         client.push_journal(tmp_path)
     (tmp_path / "journal.jsonl").write_text("hello\n")

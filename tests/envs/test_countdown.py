@@ -176,7 +176,7 @@ def test_the_board_shows_target_numbers_and_verdict():
         ("3 + 5 - 2", "3 + 5 - 2 = 6"),
         ("3 / 5 / 2", "3 / 5 / 2 = 3/10"),
         ("4", "4: not these numbers, each once"),
-        ("2+5-3)", "2+5-3): ')' stands where the expression should end"),
+        ("2+5-3)", "2+5-3): ')' follows the end of the expression"),
         ("2 ** (5 ** 3)", "2 ** (5 ** 3) = a long number"),
     ):
         env = asked([3, 5, 2], 4)
@@ -250,5 +250,5 @@ def test_an_empty_or_missing_file_says_what_to_do(file):
     with pytest.raises(RecordsError, match="give the path of an existing file"):
         Countdown(path=str(file)).reset(seed=0)
     file.write_text("\n")
-    with pytest.raises(RecordsError, match="holds no problem; write one a line"):
+    with pytest.raises(RecordsError, match="contains no problem; write one per line"):
         Countdown(path=str(file)).reset(seed=0)

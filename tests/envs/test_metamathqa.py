@@ -49,8 +49,8 @@ def test_the_environment_itself_ends_after_the_last_try():
 
 def test_the_budgets_of_the_prompt_follow_the_tries():
     for tries in (1, 7):
-        world = MetaMathQA(max_tries=tries).env_spec
-        assert (world.max_turns, world.max_actions_per_turn, world.max_actions) == (tries, 1, tries)
+        spec = MetaMathQA(max_tries=tries).env_spec
+        assert (spec.max_turns, spec.max_actions_per_turn, spec.max_actions) == (tries, 1, tries)
     with pytest.raises(ValidationError, match="max_tries"):
         MetaMathQA(max_tries=0)
 

@@ -26,7 +26,7 @@ if not path.exists() and VARIABLE not in os.environ:
 golden = json.loads(path.read_text(encoding="utf-8"))
 parser, manager = golden.get("parser", {}), golden.get("manager", {})
 
-WORLDS = {
+ENVIRONMENTS = {
     "SimpleSokoban": ("Sokoban", {}),
     "LargerSokoban": ("LargeSokoban", {}),
     "SokobanDifferentGridVocab": ("Sokoban", {"vocabulary": "letters"}),
@@ -38,7 +38,7 @@ WORLDS = {
 def test_every_part_of_the_two_sections_is_known():
     assert set(parser) <= {"facts", "cases"}
     assert set(manager) <= {"cases", "seeding"}
-    assert {case["tag"] for case in manager.get("cases", [])} <= set(WORLDS)
+    assert {case["tag"] for case in manager.get("cases", [])} <= set(ENVIRONMENTS)
     if not parser and not manager:
         pytest.skip(f"{path.name} holds neither parser nor manager")
 
@@ -109,7 +109,7 @@ def goes_alike(env, case):
 
 def beginning(case):
     """The first seed and options that reproduce the case."""
-    name, settings = WORLDS[case["tag"]]
+    name, settings = ENVIRONMENTS[case["tag"]]
     env = envs.make(name, settings)
     for seed, options in beginnings(case):
         env.reset(seed=seed, options=options)
@@ -120,7 +120,7 @@ def beginning(case):
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["name"]) for case in manager.get("cases", [])])
 def test_whole_turns_match_the_reference(case):
-    name, settings = WORLDS[case["tag"]]
+    name, settings = ENVIRONMENTS[case["tag"]]
     spec = envs.spec(name)
     run = RunConfig.model_validate(
         {
@@ -138,7 +138,7 @@ def test_whole_turns_match_the_reference(case):
     numbers = {action: number for number, action in enumerate(episode.env.env_spec.actions, start=1)}
     for wanted in case["turns"]:
         episode.prompt()
-        turn = episode.receive(tiny.said(chat, wanted["raw_generation"]))
+        turn = episode.receive(tiny.sampled(chat, wanted["raw_generation"]))
         assert [numbers[a.name] for a in turn.actions if a.status == "executed"] == wanted["executed"]
         assert turn.terms["environment"] == pytest.approx(wanted["reward"])
         # The reference keeps the penalty out of the turn and adds it to the trajectory's score at the end; ours is a

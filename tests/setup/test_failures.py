@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bootstrap import machine, packages, torch_build
-from bootstrap.__main__ import complaint
+from bootstrap.__main__ import outdated_message
 from bootstrap.progress import SetupError
 from tests import running_product
 from tests.patience import SECONDS
@@ -27,21 +27,21 @@ CPU = {"install": [{"metadata": {"requires_dist": ["filelock", "sympy>=1.13.3"]}
 CUDA = {"install": [{"metadata": {"requires_dist": ['nvidia-cublas==13.1; platform_system == "Linux"', "filelock"]}}]}
 
 
-def test_an_old_python_is_told_the_needed_version_and_the_command_that_works() -> None:
-    told = complaint((3, 9, 2, "final", 0), "demo")
-    assert told.startswith("Echoscope needs Python 3.11 or newer; this is 3.9.2")
-    assert "make demo PYTHON=python3.12" in told
+def test_the_message_for_an_old_python_names_the_needed_version_and_a_working_command() -> None:
+    message = outdated_message((3, 9, 2, "final", 0), "demo")
+    assert message.startswith("Echoscope needs Python 3.11 or newer; this is 3.9.2")
+    assert "make demo PYTHON=python3.12" in message
 
 
 def old_pythons() -> list[str]:
-    """Older Pythons that happen to be on this machine."""
+    """Older Pythons on this machine."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = [str(path) for minor in ("2.7", "3.6", "3.8", "3.9") for path in versions.glob(f"{minor}*/bin/python")]
     return found or [path for name in ("python2", "python3.9", "python3.10") if (path := shutil.which(name))]
 
 
 @pytest.mark.parametrize("python", old_pythons() or [pytest.param("", marks=pytest.mark.skip("no old Python here"))])
-def test_the_entry_point_runs_under_old_pythons_and_says_what_is_wrong(python: str, tmp_path: Path) -> None:
+def test_the_entry_point_runs_under_old_pythons_and_names_the_problem(python: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": str(tmp_path)}  # no newer Python to be found
     done = subprocess.run(
         [python, "-m", "bootstrap", "demo"], cwd=ROOT, env=environment, capture_output=True, text=True
@@ -60,24 +60,24 @@ def test_an_unknown_target_lists_the_known_ones() -> None:
 
 
 def test_a_missing_venv_module_names_debians_package() -> None:
-    told = packages.explain_venv(
+    message = packages.explain_venv(
         "The virtual environment was not created successfully because ensurepip is not available."
     )
-    assert f"apt-get install python3.{sys.version_info.minor}-venv" in told
+    assert f"apt-get install python3.{sys.version_info.minor}-venv" in message
 
 
 @pytest.mark.parametrize(
-    ("output", "told"),
+    ("output", "advice"),
     [
         ("ERROR: Could not install: [Errno 28] No space left on device", "disk is full"),
         ("NewConnectionError: Failed to establish a new connection: Name or service not known", "Check the network"),
         ("ERROR: No matching distribution found for torch", "Try another Python: PYTHON=python3.12"),
-        ("something nobody has seen before", "something nobody has seen before"),
+        ("an unknown error", "an unknown error"),
     ],
 )
-def test_pips_failures_are_told_in_words_and_say_what_is_kept(output: str, told: str) -> None:
+def test_failures_of_pip_are_explained(output: str, advice: str) -> None:
     text = packages.explain_pip(output)
-    assert told in text
+    assert advice in text
     assert "run the same command again" in text
 
 
@@ -177,7 +177,7 @@ class TestTheBuildOfTorch:
         monkeypatch.delenv("ECHOSCOPE_TORCH_INDEX", raising=False)
         monkeypatch.setattr("platform.system", lambda: "Linux")
 
-    def test_with_a_gpu_the_ordinary_build_is_taken_unasked(self) -> None:
+    def test_with_a_gpu_the_default_build_is_chosen_without_a_query(self) -> None:
         assert torch_build.arguments(self.never, gpu=True) == ["torch==2.13.0"]
 
     def test_without_a_gpu_an_index_that_offers_a_cpu_build_is_enough(self) -> None:
@@ -191,8 +191,8 @@ class TestTheBuildOfTorch:
         with pytest.raises(SetupError, match=r"Nothing was downloaded(.|\n)*ECHOSCOPE_TORCH=cuda make demo"):
             torch_build.arguments(lambda words: None if "--index-url" in words else CUDA, gpu=False)
 
-    def test_without_a_network_the_word_is_network(self) -> None:
-        with pytest.raises(SetupError, match="is there a network"):
+    def test_without_an_index_network_and_proxy_are_mentioned(self) -> None:
+        with pytest.raises(SetupError, match="check network and proxy"):
             torch_build.arguments(lambda words: None, gpu=False)
 
     def test_cuda_can_be_demanded_and_a_mirror_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,13 +201,13 @@ class TestTheBuildOfTorch:
         monkeypatch.setenv("ECHOSCOPE_TORCH_INDEX", "https://mirror.example/cpu")
         assert torch_build.arguments(self.never, gpu=False)[:2] == ["--index-url", "https://mirror.example/cpu"]
 
-    def test_a_wish_that_means_nothing_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unknown_build_is_rejected(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ECHOSCOPE_TORCH", "tpu")
         with pytest.raises(SetupError, match="must be cpu or cuda"):
             torch_build.arguments(self.never, gpu=False)
 
     @pytest.mark.parametrize(
-        ("requirement", "brings"),
+        ("requirement", "requires"),
         [
             ('nvidia-cudnn-cu13==9.2; platform_system == "Linux"', True),
             ("cuda-bindings<14,>=13; sys_platform == 'linux'", sys.platform == "linux"),
@@ -217,30 +217,30 @@ class TestTheBuildOfTorch:
             ("networkx>=2.5.1", False),
         ],
     )
-    def test_only_nvidias_packages_for_this_machine_count(self, requirement: str, brings: bool) -> None:
+    def test_only_nvidias_packages_for_this_machine_count(self, requirement: str, requires: bool) -> None:
         report = {"install": [{"metadata": {"requires_dist": [requirement]}}]}
-        assert torch_build.brings_cuda(report) is brings
+        assert torch_build.requires_cuda(report) is requires
 
     @staticmethod
     def never(words: list[str]) -> torch_build.Report | None:
-        raise AssertionError(f"pip was asked for {words}")
+        raise AssertionError(f"unexpected pip query: {words}")
 
 
-def test_where_compiled_modules_are_to_be_kept_nowhere_they_lie_in_a_folder_of_their_own(
+def test_bytecode_is_cached_in_a_separate_folder_where_writing_it_is_disabled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "module.py").write_text("")
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
-    machine.keep_compiled(tmp_path / "compiled")
+    machine.cache_bytecode(tmp_path / "compiled")
     subprocess.run([sys.executable, "-c", "import module"], cwd=tmp_path / "sources", check=True)
     assert [path.name for path in (tmp_path / "sources").iterdir()] == ["module.py"]
     assert list((tmp_path / "compiled").rglob("module.*.pyc"))
 
 
-def test_where_compiled_modules_are_kept_already_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_bytecode_is_written_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
-    machine.keep_compiled(ROOT / "nowhere")
+    machine.cache_bytecode(ROOT / "nowhere")
     assert "PYTHONPYCACHEPREFIX" not in os.environ

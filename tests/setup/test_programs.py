@@ -58,8 +58,10 @@ def test_the_link_signs_its_visitor_in_once_and_only_once(live_stack: LiveStack)
 
 
 def test_manage_py_finds_the_embedded_database_by_itself(live_stack: LiveStack) -> None:
-    told = live_stack.manage("shell", input="from webapp.teams.models import User; print(User.objects.get().username)")
-    assert "admin" in told
+    recorded = live_stack.manage(
+        "shell", input="from webapp.teams.models import User; print(User.objects.get().username)"
+    )
+    assert "admin" in recorded
 
 
 @pytest.mark.parametrize("farewell", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])

@@ -39,9 +39,9 @@ def completion(
     **message: Any,
 ) -> Reply:
     """A chat completion; with `tokens` it tells their log-probabilities: -0.5 for the first, -1.0, and so on."""
-    told = None
+    token_logprobs = None
     if tokens is not None:
-        told = {
+        token_logprobs = {
             "content": [
                 {"token": t, "bytes": list(t.encode()), "logprob": -0.5 * (n + 1), "top_logprobs": []}
                 for n, t in enumerate(tokens)
@@ -50,7 +50,7 @@ def completion(
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": text, **message},
-        "logprobs": told,
+        "logprobs": token_logprobs,
         "finish_reason": finish,
     }
     usage = {
@@ -123,7 +123,7 @@ class Server:
                         self.send_header(name.replace("_", "-"), value)
                     self.end_headers()
                     self.wfile.write(data)
-                except OSError:  # whoever asked is gone
+                except OSError:  # the client has disconnected
                     self.close_connection = True
 
             def log_message(self, format: str, *args: Any) -> None:

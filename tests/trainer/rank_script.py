@@ -1,4 +1,4 @@
-"""What tests of several processes run in each of them: updates on a recorded batch, with the team that torchrun gives.
+"""Script of the multi-process tests, run by each rank: updates on a recorded batch in the process group of torchrun.
 
 `python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.trainer.rank_script FOLDER`: the folder holds
 the cases and gets their results.
@@ -25,15 +25,15 @@ UPDATES = 5
 
 
 def learn(
-    config: RunConfig, batch: Any, team: ProcessGroup | None, state: Any = None, first: int = 1
+    config: RunConfig, batch: Any, group: ProcessGroup | None, state: Any = None, first: int = 1
 ) -> dict[str, Any]:
-    """Five updates; what came of them."""
+    """Five updates. Returns the learner's state, metrics and scores after them."""
     torch.set_num_threads(THREADS)
     policy = load(config.policy.model, config.policy)
-    learner = Learner(config, policy, load(config.policy.model, config.policy), team)
+    learner = Learner(config, policy, load(config.policy.model, config.policy), group)
     if state is not None:
         policy.model.load_state_dict(state["policy"])
-        learner.load_state(copy.deepcopy(state["learner"]))  # an optimiser goes on in the tensors it is given
+        learner.load_state(copy.deepcopy(state["learner"]))  # the optimiser updates loaded tensors in place
     values = [learner.update(batch, iteration) for iteration in range(first, first + UPDATES)]
     scores = learner.score(batch).logprobs
     return {
@@ -46,20 +46,20 @@ def learn(
 
 
 def main(folder: Path) -> None:
-    """Every case in turn. The main process writes `<case>.after`."""
+    """Run every case in turn. Rank 0 writes `<case>.after`."""
     cases = torch.load(folder / "cases.pt", weights_only=False)
     first = next(iter(cases.values()))[0]
-    team = torchrun.join_group(first)
-    assert isinstance(team, torchrun.TorchrunGroup)
-    if team.rank:
+    group = torchrun.join_group(first)
+    assert isinstance(group, torchrun.TorchrunGroup)
+    if group.rank:
         worker_rank.ignore_signals()
-        worker_rank.run_worker(team)
+        worker_rank.run_worker(group)
         return
     for name, (config, batch) in cases.items():
         source = config.policy.model
-        team.prepare(LearnerSpec(config=config, source=source, reference=source, folder=folder, saved=None))
-        torch.save(learn(config, batch, team), folder / f"{name}.after")
-    team.close()
+        group.prepare(LearnerSpec(config=config, source=source, reference=source, folder=folder, saved=None))
+        torch.save(learn(config, batch, group), folder / f"{name}.after")
+    group.close()
 
 
 if __name__ == "__main__":

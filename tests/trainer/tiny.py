@@ -52,7 +52,7 @@ OPENS_THOUGHT = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{%
 
 
 def corpus() -> Iterator[str]:
-    """Prompts and answers of the built-in worlds, enough to learn their words from."""
+    """Prompts and answers of the built-in environments, enough to train a tokenizer."""
     for name in envs.names():
         yield from [opening_message(envs.spec(name), RolloutConfig())] * 5
     yield from ["Turn 1:\n######\n#_PXO#\nActions left: 10\nReward: -0.1\nI am at 3,4. Push Left from 2,5."] * 20
@@ -94,7 +94,7 @@ def styles() -> dict[str, PreTrainedTokenizerFast]:
 
 
 def save_pocket(folder: Path, seed: int = 0) -> Path:
-    """A pocket policy nobody has taught anything."""
+    """An untrained pocket policy."""
     tokenizer = pocket.build_tokenizer(corpus())
     pocket.save(pocket.build_model(tokenizer, seed), tokenizer, folder)
     return folder
@@ -124,7 +124,7 @@ def save_llama(folder: Path) -> Path:
 
 
 def config(model: Path | str, **sections: Any) -> RunConfig:
-    """A run of seconds: two groups of three, two turns, short responses, a small exam. Sections update the defaults."""
+    """A run of seconds: two groups of three, two turns, short responses. `sections` update the defaults."""
     data: dict[str, Any] = {
         "iterations": 2,
         "policy": {"model": str(model), "threads": 1, "device": "cpu"},
@@ -151,8 +151,8 @@ def answer(*actions: str, thought: str = "so") -> str:
     return f"{thought}{THINK_END}{ANSWER}{' || '.join(actions)}{ANSWER_END}"
 
 
-def said(chat: ChatFormat, text: str, *, ended: bool = True) -> SampledResponse:
-    """A response of this text as a sampler would return it, with numbers that tell its tokens apart."""
+def sampled(chat: ChatFormat, text: str, *, ended: bool = True) -> SampledResponse:
+    """A response of this text as a sampler would return it, with a different number for each token."""
     ids = chat.tokenizer.encode(text, add_special_tokens=False) + [chat.eos_id] * ended
     return SampledResponse(ids, [-0.25 - n for n in range(len(ids))], [0.5 + n for n in range(len(ids))], ended)
 

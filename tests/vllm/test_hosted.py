@@ -49,8 +49,8 @@ def settings(server: str, hosted: dict[str, Any] | None = None, **sections: Any)
         "prompt_price_per_million": 1.0,
         "completion_price_per_million": 2.0,
     }
-    exam = {"prompts": 12, "temperature": 0.0, "suites": ["Bandit"]}
-    data: dict[str, Any] = {"kind": "evaluate", "evaluation": exam, "rollout": {"max_response_tokens": 96}}
+    evaluation = {"prompts": 12, "temperature": 0.0, "suites": ["Bandit"]}
+    data: dict[str, Any] = {"kind": "evaluate", "evaluation": evaluation, "rollout": {"max_response_tokens": 96}}
     return tiny.config("pocket", **data | sections, hosted=own | (hosted or {}))
 
 
@@ -95,10 +95,10 @@ def test_tokens_log_probabilities_and_usage_are_told(server: str, tmp_path: Path
 
 
 def test_the_seed_decides_what_is_drawn(server: str, tmp_path: Path) -> None:
-    exam = {"prompts": 4, "temperature": 1.0, "suites": []}
-    play(settings(server, evaluation=exam), tmp_path / "one")
-    play(settings(server, evaluation=exam), tmp_path / "two")
-    play(settings(server, evaluation=exam | {"seed": 7}), tmp_path / "other")
+    evaluation = {"prompts": 4, "temperature": 1.0, "suites": []}
+    play(settings(server, evaluation=evaluation), tmp_path / "one")
+    play(settings(server, evaluation=evaluation), tmp_path / "two")
+    play(settings(server, evaluation=evaluation | {"seed": 7}), tmp_path / "other")
     said = [[turn.response for _, turn in sorted(turns(tmp_path / name).items())] for name in ("one", "two", "other")]
     assert said[0] == said[1] != said[2]
 

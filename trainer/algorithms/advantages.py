@@ -98,11 +98,11 @@ def masked_whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tens
     has Bessel's correction; with fewer than two policy tokens only the mean is subtracted.
     """
     count = mask.bool().sum()
-    known = only(values, mask).double()
-    mean = known.sum() / count.clamp(min=1)
+    masked = only(values, mask).double()
+    mean = masked.sum() / count.clamp(min=1)
     if int(count) < 2:
         return (values - mean if shift_mean else values).to(values.dtype)
-    variance = only((known - mean) ** 2, mask).sum() / (count - 1)
+    variance = only((masked - mean) ** 2, mask).sum() / (count - 1)
     whitened = (values.double() - mean) * torch.rsqrt(variance + 1e-8)
     return (whitened if shift_mean else whitened + mean).to(values.dtype)
 

@@ -60,17 +60,17 @@ def gigpo(
     """
     returns = turn_returns(rewards, turns, mask, gamma)
     width = returns.shape[1]
-    there = anchors[:, :width] >= 0
-    if not there.any():
+    present = anchors[:, :width] >= 0
+    if not present.any():
         return grpo(rewards, group, mask, normalize_by_std)
-    place = torch.stack([group[:, None].expand(-1, width)[there], anchors[:, :width][there]])
+    place = torch.stack([group[:, None].expand(-1, width)[present], anchors[:, :width][present]])
     _, states = torch.unique(place, dim=1, return_inverse=True)
-    mean, std, size = group_statistics(returns[there], states)
-    compared = returns[there].double() - mean
+    mean, std, size = group_statistics(returns[present], states)
+    compared = returns[present].double() - mean
     if normalize_by_std:
         compared = compared / (std + EPSILON)
     local = torch.zeros_like(returns)
-    local[there] = compared.masked_fill(size < 2, 0.0).to(returns.dtype)
+    local[present] = compared.masked_fill(size < 2, 0.0).to(returns.dtype)
     per_token = torch.gather(local, 1, turns.clamp(min=0).masked_fill(~mask.bool(), 0))
     return grpo(rewards, group, mask, normalize_by_std) + only(weight * per_token, mask)
 

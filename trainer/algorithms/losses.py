@@ -33,8 +33,8 @@ class LossTotals:
         Add the totals of several masks with `+`, unless they share a trajectory.
         """
         chosen = mask.bool()
-        some = chosen.any(dim=1)
-        sequences = int(some.sum()) if trajectory is None else len(torch.unique(trajectory[some]))
+        nonempty = chosen.any(dim=1)
+        sequences = int(nonempty.sum()) if trajectory is None else len(torch.unique(trajectory[nonempty]))
         return cls(tokens=int(chosen.sum()), sequences=sequences)
 
     def __add__(self, other: LossTotals) -> LossTotals:

@@ -227,9 +227,9 @@ def _follow(config: RunConfig) -> int:
 
     worker_rank.ignore_signals()
     try:
-        team = torchrun.join_group(config)
-        assert isinstance(team, torchrun.TorchrunGroup)
-        worker_rank.run_worker(team)
+        group = torchrun.join_group(config)
+        assert isinstance(group, torchrun.TorchrunGroup)
+        worker_rank.run_worker(group)
     except _failures() as error:
         return _failed(error)
     return COMPLETED
@@ -318,7 +318,12 @@ def _demonstrate(config: RunConfig, arguments: argparse.Namespace) -> int:
     out: Path = arguments.out
     try:
         successes = demonstration_files.write_demonstrations(
-            out, config, arguments.seed, number=arguments.count, noise=arguments.noise, slips=arguments.mistake_rate
+            out,
+            config,
+            arguments.seed,
+            number=arguments.count,
+            noise=arguments.noise,
+            mistake_rate=arguments.mistake_rate,
         )
     except (demonstration_files.NoSolverError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -332,7 +337,7 @@ def _study(plan: StudyPlan, cells: Sequence[Cell]) -> int:
     from trainer.studies import command, grid
 
     try:
-        done = command.run(plan, cells, stop, say=partial(print, flush=True))
+        done = command.run(plan, cells, stop, report=partial(print, flush=True))
     except (grid.CellFailedError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return FAILED

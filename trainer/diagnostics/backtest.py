@@ -72,22 +72,22 @@ def _alarm_intervals(alarms: Sequence[Alarm], end: int) -> Iterator[tuple[int, i
 
 
 def find_collapse(metrics: Mapping[int, Mapping[str, float]]) -> int | None:
-    """The iteration at which a run collapsed for good, or None.
+    """The iteration at which a run collapsed without recovery, or None.
 
     The reward's average has fallen from its best by more than half of its whole range, or the success rate's average
-    below half of its best, and neither ever comes back; the fall is clear of the noise, and lasts.
+    below half of its best, and neither recovers; the fall exceeds the noise, and lasts.
     """
     reward = {iteration: values[REWARD] for iteration, values in metrics.items() if REWARD in values}
     success = {iteration: values[SUCCESS] for iteration, values in metrics.items() if SUCCESS in values}
-    found = [
-        _lost(list(reward), list(reward.values()), of_range=True),
-        _lost(list(success), list(success.values()), of_range=False),
+    collapses = [
+        _last_fall(list(reward), list(reward.values()), of_range=True),
+        _last_fall(list(success), list(success.values()), of_range=False),
     ]
-    return min((iteration for iteration in found if iteration is not None), default=None)
+    return min((iteration for iteration in collapses if iteration is not None), default=None)
 
 
-def _lost(iterations: Sequence[int], values: Sequence[float], *, of_range: bool) -> int | None:
-    """First iteration from which the average stays below the middle of its best and its lowest (or of nought)."""
+def _last_fall(iterations: Sequence[int], values: Sequence[float], *, of_range: bool) -> int | None:
+    """First iteration from which the average stays below the middle of its best and its lowest value (or zero)."""
     averages = list(_averages(values))
     if len(averages) < LASTING:
         return None
@@ -117,7 +117,7 @@ def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapCo
     Raises:
         JournalError: a line that is not an event.
     """
-    found: dict[int, dict[str, float]] = {}
+    metrics: dict[int, dict[str, float]] = {}
     config = EchoTrapConfig()
     with journal.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
@@ -125,13 +125,13 @@ def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapCo
                 continue
             match parse_line(line, number):
                 case RunStarted() as started:
-                    found = {iteration: found[iteration] for iteration in found if iteration <= started.from_iteration}
+                    metrics = {i: values for i, values in metrics.items() if i <= started.from_iteration}
                     settings = current_settings(started.config).get("echo_trap", {})
                     detection = {name: settings[name] for name in ("window", "spread_threshold") if name in settings}
                     config = EchoTrapConfig.model_validate(detection)
                 case Metrics() as event if event.iteration > 0:
-                    found.setdefault(event.iteration, {}).update(event.values)
-    return found, config
+                    metrics.setdefault(event.iteration, {}).update(event.values)
+    return metrics, config
 
 
 def table(rows: Mapping[str, BacktestResult]) -> str:
@@ -140,8 +140,8 @@ def table(rows: Mapping[str, BacktestResult]) -> str:
     for name, result in rows.items():
         collapse = "–" if result.collapse is None else str(result.collapse)
         lead = "–" if result.lead is None else str(result.lead)
-        shown = name if len(name) <= 32 else f"…{name[-31:]}"
-        lines.append(f"{shown:<32} {result.iterations:>10} {collapse:>9} {lead:>6} {result.false_alarms:>13}")
+        label = name if len(name) <= 32 else f"…{name[-31:]}"
+        lines.append(f"{label:<32} {result.iterations:>10} {collapse:>9} {lead:>6} {result.false_alarms:>13}")
         lines += [f"    {alarm.iteration:>5}  {alarm.state:<8} {alarm.message}" for alarm in result.alarms]
     collapsed = [result for result in rows.values() if result.collapse is not None]
     leads = sorted(result.lead for result in collapsed if result.lead is not None)

@@ -125,11 +125,11 @@ def _spread_left(memory: SignalMemory) -> float | None:
         return 1.0  # within chance
     left = spread.fast / earlier
     if success.count:
-        now, then = success.fast, memory.before.get(SUCCESS, success.earlier)
+        now, before = success.fast, memory.before.get(SUCCESS, success.earlier)
         if now >= MASTERED:
             return None
-        if now > then:
-            left /= min(1.0, math.sqrt(now * (1 - now)) / max(math.sqrt(then * (1 - then)), 1e-6))
+        if now > before:
+            left /= min(1.0, math.sqrt(now * (1 - now)) / max(math.sqrt(before * (1 - before)), 1e-6))
     return left
 
 

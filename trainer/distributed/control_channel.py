@@ -45,51 +45,51 @@ class ControlChannel:
         self.connection.close()
 
 
-def connect(rank: int, size: int, share: Callable[[Any], Any], patience: float) -> list[ControlChannel]:
+def connect(rank: int, size: int, broadcast: Callable[[Any], Any], timeout: float) -> list[ControlChannel]:
     """Channels from rank 0 to all other ranks (by rank), or from another rank to rank 0.
 
     Args:
-        rank, size: rank of this process, world size.
-        share: broadcasts rank 0's value.
-        patience: seconds to wait for all ranks.
+        rank, size: rank of this process, number of processes.
+        broadcast: returns rank 0's argument on all ranks.
+        timeout: seconds to wait for all ranks.
     Raises:
         RankLostError: a rank does not connect.
     """
     if rank:
-        host, port, key = share(None)
-        wire = ControlChannel(Client((host, port), authkey=key))
-        wire.send(rank)
-        return [wire]
-    alone_here = os.environ.get("LOCAL_WORLD_SIZE") == str(size)
+        host, port, key = broadcast(None)
+        channel = ControlChannel(Client((host, port), authkey=key))
+        channel.send(rank)
+        return [channel]
+    single_host = os.environ.get("LOCAL_WORLD_SIZE") == str(size)
     key = secrets.token_bytes(32)
-    listener = Listener((_LOOPBACK if alone_here else "", 0), authkey=key)
-    found: dict[int, ControlChannel] = {}
+    listener = Listener((_LOOPBACK if single_host else "", 0), authkey=key)
+    channels: dict[int, ControlChannel] = {}
 
-    def welcome() -> None:
-        while len(found) < size - 1:
-            wire = ControlChannel(listener.accept())
-            found[int(wire.recv())] = wire
+    def accept() -> None:
+        while len(channels) < size - 1:
+            channel = ControlChannel(listener.accept())
+            channels[int(channel.recv())] = channel
 
-    door = threading.Thread(target=welcome, name="wires", daemon=True)
-    door.start()
-    host = _LOOPBACK if alone_here else os.environ["MASTER_ADDR"]
-    share((host, listener.address[1], key))
-    door.join(patience)
-    if door.is_alive():
-        missing = [number for number in range(1, size) if number not in found]
+    acceptor = threading.Thread(target=accept, name="accept-ranks", daemon=True)
+    acceptor.start()
+    host = _LOOPBACK if single_host else os.environ["MASTER_ADDR"]
+    broadcast((host, listener.address[1], key))
+    acceptor.join(timeout)
+    if acceptor.is_alive():
+        missing = [number for number in range(1, size) if number not in channels]
         raise RankLostError(
-            f"process {missing[0]} of {size} did not come within {patience:g} seconds: see its own output"
+            f"process {missing[0]} of {size} did not connect within {timeout:g} seconds: see its own output"
         )
     listener.close()
-    return [found[number] for number in range(1, size)]
+    return [channels[number] for number in range(1, size)]
 
 
-def monitor(wires: list[ControlChannel], lost: Callable[[int], None], ended: threading.Event) -> None:
+def monitor(channels: list[ControlChannel], lost: Callable[[int], None], ended: threading.Event) -> None:
     """Call `lost` with the first rank whose channel breaks, unless `ended` is set before. Reads no messages."""
     poller = select.poll()
-    for wire in wires:
-        poller.register(wire.connection.fileno(), select.POLLHUP | select.POLLERR | select.POLLRDHUP)
-    numbers = {wire.connection.fileno(): number for number, wire in enumerate(wires, start=1)}
+    for channel in channels:
+        poller.register(channel.connection.fileno(), select.POLLHUP | select.POLLERR | select.POLLRDHUP)
+    numbers = {channel.connection.fileno(): number for number, channel in enumerate(channels, start=1)}
     while not ended.is_set():
         broken = [handle for handle, _ in poller.poll(500)]
         if broken and not ended.is_set():

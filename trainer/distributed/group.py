@@ -36,7 +36,7 @@ class ProcessGroup(Protocol):
     """The processes of a run, seen from one of them.
 
     Attributes:
-        rank, size: rank of this process, world size.
+        rank, size: rank of this process, number of processes.
         sharded: whether weights are sharded, so that forward and backward passes are collective.
     """
 
@@ -44,23 +44,23 @@ class ProcessGroup(Protocol):
     size: int
     sharded: bool
 
-    def together(self, name: str, *arguments: Any) -> AbstractContextManager[None]:
-        """Call the same method of the other ranks' learners, with the same arguments, while the block runs."""
+    def on_all_ranks(self, name: str, *arguments: Any) -> AbstractContextManager[None]:
+        """Call a method of the other ranks' learners, with these arguments, while the block runs."""
 
-    def add_up(self, *tensors: Tensor) -> None:
+    def all_reduce(self, *tensors: Tensor) -> None:
         """Sum each tensor (on the CPU) over all ranks, in place."""
 
-    def total(self, numbers: dict[str, float]) -> dict[str, float]:
-        """Sums over all ranks of numbers by name; names may differ between ranks."""
+    def sum_by_name(self, numbers: dict[str, float]) -> dict[str, float]:
+        """Sum numbers by name over all ranks; names may differ between ranks."""
 
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         """Sum each parameter's gradient over all ranks, unless already done."""
 
-    def prepare(self, recipe: LearnerSpec) -> None:
+    def prepare(self, spec: LearnerSpec) -> None:
         """Make the other ranks create the same policy and learner."""
 
-    def guard(self, says: Callable[[str], None]) -> None:
-        """From now on the end of another rank ends this process too, even if it hangs, after `says(reason)`."""
+    def guard(self, report: Callable[[str], None]) -> None:
+        """From now on, end this process after `report(reason)` when another rank ends, even if it hangs."""
 
     def close(self) -> None:
         """End the run on all ranks."""
@@ -72,22 +72,22 @@ class SingleProcess:
     rank, size, sharded = 0, 1, False
 
     @contextmanager
-    def together(self, name: str, *arguments: Any) -> Iterator[None]:
+    def on_all_ranks(self, name: str, *arguments: Any) -> Iterator[None]:
         yield
 
-    def add_up(self, *tensors: Tensor) -> None:
+    def all_reduce(self, *tensors: Tensor) -> None:
         """No-op."""
 
-    def total(self, numbers: dict[str, float]) -> dict[str, float]:
+    def sum_by_name(self, numbers: dict[str, float]) -> dict[str, float]:
         return numbers
 
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         """No-op."""
 
-    def prepare(self, recipe: LearnerSpec) -> None:
+    def prepare(self, spec: LearnerSpec) -> None:
         """No-op."""
 
-    def guard(self, says: Callable[[str], None]) -> None:
+    def guard(self, report: Callable[[str], None]) -> None:
         """No-op."""
 
     def close(self) -> None:
@@ -95,18 +95,18 @@ class SingleProcess:
 
 
 class _HasGroup(Protocol):
-    team: ProcessGroup
+    group: ProcessGroup
 
 
 S = TypeVar("S", bound=_HasGroup)
 
 
 def collective(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Decorator of a learner's method that all ranks execute together. It takes positional arguments only."""
+    """Decorator of a learner's method that all ranks execute collectively; its arguments are positional only."""
 
     @wraps(method)
-    def called(self: S, /, *arguments: P.args, **named: P.kwargs) -> R:
-        with self.team.together(method.__name__, *arguments):
+    def wrapper(self: S, /, *arguments: P.args, **named: P.kwargs) -> R:
+        with self.group.on_all_ranks(method.__name__, *arguments):
             return method(self, *arguments, **named)
 
-    return cast(Callable[Concatenate[S, P], R], called)
+    return cast(Callable[Concatenate[S, P], R], wrapper)

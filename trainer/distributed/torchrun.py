@@ -1,6 +1,7 @@
-"""Process group of a run started by torchrun: rank 0 runs the loop, writes the journal and saves; the others follow.
+"""Process group of a run started by torchrun.
 
-Rank 0 commands the other ranks where work is shared: rollout and learning (`trainer.loops.worker_rank`).
+Rank 0 runs the loop, writes journal and checkpoints, and sends commands to the other ranks for rollout and learning
+(`trainer.loops.worker_rank`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from trainer.distributed.group import LearnerSpec, ProcessGroup, SingleProcess
 from trainer.policy.load import ModelError, pick_device
 
 _BUCKET = 2**24  # gradient elements per all-reduce: 64 MiB in float32
-_SHUTDOWN_TIMEOUT = 20.0  # seconds for rank 0 to end by itself after another rank was lost
+_SHUTDOWN_TIMEOUT = 20.0  # seconds in which this process should end by itself after another rank was lost
 _PR_SET_PDEATHSIG = 1
 
 
@@ -52,43 +53,43 @@ def join_group(config: RunConfig) -> ProcessGroup:
     _die_with_parent()
     if config.parallel.sharding == "full" and config.lora.rank:
         raise ModelError(
-            "parallel.sharding is full but lora.rank is above 0: frozen weights are not split here. Set "
+            "parallel.sharding is full but lora.rank is above 0: frozen weights cannot be sharded. Set "
             "parallel.sharding to none (every process then holds the base), or lora.rank to 0"
         )
     if config.parallel.sharding == "full" and config.optimizer.name in ("adafactor", "adamw_8bit"):
         raise ModelError(
-            f"optimizer.name {config.optimizer.name} keeps moments that cannot be split: with parallel.sharding full "
+            f"optimizer.name {config.optimizer.name} keeps moments that cannot be sharded: with parallel.sharding full "
             "choose adamw, adamw_fused, muon or sgd"
         )
     _check_devices(config)
-    patience = config.parallel.timeout
+    timeout = config.parallel.timeout
     from accelerate import PartialState  # type: ignore[import-untyped]
 
-    waits = timedelta(seconds=patience)
-    state = PartialState(cpu=pick_device(config.policy.device).type == "cpu", timeout=waits)
-    cpu = dist.group.WORLD if state.backend == "gloo" else dist.new_group(backend="gloo", timeout=waits)
+    group_timeout = timedelta(seconds=timeout)
+    state = PartialState(cpu=pick_device(config.policy.device).type == "cpu", timeout=group_timeout)
+    cpu = dist.group.WORLD if state.backend == "gloo" else dist.new_group(backend="gloo", timeout=group_timeout)
     rank, size = state.process_index, state.num_processes
 
-    def share(given: Any) -> Any:
-        told = [given]
-        dist.broadcast_object_list(told, src=0, group=cpu)
-        return told[0]
+    def broadcast(value: Any) -> Any:
+        values = [value]
+        dist.broadcast_object_list(values, src=0, group=cpu)
+        return values[0]
 
-    lines = control_channel.connect(rank, size, share, patience)
-    return TorchrunGroup(rank, size, lines, cpu)
+    channels = control_channel.connect(rank, size, broadcast, timeout)
+    return TorchrunGroup(rank, size, channels, cpu)
 
 
 def _check_devices(config: RunConfig) -> None:
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    if pick_device(config.policy.device).type == "cuda" and here > torch.cuda.device_count():
+    local_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if pick_device(config.policy.device).type == "cuda" and local_size > torch.cuda.device_count():
         raise ModelError(
-            f"{here} processes share {torch.cuda.device_count()} GPU(s) of this machine: start at most one for each "
-            "(--nproc-per-node), or set policy.device to cpu"
+            f"{local_size} processes share {torch.cuda.device_count()} GPU(s) of this machine: start at most one per "
+            "GPU (--nproc-per-node), or set policy.device to cpu"
         )
 
 
 def _die_with_parent() -> None:
-    """torchrun starts each process in its own session and would leave them behind when killed."""
+    """End with torchrun, which starts each process in its own session and would leave it behind when killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
@@ -97,139 +98,139 @@ class TorchrunGroup:
     """The processes of a run, seen from one of them. See `trainer.distributed.group.ProcessGroup`.
 
     Args:
-        lines: channels from rank 0 to the other ranks, or from another rank to rank 0.
+        channels: from rank 0 to the other ranks, or from another rank to rank 0.
         cpu: process group for tensors on the CPU.
     """
 
-    def __init__(self, rank: int, size: int, lines: list[ControlChannel], cpu: Any) -> None:
-        self.rank, self.size, self.lines, self.cpu, self.sharded = rank, size, lines, cpu, False
+    def __init__(self, rank: int, size: int, channels: list[ControlChannel], cpu: Any) -> None:
+        self.rank, self.size, self.channels, self.cpu, self.sharded = rank, size, channels, cpu, False
         self._busy = self._broken = False
         self._ended = threading.Event()
 
-    # -- from the main process to the others ------------------------------------------------------------------------
+    # -- commands of rank 0 -----------------------------------------------------------------------------------------
 
-    def tell(self, *order: Any) -> None:
+    def broadcast(self, *command: Any) -> None:
         """Send a command to all other ranks. Raises RankLostError if one is lost."""
         for number in range(1, self.size):
-            self.order(number, *order)
+            self.send(number, *command)
 
-    def order(self, number: int, *order: Any) -> None:
+    def send(self, number: int, *command: Any) -> None:
         """Send a command to another rank. Raises RankLostError if it is lost."""
         try:
-            self.lines[number - 1].send(order)
+            self.channels[number - 1].send(command)
         except OSError as error:
-            raise self.lost(number) from error
+            raise self.lost_rank(number) from error
 
-    def answers(self, number: int, seconds: float = 0.0) -> Iterator[tuple[Any, ...]]:
+    def messages(self, number: int, seconds: float = 0.0) -> Iterator[tuple[Any, ...]]:
         """Pending messages of another rank, waiting this many seconds for the first one.
 
         Raises:
             RankLostError: it is lost or failed.
         """
-        wire = self.lines[number - 1]
+        channel = self.channels[number - 1]
         try:
-            while wire.poll(seconds):
-                answer = wire.recv()
-                if answer[0] == "failed":
-                    raise RankLostError(f"process {number} of {self.size} failed: {answer[1]}")
-                yield answer
+            while channel.poll(seconds):
+                message = channel.recv()
+                if message[0] == "failed":
+                    raise RankLostError(f"process {number} of {self.size} failed: {message[1]}")
+                yield message
                 seconds = 0.0
         except (EOFError, OSError) as error:
-            raise self.lost(number) from error
+            raise self.lost_rank(number) from error
 
-    def lost(self, number: int) -> RankLostError:
+    def lost_rank(self, number: int) -> RankLostError:
         """The error for a lost rank."""
         self._broken = True
         return RankLostError(
-            f"process {number} of {self.size} is gone: killed, out of memory, or its machine is away. Its own output "
-            "may say why. Checkpoints are kept: start the run again with --resume"
+            f"process {number} of {self.size} was lost: killed, out of memory, or its machine is unreachable. Its own "
+            "output may contain the reason. Checkpoints are kept: start the run again with --resume"
         )
 
     @contextmanager
-    def together(self, name: str, *arguments: Any) -> Iterator[None]:
+    def on_all_ranks(self, name: str, *arguments: Any) -> Iterator[None]:
         if self.rank or self._busy:
             yield
             return
-        self.tell("call", name, arguments)
+        self.broadcast("call", name, arguments)
         self._busy = True
         try:
             yield
         except RuntimeError as error:
-            if reason := self._reason():
+            if reason := self._lost_rank_error():
                 raise reason from error
             raise
         finally:
             self._busy = False
 
-    def _reason(self) -> RankLostError | None:
+    def _lost_rank_error(self) -> RankLostError | None:
         """The error of a lost or failed rank, which makes collective operations fail; None if there is none."""
         for number in range(1, self.size):
             try:
-                for _ in self.answers(number, 1.0):
+                for _ in self.messages(number, 1.0):
                     pass
             except RankLostError as error:
                 return error
         return None
 
-    def prepare(self, recipe: LearnerSpec) -> None:
+    def prepare(self, spec: LearnerSpec) -> None:
         """Make the other ranks create the same policy and learner."""
-        self.follow(recipe)
-        self.tell("prepare", recipe)
+        self.configure(spec)
+        self.broadcast("prepare", spec)
 
-    def follow(self, recipe: LearnerSpec) -> None:
-        """Take over what this process needs before it creates them."""
-        self.sharded = recipe.config.parallel.sharding == "full"
+    def configure(self, spec: LearnerSpec) -> None:
+        """Apply the settings that this process needs before it creates its learner."""
+        self.sharded = spec.config.parallel.sharding == "full"
 
-    def guard(self, says: Callable[[str], None]) -> None:
-        """From now on the end of another rank ends this process too, even if it hangs, after `says(reason)`."""
+    def guard(self, report: Callable[[str], None]) -> None:
+        """From now on, end this process after `report(reason)` when another rank ends, even if it hangs."""
 
-        def gone(number: int) -> None:
-            if not self._ended.wait(_SHUTDOWN_TIMEOUT):  # normally the main thread notices too and ends the run
-                says(str(self.lost(number)))
+        def on_lost(number: int) -> None:
+            if not self._ended.wait(_SHUTDOWN_TIMEOUT):  # normally the main thread ends the run first
+                report(str(self.lost_rank(number)))
                 os._exit(1)
 
         threading.Thread(
-            target=control_channel.monitor, args=(self.lines, gone, self._ended), name="guard", daemon=True
+            target=control_channel.monitor, args=(self.channels, on_lost, self._ended), name="guard", daemon=True
         ).start()
 
     def close(self) -> None:
         """End the run on all ranks."""
         self._ended.set()
-        for wire in self.lines:
+        for channel in self.channels:
             try:
                 if self.rank == 0:
-                    wire.send(("end",))
-                wire.close()
+                    channel.send(("end",))
+                channel.close()
             except OSError:  # it has ended already
                 pass
         if dist.is_initialized() and not self._broken:  # destroying the group could hang after a rank was lost
             dist.destroy_process_group()
 
-    # -- side by side -----------------------------------------------------------------------------------------------
+    # -- collective operations --------------------------------------------------------------------------------------
 
-    def add_up(self, *tensors: Tensor) -> None:
+    def all_reduce(self, *tensors: Tensor) -> None:
         for tensor in tensors:
             dist.all_reduce(tensor, group=self.cpu)
 
-    def total(self, numbers: dict[str, float]) -> dict[str, float]:
-        known: list[dict[str, float]] = [{} for _ in range(self.size)]
-        dist.all_gather_object(known, dict(numbers), group=self.cpu)
-        found: dict[str, float] = {}
-        for part in known:
+    def sum_by_name(self, numbers: dict[str, float]) -> dict[str, float]:
+        gathered: list[dict[str, float]] = [{} for _ in range(self.size)]
+        dist.all_gather_object(gathered, dict(numbers), group=self.cpu)
+        sums: dict[str, float] = {}
+        for part in gathered:
             for name, number in part.items():
-                found[name] = found.get(name, 0.0) + number
-        return found
+                sums[name] = sums.get(name, 0.0) + number
+        return sums
 
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         if self.sharded:
             return  # reduce-scatter has summed them
         present = torch.tensor([parameter.grad is not None for parameter in parameters], dtype=torch.long)
         dist.all_reduce(present, group=self.cpu)
-        whole = [parameter for parameter, known in zip(parameters, present.tolist(), strict=True) if known]
-        for bucket in _buckets(whole):
+        trained = [parameter for parameter, count in zip(parameters, present.tolist(), strict=True) if count]
+        for bucket in _buckets(trained):
             flat = torch.cat([_gradient(parameter).flatten() for parameter in bucket])
             dist.all_reduce(flat)
-            for parameter, part in zip(bucket, torch.split(flat, [one.numel() for one in bucket]), strict=True):
+            for parameter, part in zip(bucket, torch.split(flat, [other.numel() for other in bucket]), strict=True):
                 parameter.grad = part.view_as(parameter).clone()
 
 
@@ -241,7 +242,7 @@ def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]
     """Consecutive parameters of one dtype that are reduced together."""
     bucket: list[nn.Parameter] = []
     for parameter in parameters:
-        full = sum(one.numel() for one in bucket) + parameter.numel() > _BUCKET
+        full = sum(other.numel() for other in bucket) + parameter.numel() > _BUCKET
         if bucket and (full or bucket[0].dtype != parameter.dtype):
             yield bucket
             bucket = []

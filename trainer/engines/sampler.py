@@ -75,7 +75,7 @@ class SamplingSession(Protocol):
     """Many dialogues, one per row; an engine keeps their tokens (and usually their KV cache) between turns."""
 
     def reset_row(self, row: int) -> None:
-        """Drop the row's dialogue: its next prompt starts from the first token. Its random stream goes on."""
+        """Drop the row's dialogue: its next prompt starts from the first token. Its random stream continues."""
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         """Append tokens to some rows and sample a response for each, until no row has an open prompt.

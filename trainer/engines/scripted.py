@@ -67,5 +67,5 @@ class ScriptedSession:
         turn = len(self.sampler.prompts[row])
         self.sampler.prompts[row].append(list(ids))
         if turn >= len(self.sampler.responses[row]):
-            raise ValueError(f"the script of dialogue {row} ends after {turn} turns, but the episode goes on")
+            raise ValueError(f"the script of dialogue {row} ends after {turn} turns, but the episode continues")
         return self.sampler.responses[row][turn]

@@ -1,6 +1,6 @@
-"""Demonstrations as lines of JSON, for people to read and for other trainers to learn from.
+"""Demonstrations as lines of JSON, for readers and for other trainers.
 
-Line n is the same for the same arguments, and its seeds give its episode back: `env.reset(seed=initial_state_seed,
+Line n depends on the arguments alone, and its seeds reproduce its episode: `env.reset(seed=initial_state_seed,
 options={"dynamics_seed": dynamics_seed})`.
 """
 
@@ -18,31 +18,36 @@ from trainer.policy import pocket
 from trainer.policy.chat_format import SYSTEM, THINK, ChatFormat
 from trainer.seeds import Purpose, derive
 
-_ENDLESS = 10**9  # tokens: a file knows no context
-_PATIENCE = 100
+_UNLIMITED_CONTEXT = 10**9  # tokens
+_MAX_ATTEMPTS = 100
 
 
 class NoSolverError(ValueError):
     """An environment whose hints never name an action. The message says what to do."""
 
 
-def demonstration_records(config: RunConfig, seed: int, *, noise: float, slips: float) -> Iterator[dict[str, Any]]:
+def demonstration_records(
+    config: RunConfig, seed: int, *, noise: float, mistake_rate: float
+) -> Iterator[dict[str, Any]]:
     """Endless demonstrations of the configuration's environment as plain data.
 
     Raises:
-        NoSolverError: the solver has no advice in any of the first hundred starts.
+        NoSolverError: the solver has no advice in any of the first hundred initial states.
     """
-    chat = ChatFormat(pocket.build_tokenizer([]), think=True)  # any tokenizer that gives every text back will do
-    shown = 0
+    chat = ChatFormat(pocket.build_tokenizer([]), think=True)  # any lossless tokenizer would do
+    yielded = 0
     for number in count():
         own = derive(seed, Purpose.DEMONSTRATION, number)
-        demonstration = demonstrate(config, chat, own, noise=noise, slip_share=slips, context=_ENDLESS)
+        demonstration = demonstrate(
+            config, chat, own, noise=noise, mistake_rate=mistake_rate, context=_UNLIMITED_CONTEXT
+        )
         if demonstration.trajectory.turns:
-            shown += 1
+            yielded += 1
             yield {"environment": config.environment.name, "number": number, **_record(demonstration, own)}
-        elif not shown and number + 1 == _PATIENCE:
+        elif not yielded and number + 1 == _MAX_ATTEMPTS:
             raise NoSolverError(
-                f"{config.environment.name} cannot be demonstrated: its hint() named no action in {_PATIENCE} starts"
+                f"{config.environment.name} cannot be demonstrated: its hint() named no action in the initial states "
+                f"of {_MAX_ATTEMPTS} seeds"
             )
 
 
@@ -73,11 +78,13 @@ def _record(demonstration: Demonstration, seed: int) -> dict[str, Any]:
     }
 
 
-def write_demonstrations(path: Path, config: RunConfig, seed: int, *, number: int, noise: float, slips: float) -> int:
-    """Write so many demonstrations, one a line. Gives how many of them reach success."""
+def write_demonstrations(
+    path: Path, config: RunConfig, seed: int, *, number: int, noise: float, mistake_rate: float
+) -> int:
+    """Write this many demonstrations, one per line. Returns the number of successful ones."""
     successes = 0
     with path.open("w", encoding="utf-8", errors="replace") as file:
-        for record in islice(demonstration_records(config, seed, noise=noise, slips=slips), number):
+        for record in islice(demonstration_records(config, seed, noise=noise, mistake_rate=mistake_rate), number):
             successes += record["success"]
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
     return successes

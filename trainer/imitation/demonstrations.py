@@ -24,15 +24,15 @@ from trainer.seeds import Purpose, derive
 
 
 def response_text(plan: TurnPlan) -> str:
-    """The response as it would be sampled, after the forced `<think>`."""
+    """The plan as a sampled response, after the forced `<think>`."""
     return f"{plan.thought}{THINK_END}{ANSWER}{f' {ACTION_SEPARATOR} '.join(plan.actions)}{ANSWER_END}"
 
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A demonstrated trajectory and the turns worth imitating (slips are shown, so that recovery can be learnt).
+    """A demonstrated trajectory and the turns to imitate: those with mistakes only show what to recover from.
 
-    `task` is what stands before the first state.
+    `task` is the text before the first state.
     """
 
     trajectory: Trajectory
@@ -41,18 +41,18 @@ class Demonstration:
 
 
 def demonstrate(
-    config: RunConfig, chat: ChatFormat, seed: int, *, noise: float, slip_share: float, context: int
+    config: RunConfig, chat: ChatFormat, seed: int, *, noise: float, mistake_rate: float, context: int
 ) -> Demonstration:
-    """Play one episode as the demonstrator does; it ends early where the solver has no advice.
+    """Let the demonstrator play one episode; it ends early where the solver has no advice.
 
     Args:
         config: environment and rollout budgets.
-        chat: how turns become tokens.
-        seed: decides the initial state, the dynamics and every imperfection.
+        chat: encodes the turns.
+        seed: of the initial state, the dynamics and the mistakes.
         noise: share of actions replaced by random ones in *taught* turns (the answer then contradicts the thought).
-            Where actions are free text, random ones are well formed all the same.
-        slip_share: share of turns with random actions that are played but not taught.
-        context: longest dialogue in tokens.
+            Random actions in free text are well formed, too.
+        mistake_rate: share of turns with random actions that are played but not taught.
+        context: maximum length of the dialogue in tokens.
     """
     rng = np.random.default_rng(seed)
     env = envs.make(config.environment.name, config.environment.settings)
@@ -63,15 +63,15 @@ def demonstrate(
     taught = set()
     while not episode.ended:
         episode.prompt()
-        plan = player.narrate(env, config.rollout.max_actions_per_turn)
+        plan = player.plan(env, config.rollout.max_actions_per_turn)
         if not plan.actions:
             break
-        slipping = rng.random() < slip_share
-        share = 0.7 if slipping else noise
-        actions = [player.slip(env, rng) if rng.random() < share else action for action in plan.actions]
+        mistaken = rng.random() < mistake_rate
+        share = 0.7 if mistaken else noise
+        actions = [player.mistake(env, rng) if rng.random() < share else action for action in plan.actions]
         ids = chat.tokenizer.encode(response_text(TurnPlan(plan.thought, actions)), add_special_tokens=False)
         ids.append(chat.eos_id)
-        if not slipping:
+        if not mistaken:
             taught.add(len(trajectory.turns))
         episode.receive(SampledResponse(ids, [0.0] * len(ids), [0.0] * len(ids), True))
         if trajectory.lost_at is not None:
@@ -81,10 +81,10 @@ def demonstrate(
 
 
 def single_state_demonstration(config: RunConfig, chat: ChatFormat, seed: int) -> Demonstration:
-    """One state of an episode, reached by a few random actions, with what the demonstrator thinks and does there.
+    """A single state, reached by a few random actions, with the demonstrator's thought and actions.
 
-    The prompt is the bare state: short, so that many places can be read and many pushes planned for the price of a
-    dialogue. Without lessons a policy of this size learns the sentences long before it learns to see the board.
+    The prompt is the state alone, so that many states are learnt at the cost of one dialogue. Without them a policy of
+    this size learns to write the sentences long before it learns to read the board.
     """
     rng = np.random.default_rng(seed)
     rollout = config.rollout
@@ -92,18 +92,18 @@ def single_state_demonstration(config: RunConfig, chat: ChatFormat, seed: int) -
     env.reset(seed=derive(seed, 0), options={"dynamics_seed": derive(seed, 1)})
     player = demonstrator_of(env)
     last_reward: float | None = None
-    wandering = int(rng.integers(0, 5)) if rollout.max_actions > 1 else 0
-    for _ in range(wandering):
+    random_steps = int(rng.integers(0, 5)) if rollout.max_actions > 1 else 0
+    for _ in range(random_steps):
         ahead = copy.deepcopy(env)
-        _, reward, terminated, truncated, _ = ahead.step(player.slip(env, rng))
+        _, reward, terminated, truncated, _ = ahead.step(player.mistake(env, rng))
         hint = ahead.hint()
         if terminated or truncated or (hint is not None and hint.solvable == "no"):
             break
         env, last_reward = ahead, float(reward)
-    plan = player.narrate(env, rollout.max_actions_per_turn)
+    plan = player.plan(env, rollout.max_actions_per_turn)
     state = state_message(
         env.render(),
-        turn=int(rng.integers(1, rollout.max_turns)) if wandering and rollout.max_turns > 1 else 0,
+        turn=int(rng.integers(1, rollout.max_turns)) if random_steps and rollout.max_turns > 1 else 0,
         actions_left=int(rng.integers(1, rollout.max_actions + 1)),
         last_reward=last_reward,
     )
@@ -118,15 +118,15 @@ DemonstrationSource = Callable[[RunConfig, int], Demonstration]
 
 
 def demonstration_stream(
-    tasks: list[tuple[RunConfig, float]], seed: int, teacher: DemonstrationSource
+    tasks: list[tuple[RunConfig, float]], seed: int, source: DemonstrationSource
 ) -> Iterator[Demonstration]:
-    """Endless demonstrations of several tasks in the given shares; the n-th is the same for the same seed."""
+    """Endless demonstrations of several tasks in the given shares; the n-th depends on the seed alone."""
     shares = np.cumsum([share for _, share in tasks])
     number = 0
     while True:
         own = derive(seed, Purpose.DEMONSTRATION, number)
         number += 1
         task = int(np.searchsorted(shares, np.random.default_rng(own).random() * shares[-1], side="right"))
-        demonstration = teacher(tasks[task][0], own)
+        demonstration = source(tasks[task][0], own)
         if demonstration.taught:
             yield demonstration

@@ -1,6 +1,6 @@
-"""Demonstrators: thoughts and actions for a state of every environment with a solver, and random mistakes.
+"""Demonstrators: thoughts and actions for states of every environment with a solver, and random mistakes.
 
-Some environments have their own thoughts, which describe the board; for all others the solver's hint is verbalised.
+For some environments thoughts describe the board; for all others they verbalise the solver's hint.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True)
 class TurnPlan:
-    """What a demonstrator thinks and does in one turn."""
+    """Thought and actions of one turn."""
 
     thought: str
     actions: list[str]
 
 
-Narrator = Callable[[TextEnv, int], TurnPlan]
-"""The plan for the present state, of at most so many actions; without actions where the solver has no advice."""
+Planner = Callable[[TextEnv, int], TurnPlan]
+"""Makes the plan for the current state with at most this many actions; none if the solver has no advice."""
 
 MistakeRule = Callable[[TextEnv, np.random.Generator], str]
-"""A random action that the environment can read and that is seldom the best."""
+"""Makes a random action that the environment can read and that is rarely the best."""
 
 
 @dataclass(frozen=True)
 class Demonstrator:
-    """How to play an environment well, and how to make mistakes in it."""
+    """Good play and mistakes in an environment."""
 
-    narrate: Narrator
-    slip: MistakeRule
+    plan: Planner
+    mistake: MistakeRule
 
 
 def best_action(env: TextEnv) -> str | None:
-    """The solver's first choice, None where it has none."""
+    """The solver's first choice; None without advice."""
     hint = env.hint()
     return hint.actions[0] if hint is not None and hint.actions else None
 
@@ -64,8 +64,8 @@ def _grid(env: TextEnv) -> GridBoard:
     return board
 
 
-def narrate_sokoban(env: TextEnv, limit: int) -> TurnPlan:
-    """Where everything is, the next push, and the way to it: one straight run of pushes a turn."""
+def plan_sokoban(env: TextEnv, limit: int) -> TurnPlan:
+    """States all positions and the next push; acts up to the end of one straight run of pushes."""
     board = _grid(env)
     (player,), boxes, targets = _cells(board, "@+"), _cells(board, "$*"), _cells(board, ".*+")
     ahead = copy.deepcopy(env)
@@ -93,8 +93,8 @@ def narrate_sokoban(env: TextEnv, limit: int) -> TurnPlan:
 _MOVES = {"Left": (0, -1), "Down": (1, 0), "Right": (0, 1), "Up": (-1, 0)}
 
 
-def narrate_frozen_lake(env: TextEnv, limit: int) -> TurnPlan:
-    """Where everything is and the safest direction; ice slips, so one action at a time."""
+def plan_frozen_lake(env: TextEnv, limit: int) -> TurnPlan:
+    """States all positions and the safest direction, as one action, repeated where the cell after it is no hole."""
     board, hint = _grid(env), env.hint()
     (player,), goals, holes = _cells(board, "@+X"), _cells(board, "G+"), _cells(board, "O")
     best = hint.actions[0] if hint and hint.actions else "Down"
@@ -105,8 +105,8 @@ def narrate_frozen_lake(env: TextEnv, limit: int) -> TurnPlan:
     return TurnPlan(f"{facts}{danger} Go {best}.", [best] * repeat)
 
 
-def narrate_bandit(env: TextEnv, limit: int) -> TurnPlan:
-    """Both arms by name, and the one that pays more on average."""
+def plan_bandit(env: TextEnv, limit: int) -> TurnPlan:
+    """Names both arms, and pulls the one that pays more on average."""
     board, hint = env.board(), env.hint()
     assert isinstance(board, ArmsBoard)
     assert hint is not None
@@ -115,8 +115,8 @@ def narrate_bandit(env: TextEnv, limit: int) -> TurnPlan:
     return TurnPlan(f"{best} may pay much, {other} pays little. I take {best}.", [best])
 
 
-def narrate_countdown(env: TextEnv, limit: int) -> TurnPlan:
-    """The task as it is written, and the equation that solves it."""
+def plan_countdown(env: TextEnv, limit: int) -> TurnPlan:
+    """Repeats the task, and gives the equation that solves it."""
     best = best_action(env)
     task = env.render().replace("\n", " ")
     if best is None:
@@ -125,7 +125,7 @@ def narrate_countdown(env: TextEnv, limit: int) -> TurnPlan:
 
 
 _SEARCH = re.compile(r"search\[(.*)\]", re.DOTALL)
-_SIGNPOSTS = {
+_BUTTON_THOUGHTS = {
     "click[back to search]": "This is not what I need. I search again.",
     "click[< prev]": "I go back.",
     "click[next >]": "It is not on this page. I look at the next one.",
@@ -133,29 +133,28 @@ _SIGNPOSTS = {
 }
 
 
-def narrate_page(env: TextEnv, limit: int) -> TurnPlan:
-    """What the next search or click is good for, in the words of the page."""
+def plan_page(env: TextEnv, limit: int) -> TurnPlan:
+    """Gives the purpose of the next search or click, in the words of the page."""
     board, best = env.board(), best_action(env)
     assert isinstance(board, PageBoard)
     if best is None:
         return TurnPlan("I see nothing that fits.", [])
-    thought = _SIGNPOSTS.get(best)
+    thought = _BUTTON_THOUGHTS.get(best)
     for section in board.sections:
         for item in section.items:
             if item.action == best and section.layout == "list":
                 thought = f"{item.text} may fit the request. I open it."
             if item.action == best and section.layout == "choices":
                 thought = f"The request asks for {section.title} {item.text}. I choose it."
-    if found := _SEARCH.fullmatch(best):
-        thought = f"I look for {found[1]}."
+    if search := _SEARCH.fullmatch(best):
+        thought = f"I look for {search[1]}."
     return TurnPlan(thought or f"Next: {best}.", [best])
 
 
-def narrate_hint(env: TextEnv, limit: int) -> TurnPlan:
-    """The solver's hint in words, and what it advises.
+def plan_from_hint(env: TextEnv, limit: int) -> TurnPlan:
+    """Verbalises the solver's hint and follows it.
 
-    Where the distance is known nothing is random, so the plan is made as far ahead as a turn allows; else it is one
-    action long.
+    If the distance is known, nothing is random and the plan has as many actions as a turn allows, else one.
     """
     hint = env.hint()
     if hint is None or not hint.actions:
@@ -165,10 +164,10 @@ def narrate_hint(env: TextEnv, limit: int) -> TurnPlan:
         ahead = copy.deepcopy(env)
         while len(actions) < min(limit, hint.distance):
             _, _, terminated, truncated, _ = ahead.step(actions[-1])
-            then = None if terminated or truncated else best_action(ahead)
-            if then is None:
+            following = None if terminated or truncated else best_action(ahead)
+            if following is None:
                 break
-            actions.append(then)
+            actions.append(following)
     outlook = ""
     if hint.distance is not None:
         outlook = f"{hint.distance} action{'s' if hint.distance != 1 else ''} to go. "
@@ -177,10 +176,10 @@ def narrate_hint(env: TextEnv, limit: int) -> TurnPlan:
     return TurnPlan(f"{outlook}Next: {', then '.join(actions)}.", actions)
 
 
-# -- slips --------------------------------------------------------------------------------------------------------
+# -- mistakes ------------------------------------------------------------------------------------------------------
 
 
-def any_action(env: TextEnv, rng: np.random.Generator) -> str:
+def random_action(env: TextEnv, rng: np.random.Generator) -> str:
     """One of the environment's named actions, all equally likely."""
     return str(rng.choice(env.env_spec.actions))
 
@@ -188,52 +187,52 @@ def any_action(env: TextEnv, rng: np.random.Generator) -> str:
 _NUMBER, _OPERATOR = re.compile(r"\d+"), re.compile(r"[-+*/]")
 
 
-def other_equation(env: TextEnv, rng: np.random.Generator) -> str:
-    """The right equation with its numbers shuffled and its operators drawn anew: well formed and seldom right."""
+def shuffled_equation(env: TextEnv, rng: np.random.Generator) -> str:
+    """The right equation with shuffled numbers and random operators: well formed and rarely right."""
     equation = best_action(env) or ""
     numbers = iter([str(number) for number in rng.permutation(_NUMBER.findall(equation))])
     mixed = _NUMBER.sub(lambda _: next(numbers), equation)
     return _OPERATOR.sub(lambda _: str(rng.choice(list("+-*/"))), mixed)
 
 
-def other_click(env: TextEnv, rng: np.random.Generator) -> str:
-    """Something else that the page offers; where only a search is possible, one for a single word."""
+def random_click(env: TextEnv, rng: np.random.Generator) -> str:
+    """A random click that the page offers; if only a search is possible, a search for a single word."""
     board = env.board()
     assert isinstance(board, PageBoard)
     actions = [item.action for section in board.sections for item in section.items if item.action.startswith("click[")]
     if actions:
         return str(rng.choice(actions))
-    found = _SEARCH.fullmatch(best_action(env) or "")
-    return f"search[{rng.choice(found[1].split())}]" if found else "click[< prev]"
+    search = _SEARCH.fullmatch(best_action(env) or "")
+    return f"search[{rng.choice(search[1].split())}]" if search else "click[< prev]"
 
 
-def answer_of_another_question(env: TextEnv, rng: np.random.Generator) -> str:
-    """The right answer in another episode of the same environment: well formed and, as a rule, wrong here."""
+def answer_to_another_question(env: TextEnv, rng: np.random.Generator) -> str:
+    """The right answer of another episode of the environment: well formed and usually wrong here."""
     other = envs.make(env.env_spec.name, env.settings.model_dump(mode="json"))
     other.reset(seed=int(rng.integers(2**31)))
     return best_action(other) or ""
 
 
-# -- who demonstrates what ----------------------------------------------------------------------------------------
+# -- registry -----------------------------------------------------------------------------------------------------
 
-_SOKOBAN = Demonstrator(narrate_sokoban, any_action)
-_BANDIT = Demonstrator(narrate_bandit, any_action)
+_SOKOBAN = Demonstrator(plan_sokoban, random_action)
+_BANDIT = Demonstrator(plan_bandit, random_action)
 DEMONSTRATORS: dict[str, Demonstrator] = {
     "Sokoban": _SOKOBAN,
     "LargeSokoban": _SOKOBAN,
     "SokobanNewVocab": _SOKOBAN,
     "Boxoban": _SOKOBAN,
-    "FrozenLake": Demonstrator(narrate_frozen_lake, any_action),
+    "FrozenLake": Demonstrator(plan_frozen_lake, random_action),
     "Bandit": _BANDIT,
     "BanditRev": _BANDIT,
     "BanditTest": _BANDIT,
-    "Countdown": Demonstrator(narrate_countdown, other_equation),
-    "WebShop": Demonstrator(narrate_page, other_click),
+    "Countdown": Demonstrator(plan_countdown, shuffled_equation),
+    "WebShop": Demonstrator(plan_page, random_click),
 }
 """Environments with their own demonstrator."""
 
 
 def demonstrator_of(env: TextEnv) -> Demonstrator:
-    """Who can play this environment. Whether its solver has advice is another question: ask it after a reset."""
-    known = DEMONSTRATORS.get(env.env_spec.name)
-    return known or Demonstrator(narrate_hint, any_action if env.env_spec.actions else answer_of_another_question)
+    """The demonstrator of an environment, whose solver may still have no advice."""
+    own = DEMONSTRATORS.get(env.env_spec.name)
+    return own or Demonstrator(plan_from_hint, random_action if env.env_spec.actions else answer_to_another_question)

@@ -32,11 +32,11 @@ from trainer.rollout.trajectory import collate
 from trainer.seeds import derive
 
 RECORD = "warmup.json"
-FORMAT = 1  # raise when the model, tokenizer, prompts or demonstrations change, so that caches are rebuilt
-_BUCKET = 8  # batches sorted by length at a time: less padding, still shuffled
+FORMAT = 1  # increment when model, tokenizer, prompts or demonstrations change, so that caches are rebuilt
+_BUCKET = 8  # batches sorted by length together: less padding, still shuffled
 _MISTAKE_RATE = 0.25
 VOCABULARY_OF = ("Sokoban", "LargeSokoban", "SokobanNewVocab", "FrozenLake", "Bandit", "BanditRev", "BanditTest")
-"""Environments whose words the tokenizer learns. Fixed, so that installed packages do not change it."""
+"""Environments whose words the tokenizer learns. Fixed, so that the tokenizer is independent of installed packages."""
 
 Progress = Callable[[int, int], None]
 
@@ -54,11 +54,11 @@ def tasks(rollout: RolloutConfig | None = None) -> list[tuple[RunConfig, float]]
 
 
 def corpus(seed: int) -> Iterator[str]:
-    """Text for the tokenizer: the prompts and demonstrations themselves, and the words of VOCABULARY_OF."""
+    """Training text of the tokenizer: prompts and demonstrations, and the words of VOCABULARY_OF."""
     bootstrap = pocket.build_tokenizer([_sentence(name) for name in VOCABULARY_OF])
     chat = ChatFormat(bootstrap, think=True)
-    teacher = partial(_dialogue, chat, noise=0.0, slip_share=0.0, context=pocket.CONTEXT * 8)
-    for demonstration in islice(demonstration_stream(tasks(), seed, teacher), 400):
+    source = partial(_dialogue, chat, noise=0.0, mistake_rate=0.0, context=pocket.CONTEXT * 8)
+    for demonstration in islice(demonstration_stream(tasks(), seed, source), 400):
         for turn in demonstration.trajectory.turns:
             yield turn.state
             yield turn.response
@@ -92,15 +92,15 @@ def _batches(stream: Iterator[Demonstration], size: int) -> Iterator[list[Demons
 
 
 def learning_rate(step: int, steps: int, peak: float) -> float:
-    """Linear rise over the first 5 %, then cosine to a tenth of the peak."""
-    rise = max(1, steps // 20)
-    if step < rise:
-        return peak * (step + 1) / rise
-    return peak * (0.1 + 0.45 * (1 + math.cos(math.pi * (step - rise) / max(1, steps - rise))))
+    """Linear warm-up over the first 5 %, then cosine decay to a tenth of the peak."""
+    warmup = max(1, steps // 20)
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    return peak * (0.1 + 0.45 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup))))
 
 
 def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast]:
-    """Build tokenizer and model and train them: single states first, then whole dialogues, then briefly noisy ones.
+    """Build and train tokenizer and model: on single states, then on whole dialogues, then briefly on noisy ones.
 
     `progress(done, total)` is called after every optimiser step. Deterministic given settings and number of threads.
     """
@@ -114,15 +114,15 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
             1.0,
             lambda config, seed: single_state_demonstration(config, chat, seed),
         ),
-        (settings.steps, settings.batch, 0.5, partial(_dialogue, chat, noise=0.0, slip_share=_MISTAKE_RATE)),
-        (settings.refine_steps, settings.batch, 0.5, partial(_dialogue, chat, noise=0.0, slip_share=_MISTAKE_RATE)),
-        (settings.noisy_steps, settings.batch, 0.2, partial(_dialogue, chat, noise=settings.noise, slip_share=0.0)),
+        (settings.steps, settings.batch, 0.5, partial(_dialogue, chat, noise=0.0, mistake_rate=_MISTAKE_RATE)),
+        (settings.refine_steps, settings.batch, 0.5, partial(_dialogue, chat, noise=0.0, mistake_rate=_MISTAKE_RATE)),
+        (settings.noisy_steps, settings.batch, 0.2, partial(_dialogue, chat, noise=settings.noise, mistake_rate=0.0)),
     ]
     total, done = sum(stage[0] for stage in stages), 0
-    for number, (steps, batch, share, teacher) in enumerate(stages):
+    for number, (steps, batch, share, source) in enumerate(stages):
         peak = settings.learning_rate * share
         optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.01, betas=(0.9, 0.95))
-        demonstrations = demonstration_stream(tasks(), derive(settings.seed, number), teacher)
+        demonstrations = demonstration_stream(tasks(), derive(settings.seed, number), source)
         for step, demonstrated in zip(range(steps), _batches(demonstrations, batch), strict=False):
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(step, steps, peak)
@@ -137,9 +137,9 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
 
 
 def _dialogue(
-    chat: ChatFormat, config: RunConfig, seed: int, *, noise: float, slip_share: float, context: int = pocket.CONTEXT
+    chat: ChatFormat, config: RunConfig, seed: int, *, noise: float, mistake_rate: float, context: int = pocket.CONTEXT
 ) -> Demonstration:
-    return demonstrate(config, chat, seed, noise=noise, slip_share=slip_share, context=context)
+    return demonstrate(config, chat, seed, noise=noise, mistake_rate=mistake_rate, context=context)
 
 
 def digest(settings: WarmupConfig) -> str:

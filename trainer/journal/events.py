@@ -274,7 +274,7 @@ class Rewound(Event):
     type: Literal["rewound"] = "rewound"
     number: int = Field(ge=1, description="Number of the rewind, from 1.")
     from_iteration: int = Field(ge=0, description="Iterations finished before the rewind.")
-    to_iteration: int = Field(ge=0, description="Iterations finished in the checkpoint it goes on from.")
+    to_iteration: int = Field(ge=0, description="Iterations finished in the checkpoint it continues from.")
     changes: dict[str, str] = Field(
         default_factory=dict, description="Settings that differ from the original ones, with their new values."
     )

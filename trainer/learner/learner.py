@@ -48,10 +48,10 @@ class Learner:
     """
 
     def __init__(
-        self, config: RunConfig, policy: Policy, reference: Policy | None = None, team: ProcessGroup | None = None
+        self, config: RunConfig, policy: Policy, reference: Policy | None = None, group: ProcessGroup | None = None
     ) -> None:
         self.config, self.policy, self.reference = config, policy, reference
-        self.team: ProcessGroup = team or SingleProcess()
+        self.group: ProcessGroup = group or SingleProcess()
         self.device = policy.model.device
         self.adapted = config.lora.rank > 0
         settings = config.optimizer
@@ -63,11 +63,11 @@ class Learner:
         self.critic = Critic(policy.model, shared=self.adapted) if config.algorithm.needs_critic else None
         if self.adapted:
             lora_adapters.attach_all(policy.model, self.critic, config.lora, config.seed)
-        self.trainable: dict[str, TrainableModule] = {POLICY: trainable_policy(policy.model, settings, self.team)}
+        self.trainable: dict[str, TrainableModule] = {POLICY: trainable_policy(policy.model, settings, self.group)}
         if self.critic is not None:
-            self.trainable[CRITIC] = trainable_critic(self.critic, settings, self.team)
-        self.oom_retry = OomRetry(settings.micro_batch_tokens, enabled=not self.team.sharded)
-        self.planner = Planner(self.shares_prompts, settings.packing, self.team, self.device)
+            self.trainable[CRITIC] = trainable_critic(self.critic, settings, self.group)
+        self.oom_retry = OomRetry(settings.micro_batch_tokens, enabled=not self.group.sharded)
+        self.planner = Planner(self.shares_prompts, settings.packing, self.group, self.device)
         self.scorer = Scorer(config, policy, reference, self.critic, self.planner, self.oom_retry)
         self.advantages: Tensor | None = None
 
@@ -96,7 +96,7 @@ class Learner:
         metrics.set("policy/learning_rate", self.config.optimizer.policy_lr)
         scores = self.scorer.score_batch(self.planner.plan(batch), metrics)
         self.advantages, tensors = estimate_update(batch, scores, self.config.algorithm, metrics)
-        for number, (rows, seed) in enumerate(plan_steps(batch, self.config, iteration, self.team.rank)):
+        for number, (rows, seed) in enumerate(plan_steps(batch, self.config, iteration, self.group.rank)):
             chosen = batch.select(rows)
             losses = StepLosses(self.config, chosen, tensors.select(rows, batch.mask.shape[1]))
             self._step(chosen, losses, seed, metrics, iteration=iteration, first=number == 0)
@@ -109,18 +109,18 @@ class Learner:
         """One optimiser step of policy and critic; the seed is that of the adapters' dropout."""
         trains_policy = iteration > self.config.optimizer.critic_warmup
         every = self.config.diagnostics.gradient_terms_every
-        if first and trains_policy and self.team.rank == 0 and every and iteration % every == 0:
+        if first and trains_policy and self.group.rank == 0 and every and iteration % every == 0:
             self._measure_gradient_terms(batch, losses, seed, metrics)
         phase = partial(self._gradients, self.planner.plan(batch), losses, seed, trains_policy)
         gradients = self.oom_retry.run(phase)
-        sums = self.team.total(gradients.sums)
+        sums = self.group.sum_by_name(gradients.sums)
         if first and trains_policy:
-            self.team.add_up(gradients.logprobs)
+            self.group.all_reduce(gradients.logprobs)
             metrics.update(mismatch_metrics(gradients.logprobs, batch.sampler_logprobs, batch.mask))
         if trains_policy:
-            self.trainable[POLICY].step(self.team, "policy/grad_norm", sums)
+            self.trainable[POLICY].step(self.group, "policy/grad_norm", sums)
         if CRITIC in self.trainable:
-            self.trainable[CRITIC].step(self.team, "value/grad_norm", sums)
+            self.trainable[CRITIC].step(self.group, "value/grad_norm", sums)
         metrics.add(sums)
 
     def _gradients(
@@ -150,9 +150,9 @@ class Learner:
     @collective
     def cross_scores(self, prompts: list[list[int]], thoughts: list[list[int]]) -> Tensor:
         """(N, N) ℓ_j(z_i): log-probability of each thought after each prompt, at temperature 1."""
-        own = range(self.team.rank, len(prompts), self.team.size)
+        own = range(self.group.rank, len(prompts), self.group.size)
         scores = cross_scores(self.policy, prompts, thoughts, own)
-        self.team.add_up(scores)
+        self.group.all_reduce(scores)
         return scores
 
     @collective
@@ -171,7 +171,7 @@ class Learner:
         }
         for name, part in self.trainable.items():
             state |= {f"{name}_optimizer": part.optimizer.state_dict(), f"{name}_masters": part.weights.state()}
-        return fsdp.whole_state(state) if self.team.sharded else state
+        return fsdp.whole_state(state) if self.group.sharded else state
 
     def load_state(self, state: dict[str, Any]) -> list[str]:
         """Load what `state` returned. Returns warnings for the user.
@@ -190,7 +190,7 @@ class Learner:
         for part, trained in self.trainable.items():
             trained.weights.load_state(state.get(f"{part}_masters"))
             if resumes:
-                trained.load_optimizer(state[f"{part}_optimizer"], sharded=self.team.sharded)
+                trained.load_optimizer(state[f"{part}_optimizer"], sharded=self.group.sharded)
         saved = state.get("optimizer", "adamw")
         message = f"The checkpoint was made with optimizer.name {saved}; {name} begins without its moments."
         return [] if resumes else [message]

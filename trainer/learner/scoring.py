@@ -83,7 +83,7 @@ class Scorer:
         scores = self.oom_retry.run(
             lambda tokens: score_tokens(network, plan.micro_batches(tokens), shape, self.temperature)
         )
-        plan.group.add_up(scores.logprobs, scores.entropies)
+        plan.group.all_reduce(scores.logprobs, scores.entropies)
         return scores
 
     def values(self, plan: MicroBatchPlan) -> Tensor:
@@ -91,7 +91,7 @@ class Scorer:
         assert self.critic is not None
         critic, shape = self.critic, plan.batch.mask.shape
         values = self.oom_retry.run(lambda tokens: score_values(critic, plan.micro_batches(tokens), shape))
-        plan.group.add_up(values)
+        plan.group.all_reduce(values)
         return values
 
     def reference_logprobs(self, plan: MicroBatchPlan) -> Tensor:

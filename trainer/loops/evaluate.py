@@ -33,8 +33,8 @@ def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
     for event in reader.read(path):
         if isinstance(event, RunStarted):
             same_run = _decisive_settings(current_settings(event.config)) == requested
-            kept = event.evaluated_suites if same_run else []
-            completed = {name: completed[name] for name in kept if name in completed}
+            valid = event.evaluated_suites if same_run else []
+            completed = {name: completed[name] for name in valid if name in completed}
         elif isinstance(event, Evaluation) and same_run:
             completed[event.suite] = event
     return completed
@@ -116,7 +116,7 @@ def begin_evaluation(session: RunSession) -> list[str]:
     session.reporter.iterations = 0
     completed = list(results(session.folder, session.config))
     session.on_interrupt = lambda: session.finish(
-        "interrupted", f"Stopped with {progress_text(session)}; resume goes on with the rest."
+        "interrupted", f"Stopped with {progress_text(session)}; resume continues with the rest."
     )
     session.resume()
     return completed

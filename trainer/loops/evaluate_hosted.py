@@ -42,8 +42,8 @@ def evaluate_hosted(session: RunSession) -> None:
         write_costs()
         session.finish(
             "budget",
-            f"Stopped with {progress_text(session)}: {error}. What was answered is kept in the run's "
-            "folder: with a higher limit, --resume asks only for the rest.",
+            f"Stopped with {progress_text(session)}: {error}. Responses so far are kept in the run's "
+            "folder: with a higher limit, --resume requests only the rest.",
         )
     except (HostedError, RefusedError):
         write_costs()

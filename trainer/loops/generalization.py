@@ -60,7 +60,7 @@ def rows(policies: Sequence[str]) -> list[PolicyRow]:
         if not _NAME.fullmatch(name) or name.startswith("."):
             raise ValueError(f"{name!r} cannot name a policy: letters, digits and . + - _ only; give name=source")
         if any(name == row.name for row in policy_rows):
-            raise ValueError(f"two policies are called {name!r}: give them names, as in first={source}")
+            raise ValueError(f"two policies have the name {name!r}: give them names, as in first={source}")
         settings = settings_beside(source)
         policy_rows.append(PolicyRow(name, source, " + ".join(settings.environment.names) if settings else None))
     return policy_rows
@@ -103,7 +103,7 @@ class GeneralizationMatrix:
             for number, row in enumerate(self.policies):
                 reporter.phase("evaluate", number, len(self.policies), unit="policies")
                 if not self._play_row(row):
-                    end = reporter.finished("interrupted", f"Stopped at policy {row.name}; resume goes on there.")
+                    end = reporter.finished("interrupted", f"Stopped at policy {row.name}; resume continues there.")
                     journal.write(end)
                     return end, None
             event = self._result()
@@ -181,14 +181,14 @@ def table(event: Generalization) -> str:
         "| --- | --- |" + " ---: |" * len(event.suites),
     ]
     for policy in event.policies:
-        shown = []
+        texts = []
         for suite in event.suites:
             cell = cells[policy.name, suite]
             rate = f"{100 * cell.success:.1f} %"
             home = policy.trained_on is not None and suite in policy.trained_on.split(" + ")
             span = f"({100 * cell.success_low:.1f}–{100 * cell.success_high:.1f})"
-            shown.append(f"{f'**{rate}**' if home else rate} {span}")
-        lines.append(f"| {policy.name} | {policy.trained_on or 'not known'} | " + " | ".join(shown) + " |")
+            texts.append(f"{f'**{rate}**' if home else rate} {span}")
+        lines.append(f"| {policy.name} | {policy.trained_on or 'not known'} | " + " | ".join(texts) + " |")
     prompts = {(cell.prompts, cell.samples) for cell in event.cells}
     sizes = " or ".join(f"{p} prompts" + (f" × {s} samples" if s > 1 else "") for p, s in sorted(prompts))
     lines += ["", f"Success on the same {sizes} for every policy, with the 95 % Wilson interval."]

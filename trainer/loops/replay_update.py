@@ -174,13 +174,15 @@ def _trajectories(record: _Record, config: RunConfig, chat: ChatFormat) -> list[
             error = record.ends[name].error if name in record.ends else "no end was recorded"
             trajectory.failed = error is not None and _CONTEXT_FULL not in error
             if name in record.tokens:
-                shown = shares_of(config)[environment].config.rollout.context_turns
-                _restore_tokens(trajectory, record.tokens[name], group.prompt, chat, shown)
+                context_turns = shares_of(config)[environment].config.rollout.context_turns
+                _restore_tokens(trajectory, record.tokens[name], group.prompt, chat, context_turns)
             played.append(trajectory)
     return played
 
 
-def _restore_tokens(trajectory: Trajectory, arrays: TokenArrays, task: str, chat: ChatFormat, shown: int) -> None:
+def _restore_tokens(
+    trajectory: Trajectory, arrays: TokenArrays, task: str, chat: ChatFormat, context_turns: int
+) -> None:
     """Rebuild the dialogue of a trajectory: prompts from the recorded messages, responses from the recorded ids.
 
     Args:
@@ -188,7 +190,7 @@ def _restore_tokens(trajectory: Trajectory, arrays: TokenArrays, task: str, chat
         arrays: its sampled tokens.
         task: the part of the first message before the first state.
         chat: frames the messages.
-        shown: number of most recent turns in the prompt; 0 for all.
+        context_turns: number of most recent turns in the prompt; 0 for all.
     """
     start = 0
     for index, (turn, count) in enumerate(zip(trajectory.turns, arrays.turns, strict=True)):
@@ -196,7 +198,7 @@ def _restore_tokens(trajectory: Trajectory, arrays: TokenArrays, task: str, chat
             trajectory.append_prompt(chat.opening(task + turn.state))
         else:
             trajectory.append_prompt(chat.between(turn.state, ended=not trajectory.turns[index - 1].truncated))
-        first = index + 1 - shown if shown and index else 0
+        first = index + 1 - context_turns if context_turns and index else 0
         if first > 0:
             trajectory.prompts[index] = _window(trajectory, trajectory.turns[first : index + 1], task, chat)
         ids = arrays.ids[start : start + count].tolist()

@@ -47,7 +47,7 @@ class RunSession:
         requested: settings as requested; `config` holds those in force, which differ after a rewind.
         checkpoint: iteration of the checkpoint that this attempt continues from, None at the beginning.
         on_interrupt: ends the run after a stop request; a loop replaces it once there is something to save.
-        end: the closing event, None while the run goes on.
+        end: the closing event, None before the end.
     """
 
     def __init__(

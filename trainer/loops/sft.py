@@ -120,7 +120,7 @@ def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterato
         seed = derive(config.seed, Purpose.DEMONSTRATION, number)
         position = np.random.default_rng(seed).random() * ends[-1]
         task = tasks[min(int(np.searchsorted(ends, position, side="right")), len(tasks) - 1)]
-        demonstration = demonstrate(task.config, chat, seed, noise=0.0, slip_share=0.0, context=context)
+        demonstration = demonstrate(task.config, chat, seed, noise=0.0, mistake_rate=0.0, context=context)
         if is_usable(demonstration, task.config):
             yielded += 1
             yield demonstration.trajectory

@@ -134,8 +134,8 @@ class MLflow(Tracker):
             self.client.update_run(self.id, status="RUNNING")
             return
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
-        known = self.client.get_experiment_by_name(name)
-        experiment = known.experiment_id if known else self.client.create_experiment(name)
+        existing = self.client.get_experiment_by_name(name)
+        experiment = existing.experiment_id if existing else self.client.create_experiment(name)
         self.id = self.client.create_run(experiment, run_name=place.title).info.run_id
         parameters = [self.entities.Param(key, text[:_MAX_PARAMETER_LENGTH]) for key, text in flat(place.config)]
         for start in range(0, len(parameters), _PARAMETER_BATCH):
@@ -259,8 +259,8 @@ class Trackers:
                 self._reported.add(name)
                 reason = str(error).strip().partition("\n")[0] or type(error).__name__
                 message = (
-                    f"{name} did not take what it was sent: {reason}. The run goes on, and the journal has everything. "
-                    f"After {_MAX_FAILURES} failures in a row nothing more is sent there."
+                    f"{name} rejected an event: {reason}. The run continues, and its journal is complete. "
+                    f"After {_MAX_FAILURES} consecutive failures nothing more is sent to it."
                 )
                 self.journal.write(Notice(level="warning", message=message))
         else:

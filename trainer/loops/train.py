@@ -75,7 +75,7 @@ def _attempt(session: RunSession) -> None:
                 checkpointer.save()
         if stops:
             rewinds = f", after {progress.rewinds} rewinds" if config.echo_trap.action == "rewind" else ""
-            message = f"Stopped by the Echo Trap watch after iteration {progress.iteration}{rewinds}."
+            message = f"Stopped by the Echo Trap detector after iteration {progress.iteration}{rewinds}."
             return session.finish("echo_trap", message)
     return session.finish("completed", f"All {config.iterations} iterations are done.")
 

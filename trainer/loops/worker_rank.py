@@ -32,26 +32,26 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def run_worker(team: TorchrunGroup) -> None:
+def run_worker(group: TorchrunGroup) -> None:
     """Execute commands until the run is over. An error is sent to rank 0, and raised."""
-    worker = _Worker(team)
-    channel = team.lines[0]
+    worker = _Worker(group)
+    channel = group.channels[0]
     try:
         while (command := _next_command(channel)) is not None:
             worker.execute(command)
     except Exception as error:
         try:
             channel.send(("failed", f"{type(error).__name__}: {error}"))
-        except OSError:  # rank 0 is gone: that is why this rank failed
+        except OSError:  # rank 0 was lost, which is why this rank failed
             return
         raise
     finally:
         worker.close()
-        team.close()
+        group.close()
 
 
 def _next_command(channel: ControlChannel) -> tuple[Any, ...] | None:
-    """The next command; None at the end of the run, in order or not."""
+    """The next command; None when the run has ended or rank 0 was lost."""
     try:
         command: tuple[Any, ...] = channel.recv()
     except (EOFError, OSError):
@@ -60,10 +60,10 @@ def _next_command(channel: ControlChannel) -> tuple[Any, ...] | None:
 
 
 class _Worker:
-    """Policy, learner and rollout runner of this rank, as the last specification describes them."""
+    """Policy, learner and rollout runner of this rank, according to the last specification."""
 
-    def __init__(self, team: TorchrunGroup) -> None:
-        self.team = team
+    def __init__(self, group: TorchrunGroup) -> None:
+        self.group = group
         self.learner: Learner | None = None
         self.imitator: Imitator | None = None
         self.runner: RolloutRunner | None = None
@@ -79,11 +79,11 @@ class _Worker:
                 getattr(self.imitator, name)(*arguments)
             case ("play", request):
                 assert self.runner is not None
-                rollout_shard(self.team.lines[0], self.runner, request)
-            case ("stop",):  # it came too late: the shard was played
+                rollout_shard(self.group.channels[0], self.runner, request)
+            case ("stop",):  # too late: the shard was played
                 pass
             case _:
-                raise ValueError(f"unknown order {command[0]!r}")
+                raise ValueError(f"unknown command {command[0]!r}")
 
     def close(self) -> None:
         """Close the rollout runner."""
@@ -93,7 +93,7 @@ class _Worker:
 
     def _prepare(self, spec: LearnerSpec) -> None:
         self.close()
-        self.team.follow(spec)
+        self.group.configure(spec)
         config = spec.config
         if config.policy.threads:
             torch.set_num_threads(config.policy.threads)
@@ -112,9 +112,9 @@ class _Worker:
         match config.kind:
             case "train":
                 reference = None if spec.reference is None else load(spec.reference, config.policy)
-                self.learner = Learner(config, policy, reference, self.team)
+                self.learner = Learner(config, policy, reference, self.group)
             case "sft":
-                self.imitator = Imitator(config, policy, self.team)
+                self.imitator = Imitator(config, policy, self.group)
                 self.learner = self.imitator.learner
             case "evaluate":
                 self.learner = None

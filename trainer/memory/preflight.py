@@ -55,21 +55,21 @@ def check_shape(
     estimate = estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes)
     where = "the GPU" if gpu else "this machine"
     takes = f"{gigabytes(estimate.peak)} of the {gigabytes(free)} that are free on {where}"
-    saved = advice(suggested_settings(config, shape, gpu=gpu, rows=rows, total=total, processes=processes))
+    savings = advice(suggested_settings(config, shape, gpu=gpu, rows=rows, total=total, processes=processes))
     if estimate.peak > free:
         message = (
-            f"the run does not fit: it would take {takes}. Its parts: {parts_as_text(estimate)}. "
-            f"Of the settings, {saved}. To try it all the same: memory.preflight=warn"
+            f"the run does not fit: it would take {takes}. Parts: {parts_as_text(estimate)}. "
+            f"Of the settings, {savings}. To try it anyway, set memory.preflight=warn"
         )
         if config.memory.preflight == "refuse":
             raise OutOfMemoryError(message)
         return PreflightResult(rows, message[:1].upper() + message[1:] + ".")
-    waves = rows < played_at_once(config, processes) and not config.engine.foreign
-    if estimate.peak > MAX_SHARE * free and not waves:
-        return PreflightResult(rows, f"The run will take about {takes}. Should that be too much, {saved}.")
+    in_chunks = rows < played_at_once(config, processes) and not config.engine.foreign
+    if estimate.peak > MAX_SHARE * free and not in_chunks:
+        return PreflightResult(rows, f"The run will take about {takes}. If that is too much, {savings}.")
     return PreflightResult(
-        rows if waves else config.memory.max_concurrent_trajectories or None,
-        _chunks_notice(config, rows, processes) if waves else "",
+        rows if in_chunks else config.memory.max_concurrent_trajectories or None,
+        _chunks_notice(config, rows, processes) if in_chunks else "",
     )
 
 
@@ -78,8 +78,8 @@ def _chunks_notice(config: RunConfig, rows: int, processes: int) -> str:
         return ""
     return (
         f"Of {played_at_once(config, processes)} trajectories, {rows} at a time fit into memory: they are played in "
-        "waves, which takes longer. Shorter responses (rollout.max_response_tokens) or policy.dtype=bfloat16 let more "
-        "play side by side."
+        "chunks, which takes longer. Shorter responses (rollout.max_response_tokens) or policy.dtype=bfloat16 allow "
+        "larger chunks."
     )
 
 

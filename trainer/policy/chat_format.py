@@ -37,9 +37,9 @@ class ChatFormat:
                 {"role": "user", "content": self._MARK_USER},
             ]
         )
-        _, found, tail = rendered.partition(self._MARK_ASSISTANT)
-        before_user, found_user, self._after_user = tail.partition(self._MARK_USER)
-        if not (found and found_user):
+        _, assistant_mark, tail = rendered.partition(self._MARK_ASSISTANT)
+        before_user, user_mark, self._after_user = tail.partition(self._MARK_USER)
+        if not (assistant_mark and user_mark):
             raise TemplateError("the model's chat template drops messages: it cannot build dialogues of several turns")
         # The template closes the assistant's turn with its end token, which the policy samples itself unless cut.
         self.eos_id, self._before_user = self._split_end(before_user)

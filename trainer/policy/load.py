@@ -135,8 +135,8 @@ def _check_head(policy: Policy) -> None:
     """Check that the model's logits are head(hidden): logits are computed for selected positions only."""
     ids = torch.tensor([[policy.pad_id, policy.tokenizer.eos_token_id, policy.pad_id]], device=policy.model.device)
     whole = policy.model(input_ids=ids).logits
-    ours = output_head(policy.model)(policy.model.base_model(input_ids=ids).last_hidden_state)
-    if not torch.allclose(whole.float(), ours.float(), rtol=1e-3, atol=1e-3):
+    recomputed = output_head(policy.model)(policy.model.base_model(input_ids=ids).last_hidden_state)
+    if not torch.allclose(whole.float(), recomputed.float(), rtol=1e-3, atol=1e-3):
         raise ModelError(
             "policy.model: this architecture transforms its logits after the output layer (soft-capping or scaling), "
             "which is not supported yet: choose a Qwen, Llama or similar model"

@@ -78,13 +78,13 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
 @contextmanager
 def adapters_disabled(model: nn.Module) -> Iterator[None]:
     """Switch the adapters off inside the block: the model before training."""
-    found = layers(model).values()
-    for layer in found:
+    adapted = layers(model).values()
+    for layer in adapted:
         layer.enable_adapters(False)
     try:
         yield
     finally:
-        for layer in found:
+        for layer in adapted:
             layer.enable_adapters(True)
 
 
@@ -132,9 +132,9 @@ def merged(model: nn.Module) -> dict[str, Tensor]:
 
     The base itself is not changed: adding and subtracting the adapters would not restore it exactly.
     """
-    found = layers(model)
+    adapted = layers(model)
     weights = {name: weight for name, weight in model.state_dict().items() if ".lora_" not in name}
-    for name, layer in found.items():
+    for name, layer in adapted.items():
         key = f"{name}.base_layer.weight"
         base = weights[key]
         delta: Tensor = cast(Any, layer).get_delta_weight(_NAME)

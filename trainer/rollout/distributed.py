@@ -25,10 +25,10 @@ from trainer.rollout.trajectory import Trajectory
 _POLL_SECONDS = 0.05  # for each other rank, once rank 0 has played its own share
 
 
-def shard(runner: RolloutRunner, team: ProcessGroup) -> RolloutRunner:
+def shard(runner: RolloutRunner, group: ProcessGroup) -> RolloutRunner:
     """The runner, distributed over the processes of the run where each has its own in-process sampler."""
     external = runner.config.engine.name != "transformers" or runner.config.hosted.url
-    return DistributedRollout.over(runner, team) if isinstance(team, TorchrunGroup) and not external else runner
+    return DistributedRollout.over(runner, group) if isinstance(group, TorchrunGroup) and not external else runner
 
 
 @dataclass
@@ -37,14 +37,14 @@ class DistributedRollout(RolloutRunner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.team: TorchrunGroup
+        self.group: TorchrunGroup
         self.inner: RolloutRunner
 
     @classmethod
-    def over(cls, runner: RolloutRunner, team: TorchrunGroup) -> Self:
+    def over(cls, runner: RolloutRunner, group: TorchrunGroup) -> Self:
         """Distribute the groups requested from this runner."""
         distributed = cls(**{field.name: getattr(runner, field.name) for field in fields(RolloutRunner)})
-        distributed.team, distributed.inner = team, runner
+        distributed.group, distributed.inner = group, runner
         return distributed
 
     def close(self) -> None:
@@ -52,12 +52,12 @@ class DistributedRollout(RolloutRunner):
 
     def play(self, request: RolloutRequest, listener: ListenerFactory | None = None) -> list[Trajectory]:
         """As `RolloutRunner.play`; the listener receives the tokens of rank 0's own share."""
-        size = self.team.size
+        size = self.group.size
         own_share, *other_shares = [replace(request, plans=list(request.plans[rank::size])) for rank in range(size)]
         remote = _RemoteProgress(self)
         for rank, share in enumerate(other_shares, start=1):
             if share.plans:
-                self.team.order(rank, "play", share)
+                self.group.send(rank, "play", share)
                 remote.pending.add(rank)
         self.inner.emit, self.inner.progress, self.inner.stop = self.emit, remote.on_own_progress, remote.stop
         trajectories: list[Trajectory] = []
@@ -83,7 +83,7 @@ class _RemoteProgress:
     """Events, progress and results of the other ranks."""
 
     def __init__(self, runner: DistributedRollout) -> None:
-        self.runner, self.team = runner, runner.team
+        self.runner, self.group = runner, runner.group
         self.pending: set[int] = set()
         self.counts: dict[int, tuple[int, int]] = {}  # by rank: finished trajectories, sampled tokens
         self.shares: list[list[Trajectory]] = []
@@ -102,7 +102,7 @@ class _RemoteProgress:
     def receive(self, seconds: float = 0.0) -> None:
         """Process the messages of the other ranks, waiting this long for each rank's first one."""
         for rank in sorted(self.pending):
-            for kind, *payload in self.team.answers(rank, seconds):
+            for kind, *payload in self.group.messages(rank, seconds):
                 match kind:
                     case "events":
                         events, done, tokens = payload
@@ -127,7 +127,7 @@ class _RemoteProgress:
     def halt(self) -> None:
         """Interrupt the other ranks, and process their last messages."""
         for rank in sorted(self.pending):
-            self.team.order(rank, "stop")
+            self.group.send(rank, "stop")
         self.interrupted = True
         while self.pending:
             self.receive(_POLL_SECONDS)

@@ -20,12 +20,12 @@ Changes = Mapping[str, Any]
 REWARD, SUCCESS, SPREAD = "reward/mean", "success/rate", "reward/in_group_std"
 ENTROPY, GRADIENT, THOUGHT = "entropy/mean", "policy/grad_norm", "length/think"
 TRAP = (SUCCESS, SPREAD, ENTROPY, GRADIENT)
-"""What the paper shows of a collapse."""
+"""Metrics in which the paper shows a collapse."""
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One way of doing it. `preset` is starpo or starpo_s; `pocket` and `paper` are changes at those scales alone."""
+    """A variant that a study compares: changes to a preset. `paper` are further changes at that scale only."""
 
     name: str
     title: str
@@ -39,8 +39,10 @@ Claim = Literal["higher", "collapses_later", "less_update_time", "less_memory", 
 
 @dataclass(frozen=True)
 class Finding:
-    """A statement of the paper that a study can test: `arm` against `other` in each world, about `metric` where one is
-    needed."""
+    """A statement of the paper that a study can test: `arm` against `other` in each environment.
+
+    `metric` is compared by claims that need one.
+    """
 
     words: str
     claim: Claim
@@ -52,15 +54,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Study:
-    """A grid: worlds × arms × seeds.
+    """A grid: environments × arms × seeds.
 
-    `pocket` and `paper` are changes to all cells at that scale; `suites` are further worlds every cell is examined in.
+    `pocket` are changes to all cells at that scale; `suites` are further environments that every cell is evaluated in.
     """
 
     name: str
     title: str
     question: str
-    worlds: tuple[str, ...]
+    environments: tuple[str, ...]
     arms: tuple[Arm, ...]
     findings: tuple[Finding, ...]
     curves: tuple[str, ...] = (SUCCESS,)
@@ -87,12 +89,12 @@ SMOKE: Changes = {
     "sft.batch": 2,
 }
 POCKET: Changes = {
-    "policy.threads": 1,  # two cells side by side on two cores
+    "policy.threads": 1,  # two concurrent cells on two cores
     "iterations": 40,
     "evaluation.every": 10,
     "checkpoint.keep": 1,
 }
-"""Common to all pocket cells, beside what the pocket presets say: P = 16, N = 8, lr 2e-4."""
+"""Common to all pocket cells, in addition to the pocket presets: P = 16, N = 8, lr 2e-4."""
 
 _STARPO, _STARPO_S = Arm("starpo", "StarPO", "starpo"), Arm("starpo_s", "StarPO-S", "starpo_s")
 _PPO = {"algorithm.estimator": "gae"}
@@ -103,7 +105,7 @@ _ALL = (
     Study(
         "figure-5",
         "StarPO collapses",
-        "Does training with PPO or GRPO and nothing more run into the Echo Trap, and what shows it first?",
+        "Does plain training with PPO or GRPO run into the Echo Trap, and which metric shows it first?",
         ("bandit", "sokoban", "frozen_lake"),
         (Arm("ppo", "PPO", "starpo", _PPO), Arm("grpo", "GRPO", "starpo", _GRPO)),
         (Finding("PPO collapses later than GRPO", "collapses_later", "ppo", "grpo"),),
@@ -115,8 +117,8 @@ _ALL = (
         "Does learning only from the groups with the widest rewards delay the collapse, and what does it save?",
         ("frozen_lake", "sokoban"),
         tuple(
-            Arm(f"keep-{percent}", f"{percent} % kept", "starpo", _PPO | kept)
-            for percent, kept in (
+            Arm(f"keep-{percent}", f"{percent} % kept", "starpo", _PPO | changes)
+            for percent, changes in (
                 (100, _NO_FILTER),
                 (75, {"algorithm.group_filter": "std", "algorithm.group_filter_keep": 0.75}),
                 (50, {"algorithm.group_filter": "std", "algorithm.group_filter_keep": 0.5}),
@@ -133,7 +135,7 @@ _ALL = (
     Study(
         "figure-8",
         "KL penalty and clip-higher",
-        "Does leaving out the KL penalty, or a wider upper clip, keep a run going for longer?",
+        "Does removing the KL penalty, or a wider upper clip, delay the collapse?",
         ("sokoban", "frozen_lake"),
         (
             Arm("base", "KL 0.001, clip 0.2", "starpo", _PPO),
@@ -151,7 +153,7 @@ _ALL = (
     Study(
         "figure-9",
         "StarPO against StarPO-S",
-        "Is StarPO-S, with its filter, its clip-higher and no KL penalty, the more stable and the better one?",
+        "Is StarPO-S, with its filter, clip-higher and no KL penalty, more stable and more successful?",
         ("bandit", "sokoban", "frozen_lake"),
         (_STARPO, _STARPO_S),
         (
@@ -194,7 +196,7 @@ _ALL = (
     Study(
         "table-2",
         "Responses per prompt",
-        "With as many trajectories in all: many initial states with few responses each, or the other way round?",
+        "For the same number of trajectories: many initial states with few responses each, or the reverse?",
         ("sokoban",),
         tuple(
             Arm(f"n-{n}", f"{128 // n} × {n}", "starpo_s", {"rollout.groups": 128 // n, "rollout.group_size": n})
@@ -226,7 +228,7 @@ _ALL = (
     Study(
         "table-4",
         "With and without thinking",
-        "Does a thought before the answer help where the meaning of the arms is turned round?",
+        "Does a thought before the answer help when the meaning of the arms is reversed?",
         ("bandit",),
         (
             Arm("think", "with a thought", "starpo_s"),
@@ -241,7 +243,7 @@ _ALL = (
     Study(
         "appendix-c",
         "Imitating a solver against RL",
-        "How far does the SFT baseline come, which is shown solutions?",
+        "How far does the SFT baseline get, which imitates solutions?",
         ("sokoban", "frozen_lake"),
         (
             _STARPO_S,
@@ -252,7 +254,7 @@ _ALL = (
     Study(
         "appendix-d",
         "LoRA",
-        "Do low-rank adapters learn as well as all weights do, with half the memory?",
+        "Do low-rank adapters learn as well as full training, with half the memory?",
         ("sokoban", "frozen_lake"),
         (
             Arm("full", "all weights", "starpo_s"),
@@ -280,17 +282,17 @@ def find(name: str) -> Study:
 
 
 def configuration(
-    study: Study, scale: Scale, world: str, arm: Arm, seed: int, overrides: Sequence[str] = ()
+    study: Study, scale: Scale, environment: str, arm: Arm, seed: int, overrides: Sequence[str] = ()
 ) -> RunConfig:
-    """What one cell runs, with further changes as the command line has them (`section.field=value`).
+    """Settings of one cell, with further changes as on the command line (`section.field=value`).
 
     Raises:
-        ValueError: a change is not understood, or (pydantic's ValidationError) does not fit.
+        ValueError: an unreadable change, or (pydantic's ValidationError) an invalid one.
     """
-    preset = load_preset(f"{world}-{arm.preset}-{'paper' if scale == 'paper' else 'pocket'}")
+    preset = load_preset(f"{environment}-{arm.preset}-{'paper' if scale == 'paper' else 'pocket'}")
     data = preset.model_dump()
     for changes in (
-        {"evaluation.suites": list(study.suites), "name": f"{study.name}: {world}, {arm.title}, seed {seed}"},
+        {"evaluation.suites": list(study.suites), "name": f"{study.name}: {environment}, {arm.title}, seed {seed}"},
         {} if scale == "paper" else {**POCKET, **study.pocket},
         arm.changes,
         arm.paper if scale == "paper" else {},

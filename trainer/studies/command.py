@@ -25,9 +25,11 @@ _SECONDS: Mapping[str, tuple[float, float, float]] = {
     "FrozenLake": (3.5, 10.4, 7.6),
     "Bandit": (0.3, 1.7, 0.7),
 }
-"""Measured with the pocket policy on one thread of a busy Intel Xeon with AMX: seconds to play 128 trajectories, to
-learn from all of them with GRPO, and to play 256 in an evaluation."""
-_CRITIC = 2.2  # PPO also passes everything through a critic, forwards and back
+"""Seconds to play 128 trajectories, to learn from all of them with GRPO, and to play 256 in an evaluation.
+
+Measured with the pocket policy on one thread of a busy Intel Xeon with AMX.
+"""
+_CRITIC = 2.2  # PPO adds forward and backward passes of a critic
 
 
 def default_folder(name: str, scale: Scale) -> Path:
@@ -36,7 +38,7 @@ def default_folder(name: str, scale: Scale) -> Path:
 
 
 def default_jobs(config: RunConfig) -> int:
-    """As many cells at a time as the cores allow; one where each takes all of them or a GPU."""
+    """Concurrent cells: as many as the cores allow; one if a cell uses all cores or a GPU."""
     threads = config.policy.threads
     return max(1, (os.cpu_count() or 1) // threads) if threads and config.policy.device != "cuda" else 1
 
@@ -49,8 +51,8 @@ def estimate(config: RunConfig, scale: Scale) -> float | None:
         return None
     play, learn, evaluate = _SECONDS[config.environment.name]
     algorithm, evaluation = config.algorithm, config.evaluation
-    kept = algorithm.group_filter_keep if algorithm.group_filter == "std" else 1.0
-    learn *= kept * algorithm.updates_per_rollout * (_CRITIC if algorithm.needs_critic else 1.0)
+    kept_share = algorithm.group_filter_keep if algorithm.group_filter == "std" else 1.0
+    learn *= kept_share * algorithm.updates_per_rollout * (_CRITIC if algorithm.needs_critic else 1.0)
     iterations = config.iterations * config.rollout.trajectories / 128 * (play + learn)
     if config.kind == "sft":
         iterations = config.iterations * config.sft.batch / 128 * learn
@@ -63,20 +65,22 @@ def estimate(config: RunConfig, scale: Scale) -> float | None:
 
 def listing() -> str:
     """All studies with their sizes and estimated times at each scale."""
-    header = ("study", "what", *(f"{scale}: runs, time" for scale in SCALES))
+    header = ("study", "title", *(f"{scale}: runs, time" for scale in SCALES))
     rows = [(study.name, study.title, *(_size(study, scale) for scale in SCALES)) for study in STUDIES.values()]
     return page.table(header, rows)
 
 
 def _size(study: Study, scale: Scale) -> str:
     seeds = study.seeds[scale]
-    some = [configuration(study, scale, world, arm, 0) for world in study.worlds for arm in study.arms]
-    found = [estimate(config, scale) for config in some]
-    jobs = default_jobs(some[0])
-    count = seeds * len(some)
-    if any(seconds is None for seconds in found):
+    configs = [
+        configuration(study, scale, environment, arm, 0) for environment in study.environments for arm in study.arms
+    ]
+    estimates = [estimate(config, scale) for config in configs]
+    jobs = default_jobs(configs[0])
+    count = seeds * len(configs)
+    if any(seconds is None for seconds in estimates):
         return f"{count}, not measured"
-    minutes = seeds * sum(seconds or 0 for seconds in found) / jobs / 60
+    minutes = seeds * sum(seconds or 0 for seconds in estimates) / jobs / 60
     return f"{count}, about {minutes:.0f} min" if minutes >= 1 else f"{count}, under a minute"
 
 
@@ -98,41 +102,41 @@ class StudyPlan:
 
     @property
     def command(self) -> str:
-        """What to type to get the same."""
+        """The command line that repeats the study."""
         words = ["python", "-m", "trainer", "study", self.study.name, "--scale", self.scale, "--seeds", str(self.seeds)]
         words += ["--jobs", str(self.jobs)] if self.jobs else []
         words += [word for pair in self.overrides for word in ("--set", pair)]
         return shlex.join(words)
 
 
-def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], say: Callable[[str], None]) -> bool:
-    """Run what is left of the grid, then write page and picture. Returns False if it was stopped before the end.
+def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report: Callable[[str], None]) -> bool:
+    """Run the remaining cells, then write page and picture. Returns False after a stop request.
 
     Raises:
         CellFailedError: a cell failed.
         ValueError: the folder holds cells with other settings.
     """
     study = plan.study
-    if plan.scale == "smoke":  # one after the other: models cannot be loaded by two threads at a time
-        jobs, play = 1, grid.here
+    if plan.scale == "smoke":  # one after the other: loading models is not thread-safe
+        jobs, play = 1, grid.run_in_process
     else:
-        jobs, play = plan.jobs or default_jobs(cells[0].config), grid.apart
+        jobs, play = plan.jobs or default_jobs(cells[0].config), grid.run_in_subprocess
     plan.out.mkdir(parents=True, exist_ok=True)
     path = plan.out / RECORD
     before = json.loads(path.read_text()) if path.exists() else {}
     machine, seconds = str(before.get("machine") or describe()), float(before.get("seconds", 0.0))
-    began, something_left = time.monotonic(), not all(grid.ended(cell.folder) for cell in cells)
+    began, unfinished = time.monotonic(), not all(grid.ended(cell.folder) for cell in cells)
     try:
-        done = grid.run(cells, jobs, stop, say, play)
+        done = grid.run(cells, jobs, stop, report, play)
     finally:
-        if something_left:
+        if unfinished:
             seconds += time.monotonic() - began
             path.write_text(json.dumps({"machine": machine, "seconds": seconds}, indent=2) + "\n")
     if not done:
-        say("Stopped. The same command goes on.")
+        report("Stopped. Run the same command again to continue.")
         return False
     outcomes = [results.read(cell) for cell in cells]
-    made = page.Made(
+    record = page.StudyRecord(
         scale=plan.scale,
         command=plan.command,
         machine=machine,
@@ -141,11 +145,11 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], say: C
         seeds=plan.seeds,
         date=date.today().isoformat(),
     )
-    text = page.write(study, cells, outcomes, results.verdicts(study, outcomes), made)
+    text = page.write(study, cells, outcomes, results.verdicts(study, outcomes), record)
     picture = page.draw(study, outcomes, plan.scale)
     for folder in (plan.out, *([plan.docs] if plan.docs else [])):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{study.name}.md").write_text(text, encoding="utf-8")
         (folder / f"{study.name}.svg").write_text(picture, encoding="utf-8")
-        say(f"Written: {folder / study.name}.md")
+        report(f"Written: {folder / study.name}.md")
     return True

@@ -1,4 +1,4 @@
-"""Small pictures of curves as SVG text: panels side by side, one legend. What is drawn is decided elsewhere."""
+"""Line plots as SVG text: panels side by side with one legend."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ class PlotSeries:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `share` shows 0 … 1 as per cent; otherwise the range is that of the data. `marks` are dashed
-    vertical lines with a label, at x, in a colour."""
+    """One pair of axes. `share`: a range of 0 … 1 as per cent, else the range of the data.
+
+    `marks` are labelled dashed vertical lines: x, label, colour.
+    """
 
     title: str
     series: Sequence[PlotSeries]
@@ -41,7 +43,7 @@ class Panel:
 def picture(
     title: str, panels: Sequence[Panel], legend: Sequence[tuple[str, int]], *, columns: int = 3, width: int = 320
 ) -> str:
-    """All panels in rows, under a title and a legend of (label, colour). Gives a whole SVG document."""
+    """All panels in rows, under a title and a legend of (label, colour), as a complete SVG document."""
     columns = max(1, min(columns, len(panels)))
     height = round(width * (0.5 if columns == 1 else 0.62))
     whole = columns * width
@@ -67,7 +69,7 @@ def picture(
 
 
 def _legend(legend: Sequence[tuple[str, int]], width: int) -> list[list[tuple[int, str, int]]]:
-    """The legend's entries in lines that fit: (x, label, colour)."""
+    """The legend's entries, broken into lines: (x, label, colour)."""
     lines: list[list[tuple[int, str, int]]] = []
     x = width
     for label, colour in legend:
@@ -85,7 +87,7 @@ def _colour(number: int) -> str:
 
 
 def _dash(number: int) -> str:
-    """Arms are told apart by their dashes as well as by their colour."""
+    """Dash pattern, so that lines differ in more than their colour."""
     dash = _DASHES[number % len(_DASHES)]
     return f' stroke-dasharray="{dash}"' if dash else ""
 
@@ -138,7 +140,7 @@ def _panel(panel: Panel, width: int, height: int) -> str:
 
 
 def _ticks(values: Sequence[float], about: int = 4) -> list[float]:
-    """Round numbers that enclose the values, about so many of them."""
+    """About this many round numbers that enclose the values."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     if high - low < 1e-9:
         low, high = (low - 0.5, high + 0.5) if low else (0.0, 1.0)

@@ -31,7 +31,7 @@ _ENDED = ("completed", "echo_trap")
 class Cell:
     """One run of the grid."""
 
-    world: str
+    environment: str
     arm: Arm
     seed: int
     config: RunConfig
@@ -39,7 +39,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return f"{self.world}/{self.arm.name}/seed-{self.seed}"
+        return f"{self.environment}/{self.arm.name}/seed-{self.seed}"
 
 
 class CellFailedError(RuntimeError):
@@ -50,20 +50,20 @@ def cells(study: Study, scale: Scale, seeds: int, out: Path, overrides: Sequence
     """The whole grid; cells that are compared are adjacent, so that they run at about the same time."""
     return [
         Cell(
-            world,
+            environment,
             arm,
             seed,
-            configuration(study, scale, world, arm, seed, overrides),
-            out / world / arm.name / f"seed-{seed}",
+            configuration(study, scale, environment, arm, seed, overrides),
+            out / environment / arm.name / f"seed-{seed}",
         )
         for seed in range(seeds)
-        for world in study.worlds
+        for environment in study.environments
         for arm in study.arms
     ]
 
 
 def ended(folder: Path) -> bool:
-    """Whether the run in that folder came to its own end."""
+    """Whether the run in that folder is complete."""
     path = folder / JOURNAL_FILE
     if not path.exists():
         return False
@@ -82,7 +82,7 @@ Play = Callable[[Cell, Callable[[], bool]], None]
 """Runs a cell to its end or to a stop request."""
 
 
-def run(grid: Sequence[Cell], jobs: int, stop: Callable[[], bool], say: Callable[[str], None], play: Play) -> bool:
+def run(grid: Sequence[Cell], jobs: int, stop: Callable[[], bool], report: Callable[[str], None], play: Play) -> bool:
     """Run all cells that have not ended, `jobs` at a time. Returns whether all are done; False after a stop request.
 
     Raises:
@@ -91,11 +91,11 @@ def run(grid: Sequence[Cell], jobs: int, stop: Callable[[], bool], say: Callable
     """
     for cell in grid:
         _check_same(cell)
-    left = [cell for cell in grid if not ended(cell.folder)]
-    if len(left) < len(grid):
-        say(f"{len(grid) - len(left)} of {len(grid)} cells are done already")
+    remaining = [cell for cell in grid if not ended(cell.folder)]
+    if len(remaining) < len(grid):
+        report(f"{len(grid) - len(remaining)} of {len(grid)} cells are already complete")
     failed = threading.Event()
-    count = iter(range(len(grid) - len(left) + 1, len(grid) + 1))
+    count = iter(range(len(grid) - len(remaining) + 1, len(grid) + 1))
 
     def work(cell: Cell) -> None:
         if failed.is_set() or stop():
@@ -110,13 +110,13 @@ def run(grid: Sequence[Cell], jobs: int, stop: Callable[[], bool], say: Callable
             failed.set()
             raise
         if ended(cell.folder):
-            say(f"{next(count)} of {len(grid)}: {cell.name}, {time.monotonic() - began:.0f} s")
+            report(f"{next(count)} of {len(grid)}: {cell.name}, {time.monotonic() - began:.0f} s")
 
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(work, cell) for cell in left]
+        futures = [pool.submit(work, cell) for cell in remaining]
     for future in futures:
         future.result()
-    return not stop() and all(ended(cell.folder) for cell in left)
+    return not stop() and all(ended(cell.folder) for cell in remaining)
 
 
 def _check_same(cell: Cell) -> None:
@@ -127,11 +127,11 @@ def _check_same(cell: Cell) -> None:
     before = RunConfig.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     if before != cell.config:
         raise ValueError(
-            f"{cell.folder} holds a cell with other settings: choose another --out, or delete that folder to begin anew"
+            f"{cell.folder} holds a cell with other settings: choose another --out, or delete that folder to start over"
         )
 
 
-def apart(cell: Cell, stop: Callable[[], bool]) -> None:
+def run_in_subprocess(cell: Cell, stop: Callable[[], bool]) -> None:
     """Run a cell in a separate process, as `python -m trainer train` would; records its time and memory."""
     command = [sys.executable, "-m", "trainer", "train", "--resume"]
     command += ["--config", str(cell.folder / SETTINGS), "--out", str(cell.folder)]
@@ -148,16 +148,16 @@ def apart(cell: Cell, stop: Callable[[], bool]) -> None:
                 process.terminate()
             time.sleep(0.1)
     process.returncode = os.waitstatus_to_exitcode(status)
-    _book(cell.folder, time.monotonic() - began, usage.ru_maxrss)
+    _add_cost(cell.folder, time.monotonic() - began, usage.ru_maxrss)
     if process.returncode not in (COMPLETED, INTERRUPTED):
         lines = (cell.folder / LOG_FILE).read_text(encoding="utf-8", errors="replace").strip().splitlines() or [
-            "no word"
+            "no output"
         ]
         raise CellFailedError(f"the cell {cell.name} failed: {lines[-1]} (its log is {cell.folder / LOG_FILE})")
 
 
-def here(cell: Cell, stop: Callable[[], bool]) -> None:
-    """Run a cell in this process: for cells so small that starting another process would take longer."""
+def run_in_process(cell: Cell, stop: Callable[[], bool]) -> None:
+    """Run a cell in this process, for cells that take less time than starting a process."""
     from transformers.utils import logging
 
     from trainer.loops import run_factory
@@ -166,11 +166,11 @@ def here(cell: Cell, stop: Callable[[], bool]) -> None:
     logging.disable_progress_bar()
     began = time.monotonic()
     run_factory.run(cell.config, cell.folder, default_cache(), stop)
-    _book(cell.folder, time.monotonic() - began, 0)
+    _add_cost(cell.folder, time.monotonic() - began, 0)
 
 
-def _book(folder: Path, seconds: float, kilobytes: int) -> None:
-    """Add an attempt's time and memory to what the cell has cost so far."""
+def _add_cost(folder: Path, seconds: float, kilobytes: int) -> None:
+    """Add an attempt's time and memory to the cost of the cell."""
     cost = read_cost(folder)
     if sys.platform == "darwin":
         kilobytes //= 1024  # macOS counts bytes
@@ -179,6 +179,6 @@ def _book(folder: Path, seconds: float, kilobytes: int) -> None:
 
 
 def read_cost(folder: Path) -> dict[str, float]:
-    """Wall-clock seconds of all attempts, and the most memory its process ever held, in MiB."""
+    """Wall-clock seconds of all attempts, and peak memory of the process in MiB."""
     path = folder / COST
     return dict(json.loads(path.read_text())) if path.exists() else {"seconds": 0.0, "megabytes": 0.0}

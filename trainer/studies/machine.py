@@ -1,4 +1,4 @@
-"""The machine a figure was measured on, in one line; benchmarks and studies print it. Nothing is measured here."""
+"""Description of the machine on which figures were measured, for benchmarks and studies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def describe() -> str:
-    """Cores, processor, memory, and how busy the machine was with other things at that moment."""
+    """Cores, processor, memory, versions and current load, in one line."""
     info, memory = Path("/proc/cpuinfo"), Path("/proc/meminfo")
     text = info.read_text(encoding="utf-8") if info.exists() else ""
     name = re.search(r"model name\s*: (.+)", text)

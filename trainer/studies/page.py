@@ -1,4 +1,4 @@
-"""A study's page: picture, tables, findings, how it was made; Markdown and SVG text. Nothing is run or judged here."""
+"""Page of a study as Markdown, and its picture as SVG: curves, tables, findings, method."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from trainer.studies.results import FindingVerdict, Outcome
 
 NONE = "–"
 _SCALE_WORDS: dict[Scale, str] = {
-    "smoke": "This is a smoke test: it shows that the study runs, and says nothing else.",
+    "smoke": "This is a smoke test: it shows only that the study runs.",
     "pocket": "The paper's policy has half a billion parameters and is trained for 200 iterations; here the pocket "
     "policy, with one million, starts from a warm-up on a solver's play. Shapes can be compared, numbers cannot.",
-    "paper": "Settings are those of the paper as far as it tells them (docs/settings.md says where they come from).",
+    "paper": "Settings are those of the paper as far as it states them (sources are in docs/settings.md).",
 }
 
 
 @dataclass(frozen=True)
-class Made:
-    """How a study came about. `seconds` is wall-clock time of all sessions together."""
+class StudyRecord:
+    """How a study was run. `seconds` is the wall-clock time of all sessions."""
 
     scale: Scale
     command: str
@@ -38,47 +38,50 @@ class Made:
 
 
 def write(
-    study: Study, cells: Sequence[Cell], outcomes: Sequence[Outcome], found: Sequence[FindingVerdict], made: Made
+    study: Study,
+    cells: Sequence[Cell],
+    outcomes: Sequence[Outcome],
+    verdicts: Sequence[FindingVerdict],
+    record: StudyRecord,
 ) -> str:
-    """The whole page. The picture is expected beside it under the study's name."""
+    """The complete page. It shows the picture STUDY.svg from the same folder."""
     parts = [
         f"# {_label(study.name)}: {study.title}",
-        f"{study.question} {_SCALE_WORDS[made.scale]}",
+        f"{study.question} {_SCALE_WORDS[record.scale]}",
         f"![{study.title}, curves of all arms]({study.name}.svg)",
-        "Bold lines are means over seeds, faint lines the seeds." if made.seeds > 1 else "",
-        "## What came out",
+        "Bold lines are means over seeds, faint lines single seeds." if record.seeds > 1 else "",
+        "## Results",
         _outcomes_table(study, outcomes),
         _suites_table(study, outcomes),
-        "Success is that of the last evaluation on the fixed prompts, the mean over seeds ± their standard deviation. "
-        "Collapsed: the mean success of five iterations fell below half of its best and stayed there. Watch: iteration "
-        "at which the Echo Trap watch spoke of a collapse. Time and memory are those of a whole run.",
-        "## Which of the paper's findings appear",
-        _findings_table(found),
-        "Yes and no are said where the difference is more than two standard errors; a finding that no run could have "
-        "shown cannot be told.",
-        "## The paper's numbers",
+        "Success is that of the last evaluation on the fixed prompts, as the mean over seeds ± standard deviation. "
+        "Collapsed: the mean success of five iterations fell below half of its best and stayed there. Detected: "
+        "iteration at which the Echo Trap detector reported a collapse. Time and memory are those of a whole run.",
+        "## Findings of the paper",
+        _findings_table(verdicts),
+        "A difference counts from two standard errors up; a finding that no run could have shown is inconclusive.",
+        "## Figures of the paper",
         _paper_table(study),
-        "## How it was made",
-        _made(study, cells, made),
+        "## Method",
+        _method(study, cells, record),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def draw(study: Study, outcomes: Sequence[Outcome], scale: Scale) -> str:
-    """The picture: a row for each curve, a column for each world; evaluations as points where success is shown."""
+    """The picture: one row per curve, one column per environment."""
     panels = []
     for metric in study.curves:
         spec = spec_of(metric)
-        for world in study.worlds:
-            series = [_series(arm, number, metric, world, outcomes) for number, arm in enumerate(study.arms)]
-            title = f"{_world(world)}: {spec.title.lower()}"
+        for environment in study.environments:
+            series = [_series(arm, number, metric, environment, outcomes) for number, arm in enumerate(study.arms)]
+            title = f"{_environment_title(environment)}: {spec.title.lower()}"
             panels.append(Panel(title, [line for line in series if line.points], share=spec.unit == "share"))
     legend = [(arm.title, number) for number, arm in enumerate(study.arms)]
-    return picture(f"{_label(study.name)}, {scale}: {study.title}", panels, legend, columns=len(study.worlds))
+    return picture(f"{_label(study.name)}, {scale}: {study.title}", panels, legend, columns=len(study.environments))
 
 
-def _series(arm: Arm, number: int, metric: str, world: str, outcomes: Iterable[Outcome]) -> PlotSeries:
-    curves = [o.curves.get(metric, {}) for o in outcomes if (o.world, o.arm) == (world, arm.name)]
+def _series(arm: Arm, number: int, metric: str, environment: str, outcomes: Iterable[Outcome]) -> PlotSeries:
+    curves = [o.curves.get(metric, {}) for o in outcomes if (o.environment, o.arm) == (environment, arm.name)]
     lines = [sorted(curve.items()) for curve in curves if curve]
     iterations = sorted({at for line in lines for at, _ in line})
     mean = [(float(at), fmean(curve[at] for curve in curves if at in curve)) for at in iterations]
@@ -87,26 +90,44 @@ def _series(arm: Arm, number: int, metric: str, world: str, outcomes: Iterable[O
 
 
 def _outcomes_table(study: Study, outcomes: Sequence[Outcome]) -> str:
-    header = ("world", "arm", "before", "after", "by seed", "collapsed", "watch", "updates", "minutes", "MiB", "paper")
+    header = (
+        "environment",
+        "arm",
+        "before",
+        "after",
+        "by seed",
+        "collapsed",
+        "detected",
+        "updates",
+        "minutes",
+        "MiB",
+        "paper",
+    )
     rows = []
-    for world in study.worlds:
+    for environment in study.environments:
         for arm in study.arms:
-            found = [o for o in outcomes if (o.world, o.arm) == (world, arm.name)]
-            finals = [exam.success for o in found if (exam := o.final())]
-            before = [exams[0].success for o in found if (exams := o.exams.get(o.suite)) and exams[0].iteration == 0]
-            reported = [r for r in REPORTED[study.name] if (r.world or world, r.arm) == (world, arm.name)]
+            own = [o for o in outcomes if (o.environment, o.arm) == (environment, arm.name)]
+            finals = [evaluation.success for o in own if (evaluation := o.final())]
+            before = [
+                evaluations[0].success
+                for o in own
+                if (evaluations := o.evaluations.get(o.suite)) and evaluations[0].iteration == 0
+            ]
+            reported = [
+                r for r in REPORTED[study.name] if (r.environment or environment, r.arm) == (environment, arm.name)
+            ]
             rows.append(
                 (
-                    _world(world),
+                    _environment_title(environment),
                     arm.title,
                     f"{fmean(before):.1%}" if before else NONE,
                     _spread(finals),
                     " ".join(f"{100 * value:.1f}" for value in finals) or NONE,
-                    _each(o.collapse for o in found),
-                    _each(o.trapped for o in found),
-                    f"{fmean(o.update_seconds for o in found):.0f} s" if found else NONE,
-                    f"{fmean(o.seconds for o in found) / 60:.1f}" if found else NONE,
-                    f"{max(o.megabytes for o in found):,.0f}" if found else NONE,
+                    _each(o.collapse for o in own),
+                    _each(o.trapped for o in own),
+                    f"{fmean(o.update_seconds for o in own):.0f} s" if own else NONE,
+                    f"{fmean(o.seconds for o in own) / 60:.1f}" if own else NONE,
+                    f"{max(o.megabytes for o in own):,.0f}" if own else NONE,
                     "; ".join(f"{r.what}: {r.value}" for r in reported) or NONE,
                 )
             )
@@ -118,10 +139,10 @@ def _suites_table(study: Study, outcomes: Sequence[Outcome]) -> str:
         return ""
     rows = []
     for arm in study.arms:
-        found = [o for o in outcomes if o.arm == arm.name]
-        exams = ([exam.success for o in found if (exam := o.final(suite))] for suite in study.suites)
-        rows.append((arm.title, *(_spread(values) for values in exams)))
-    return "Examined elsewhere, without further training:\n\n" + table(("arm", *study.suites), rows)
+        own = [o for o in outcomes if o.arm == arm.name]
+        evaluations = ([evaluation.success for o in own if (evaluation := o.final(suite))] for suite in study.suites)
+        rows.append((arm.title, *(_spread(values) for values in evaluations)))
+    return "Evaluated on other suites, without further training:\n\n" + table(("arm", *study.suites), rows)
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -134,13 +155,16 @@ def _spread(values: Sequence[float]) -> str:
 def _each(iterations: Iterable[int | None]) -> str:
     """Iterations of those seeds that have one, as in "2 of 3: 17, 31"."""
     listed = list(iterations)
-    told = [str(value) for value in listed if value is not None]
-    return f"{len(told)} of {len(listed)}{': ' + ', '.join(told) if told else ''}"
+    present = [str(value) for value in listed if value is not None]
+    return f"{len(present)} of {len(listed)}{': ' + ', '.join(present) if present else ''}"
 
 
-def _findings_table(found: Sequence[FindingVerdict]) -> str:
-    rows = [(verdict.finding, _world(verdict.world), verdict.word, verdict.figures) for verdict in found]
-    return table(("the paper says", "world", "here", "figures"), rows)
+def _findings_table(verdicts: Sequence[FindingVerdict]) -> str:
+    rows = [
+        (verdict.finding, _environment_title(verdict.environment), verdict.word, verdict.figures)
+        for verdict in verdicts
+    ]
+    return table(("finding", "environment", "here", "figures"), rows)
 
 
 def _paper_table(study: Study) -> str:
@@ -148,42 +172,39 @@ def _paper_table(study: Study) -> str:
     rows = [
         (
             reported.what,
-            _world(reported.world) if reported.world else NONE,
+            _environment_title(reported.environment) if reported.environment else NONE,
             titles.get(reported.arm, NONE),
             reported.value,
         )
         for reported in REPORTED[study.name]
     ]
-    return table(("what", "world", "arm", "paper"), rows)
+    return table(("quantity", "environment", "arm", "paper"), rows)
 
 
-def _made(study: Study, cells: Sequence[Cell], made: Made) -> str:
+def _method(study: Study, cells: Sequence[Cell], record: StudyRecord) -> str:
     config = cells[0].config
     rollout = config.rollout
     facts = [
-        ("command", f"`{made.command}`"),
-        ("machine", made.machine),
-        ("wall-clock time", f"{made.seconds / 60:.0f} minutes for {len(cells)} runs, {made.jobs} at a time"),
-        ("seeds", f"0 to {made.seeds - 1}" if made.seeds > 1 else "0"),
-        ("date", made.date),
+        ("command", f"`{record.command}`"),
+        ("machine", record.machine),
+        ("wall-clock time", f"{record.seconds / 60:.0f} minutes for {len(cells)} runs, {record.jobs} at a time"),
+        ("seeds", f"0 to {record.seeds - 1}" if record.seeds > 1 else "0"),
+        ("date", record.date),
         ("policy", config.policy.model),
         ("iterations, P × N", f"{config.iterations}, {rollout.groups} × {rollout.group_size}"),
         ("policy learning rate", f"{config.optimizer.policy_lr:g}"),
         ("evaluation", f"{config.evaluation.prompts} fixed prompts, T = {config.evaluation.temperature:g}"),
     ]
     arms = [
-        (arm.title, ", ".join(f"`{name}`: {value}" for name, value in _own(arm, cells).items())) for arm in study.arms
+        (arm.title, ", ".join(f"`{name}`: {value}" for name, value in _own_settings(arm, cells).items()))
+        for arm in study.arms
     ]
-    return (
-        table(("", ""), facts)
-        + "\n\nThe arms, by the settings in which they differ:\n\n"
-        + table(("arm", "settings"), arms)
-    )
+    return table(("", ""), facts) + "\n\nThe arms differ in these settings:\n\n" + table(("arm", "settings"), arms)
 
 
-def _own(arm: Arm, cells: Sequence[Cell]) -> dict[str, Any]:
-    """The arm's values of the settings that are not the same in every arm (in the first world)."""
-    first = [cell for cell in cells if cell.world == cells[0].world and cell.seed == cells[0].seed]
+def _own_settings(arm: Arm, cells: Sequence[Cell]) -> dict[str, Any]:
+    """The arm's values of the settings in which arms differ (in the first environment)."""
+    first = [cell for cell in cells if cell.environment == cells[0].environment and cell.seed == cells[0].seed]
     settings = {cell.arm.name: dict(_leaves(cell.config.model_dump(mode="json"))) for cell in first}
     own = settings[arm.name]
     return {
@@ -209,7 +230,7 @@ def _label(name: str) -> str:
 _TITLES = {"".join(part.lower() for part in name): name for name in envs.names()}
 
 
-def _world(name: str) -> str:
+def _environment_title(name: str) -> str:
     return _TITLES.get(name.replace("_", ""), name)
 
 

@@ -1,4 +1,4 @@
-"""What the paper (arXiv 2504.20073, half a billion parameters) reports, study by study. No number here is ours."""
+"""Figures that the paper reports (arXiv 2504.20073, half a billion parameters), by study."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Reported:
-    """One number of the paper; `world` and `arm` name the cell of ours it belongs to, where there is one."""
+    """One figure of the paper, with environment and arm of the corresponding cell, if any."""
 
     what: str
     value: str
-    world: str = ""
+    environment: str = ""
     arm: str = ""
 
 

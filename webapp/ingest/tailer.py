@@ -189,7 +189,7 @@ class JournalTailer:
         return lines, problem
 
     def _parse(self, data: bytes, seq: int, max_lines: int) -> tuple[list[JournalLine], str]:
-        """At max_lines `max_lines` lines, up to the first unreadable one or the next start of an attempt."""
+        """At most `max_lines` lines, up to the first unreadable one or the next start of an attempt."""
         lines: list[JournalLine] = []
         self._batch = []
         for number, raw in enumerate(_split(data)[:max_lines], seq + 1):
@@ -222,7 +222,7 @@ class JournalTailer:
 
 
 def _commit_without_waiting() -> None:
-    """Commit without waiting for the disk, which was max_lines of the ingest's delay.
+    """Commit without waiting for the disk, which was most of the ingest's delay.
 
     If PostgreSQL crashes, the lost events are read again from the journal: the offset is rolled back with them.
     """

@@ -38,7 +38,7 @@ class Peer:
             env=clean_environment(),
         )
         if self._read() != "ready":
-            raise NotInstallable(f"does not start: {self._last_words()}")
+            raise NotInstallable(f"does not start: {self._last_output()}")
 
     def ask(self, measure: str, seconds: float, **arguments: Any) -> float:
         """Operations per second of a measure. Raises RuntimeError with the end of its output if it fails."""
@@ -47,7 +47,7 @@ class Peer:
         self._process.stdin.flush()
         answer = self._read()
         if not answer:
-            raise RuntimeError(f"{measure}: {self._last_words()}")
+            raise RuntimeError(f"{measure}: {self._last_output()}")
         return float(json.loads(answer)["rate"])
 
     def close(self) -> None:
@@ -58,9 +58,9 @@ class Peer:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def _last_words(self) -> str:
+    def _last_output(self) -> str:
         _, errors = self._process.communicate(timeout=30)
-        return (errors.strip().splitlines() or ["it ended without a word"])[-1]
+        return (errors.strip().splitlines() or ["it ended without output"])[-1]
 
 
 def clean_environment() -> dict[str, str]:

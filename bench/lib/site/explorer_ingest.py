@@ -66,7 +66,7 @@ def ingest(team: Team, lines: list[str]) -> float:
 def measure(quick: bool, json_path: Path | None) -> None:
     """Print the table, and write the results to `json_path`; `quick` takes 3 iterations and five rounds."""
     iterations, rounds = (3, 5) if quick else (ITERATIONS, ROUNDS)
-    seconds: dict[str, list[float]] = {way: [] for way in VARIANTS}
+    seconds: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     with servers():
         from webapp.teams.actions import do_create_team, do_create_user
 
@@ -75,16 +75,16 @@ def measure(quick: bool, json_path: Path | None) -> None:
         ingest(team, lines)  # warm-up
         names = list(VARIANTS)
         for number in range(rounds):
-            for way in names[number % len(names) :] + names[: number % len(names)]:
-                before, after = VARIANTS[way]
+            for variant in names[number % len(names) :] + names[: number % len(names)]:
+                before, after = VARIANTS[variant]
                 execute(*before)
-                seconds[way].append(ingest(team, lines))
+                seconds[variant].append(ingest(team, lines))
                 execute(*after)
-    medians = {way: statistics.median(times) for way, times in seconds.items()}
+    medians = {variant: statistics.median(times) for variant, times in seconds.items()}
     print(f"{machine.describe()}\n\n{len(lines):,} events, medians of {rounds}\n")
     print("| ingest | seconds | events/s | ratio to current |\n| --- | ---: | ---: | ---: |")
-    for way, median in medians.items():
-        print(f"| {way} | {median:.2f} | {len(lines) / median:,.0f} | {median / medians['current']:.2f} |")
+    for variant, median in medians.items():
+        print(f"| {variant} | {median:.2f} | {len(lines) / median:,.0f} | {median / medians['current']:.2f} |")
     if json_path:
         facts = {"machine": machine.describe(), "events": len(lines), "seconds": seconds}
         json_path.write_text(json.dumps(facts, indent=1))

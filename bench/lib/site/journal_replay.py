@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-WAVE = 128
+TRAJECTORIES = 128
 """Trajectories of one iteration: 8 groups of 16."""
 
 
@@ -24,8 +24,8 @@ def played_lines(iterations: int, clock: Callable[[int], float] = evenly) -> Ite
     from trainer.config.run import RunConfig
 
     config = RunConfig(iterations=iterations + 10)
-    config.rollout.groups, config.rollout.group_size = 8, WAVE // 8
-    waves = [
+    config.rollout.groups, config.rollout.group_size = 8, TRAJECTORIES // 8
+    iterations_of_events = [
         [
             event.model_dump(exclude_none=True)
             for event in recorded_journal.iteration(config, number, skill=0.3 + 0.15 * number)
@@ -46,7 +46,7 @@ def played_lines(iterations: int, clock: Callable[[int], float] = evenly) -> Ite
 
     yield from map(line, first)
     for number in range(1, iterations + 1):
-        for event in waves[(number - 1) % len(waves)]:
+        for event in iterations_of_events[(number - 1) % len(iterations_of_events)]:
             yield line(renamed(event, number))
         if number % 10 == 0:
             yield line(

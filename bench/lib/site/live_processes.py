@@ -54,7 +54,7 @@ def lines(source: Path | None) -> Iterator[str]:
     recorded = [json.loads(line) for line in source.open(encoding="utf-8")]
     training = [event for event in recorded if event.get("split") != "eval" and "suite" not in event]
     trained = {key for event in training if event["type"] == "group_started" for key in event["members"]}
-    waves: dict[int, list[dict[str, object]]] = {}
+    iterations: dict[int, list[dict[str, object]]] = {}
     now = 0
     for event in training:
         now = event["iteration"] if event["type"] == "group_started" else now
@@ -62,15 +62,15 @@ def lines(source: Path | None) -> Iterator[str]:
             event["type"] in {"group_started", "groups_scored", "metrics", "phase"}
             or event.get("trajectory") in trained
         ):
-            waves.setdefault(max(1, now), []).append(event)
+            iterations.setdefault(max(1, now), []).append(event)
     first = next(event for event in recorded if event["type"] == "run_started")
     seq = 1
     yield json.dumps(first | {"seq": seq, "time": time.time()}) + "\n"
     number = 0
     while True:
-        for wave in waves.values():
+        for iteration in iterations.values():
             number += 1
-            for event in wave:
+            for event in iteration:
                 seq += 1
                 yield json.dumps(renamed(event, number) | {"seq": seq, "time": time.time()}) + "\n"
 

@@ -63,7 +63,7 @@ class GymSokoban:
         return counted(seconds, episode)
 
     def turns(self, seconds: float, mode: str, rows: int) -> float:
-        """Turns of 128 environments per second, with their texts, by the time of `rows` of them."""
+        """Turns of 128 environments per second, with their texts, extrapolated from `rows` of them."""
 
         def episode() -> tuple[int, float]:
             loop = [copy.deepcopy(self.starts[6, 1][row % 8]) for row in range(rows)]

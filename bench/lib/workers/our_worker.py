@@ -157,7 +157,7 @@ def main() -> None:
 
         tokenizer = AutoTokenizer.from_pretrained(job["tokenizer"])
     connection.answer(versions={"torch": torch.__version__})
-    known: dict[str, Batch] = {}
+    loaded: dict[str, Batch] = {}
     while True:
         command = connection.next()
         if command["do"] == "record":
@@ -166,11 +166,11 @@ def main() -> None:
             connection.answer()
             continue
         rollout, metrics = 0.0, {}
-        if command["do"] == "step" and command["work"] not in known:
-            known[command["work"]] = batch(load(Path(command["work"])))
+        if command["do"] == "step" and command["work"] not in loaded:
+            loaded[command["work"]] = batch(load(Path(command["work"])))
         clock = Clock(peak)
         if command["do"] == "step":
-            metrics = ours.update(known[command["work"]])
+            metrics = ours.update(loaded[command["work"]])
         else:
             from bench.lib.iteration_task import reward
 

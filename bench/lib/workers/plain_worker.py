@@ -100,13 +100,13 @@ def main() -> None:
         model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
     connection.answer(versions={"torch": torch.__version__})
-    known: dict[str, Padded] = {}
+    loaded: dict[str, Padded] = {}
     while True:
         name = connection.next()["work"]
-        if name not in known:
-            known[name] = padded(load(Path(name)), device)
+        if name not in loaded:
+            loaded[name] = padded(load(Path(name)), device)
         clock = Clock(peak)
-        norm = step(model, optimizer, known[name], mixed=job["dtype"] == "bfloat16")
+        norm = step(model, optimizer, loaded[name], mixed=job["dtype"] == "bfloat16")
         connection.answer(**clock.stop(), norm=norm)
 
 

@@ -27,7 +27,7 @@ from bench.lib.resource_meter import Clock, Peak
 from bench.lib.worker_protocol import WorkerConnection
 
 REPEATS = 100
-"""How often the prompts stand in the data set: an epoch's end would be part of a step."""
+"""Copies of the prompts in the data set, so that no epoch ends within a step."""
 
 
 class TimedTrainer(GRPOTrainer):
@@ -104,13 +104,13 @@ def main() -> None:
     torch.set_num_threads(job["threads"])
     peak = Peak(job["device"])
     paced = Paced(connection, peak)
-    known: dict[str, list[Dialogue]] = {}
+    loaded: dict[str, list[Dialogue]] = {}
 
     def recorded() -> list[Dialogue]:
         name = paced.command["work"]
-        if name not in known:
-            known[name] = load(Path(name))
-        return known[name]
+        if name not in loaded:
+            loaded[name] = load(Path(name))
+        return loaded[name]
 
     def replay(prompts: list[str], trainer: GRPOTrainer) -> dict[str, Any]:
         played = recorded()

@@ -79,7 +79,7 @@ def test_every_faulty_level_is_named_with_its_file_its_place_and_the_reason(tmp_
     assert str(path) in message
     assert "2 of 3 levels" in message
     assert "level 2 (line 7): the level has no box" in message
-    assert "level 3 (line 12): 'q' is no character of a level" in message
+    assert "level 3 (line 12): 'q' is not a character of a level" in message
     assert "Fix or remove them" in message
 
 
@@ -97,13 +97,13 @@ def test_a_folder_is_read_in_the_order_of_names_and_loses_no_fault_silently(tmp_
     assert [level.width for level in level_files.find_levels(tmp_path)] == [6, 5]
     (tmp_path / "c.txt").write_text("#####\n#@$$.\n#####\n")
     (tmp_path / "d.txt").write_text("a poem\n")
-    with pytest.raises(LevelFileError, match=r"(?s)c\.txt.*level 1 \(line 1\).*d\.txt: no level in it"):
+    with pytest.raises(LevelFileError, match=r"(?s)c\.txt.*level 1 \(line 1\).*d\.txt: no level found"):
         level_files.find_levels(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "no level in it"), (b"######\n#@$ .#\n######\xff", "byte 21 is no UTF-8"), (None, "No such file")],
+    [(b"", "no level found"), (b"######\n#@$ .#\n######\xff", "byte 21 is not UTF-8"), (None, "No such file")],
 )
 def test_what_is_no_file_of_levels_is_refused_by_name(tmp_path, content, message):
     path = tmp_path / "levels.txt"
@@ -115,7 +115,7 @@ def test_what_is_no_file_of_levels_is_refused_by_name(tmp_path, content, message
 
 
 def test_an_empty_folder_is_refused(tmp_path):
-    with pytest.raises(LevelFileError, match=r"no file of levels in this folder \(looked for \.txt"):
+    with pytest.raises(LevelFileError, match=r"no level file in this folder \(looked for \.txt"):
         level_files.find_levels(tmp_path)
 
 

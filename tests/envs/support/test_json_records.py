@@ -46,15 +46,15 @@ def test_records_of_a_list_are_numbered_by_the_line_on_which_they_begin(file):
     ("text", "complaint"),
     [
         ('{"a": 1}\n{"a": \n', "line 2: is not JSON"),
-        ('{"a": 1} {"a": 2}\n', "line 1: something stands after the record"),
+        ('{"a": 1} {"a": 2}\n', "line 1: text follows the record"),
         ('{"a": 1}\n7\n', "line 2: a record must be a JSON object"),
         ('[{"a": 1},\n7]', "line 2: a record must be a JSON object"),
         ('[{"a": 1},\n{"a"}]', "line 2: is not JSON"),
-        ('[{"a": 1}\n', "line 2: the list is broken off"),
-        ('[{"a": 1} {"a": 1}]', "line 1: the list is broken off or has no ,"),
+        ('[{"a": 1}\n', "line 2: the list is truncated"),
+        ('[{"a": 1} {"a": 1}]', "line 1: the list is truncated or lacks a comma"),
         ('[{"a": 1},\n]', "line 2: is not JSON"),
         ("[", "line 1: is not JSON"),
-        ('[{"a": 1}]\n[]', "line 1: something stands after the list"),
+        ('[{"a": 1}]\n[]', "line 1: text follows the list"),
         ('{"a": ' + "[" * 100_000, "line 1: is nested too deeply"),
         ('{"a": ' + "1" * 5000 + "}", "line 1: is not JSON .a number is too long"),
         ("a secret", "line 1: is not JSON"),
@@ -73,7 +73,7 @@ def test_a_missing_or_binary_file_is_named(tmp_path):
         with pytest.raises(RecordsError, match=r"missing.*No such file.*give the path"):
             look(tmp_path / "missing.json")
     (tmp_path / "picture").write_bytes(b'{"a": "\xff\xfe"}')
-    with pytest.raises(RecordsError, match="picture: is not text in UTF-8"):
+    with pytest.raises(RecordsError, match="picture: is not UTF-8 text"):
         list(read_records(tmp_path / "picture"))
     with pytest.raises(RecordsError, match="cannot be read"):
         list(read_records(tmp_path))

@@ -61,7 +61,7 @@ class Alone:
 
     def step(self, row, actions):
         """Text, what each executed action did, and where the row stands."""
-        env, told = self.envs[row], []
+        env, recorded = self.envs[row], []
         for action in actions:
             if any(self.ends[row][:2]):
                 break
@@ -70,19 +70,19 @@ class Alone:
             _, reward, terminated, truncated, info = env.step(word)
             self.ends[row] = (terminated, truncated, info["success"])
             self.taken[row] += info["valid"]
-            told.append((reward, info["valid"], info["effective"], info["actual"]))
-        return env.render(), told, self.ends[row]
+            recorded.append((reward, info["valid"], info["effective"], info["actual"]))
+        return env.render(), recorded, self.ends[row]
 
 
 def told_by(turn, row):
     """The same of one row of a batch's turn."""
     executed = turn.executed[row]
-    told = zip(turn.rewards[row], turn.valid[row], turn.effective[row], turn.actual[row], strict=True)
+    recorded = zip(turn.rewards[row], turn.valid[row], turn.effective[row], turn.actual[row], strict=True)
     assert not turn.rewards[row][~executed].any()
     assert not turn.valid[row][~executed].any()
     assert not turn.effective[row][~executed].any()
     ends = (bool(turn.terminated[row]), bool(turn.truncated[row]), bool(turn.success[row]))
-    return turn.texts[row], [facts for facts, done in zip(told, executed, strict=True) if done], ends
+    return turn.texts[row], [facts for facts, done in zip(recorded, executed, strict=True) if done], ends
 
 
 def play_both(name, chosen, seeds, turns, options=None):

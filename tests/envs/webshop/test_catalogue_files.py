@@ -79,7 +79,7 @@ def test_human_requests_are_preferred(tmp_path):
 def test_without_human_requests_synthetic_ones_are_used(tmp_path):
     human = {"B000NOTOURS": HUMAN["B000NOTOURS"]}
     assert load(write(tmp_path, human=human)).goals == 4
-    with pytest.raises(CatalogueError, match="nothing is asked for"):
+    with pytest.raises(CatalogueError, match="there are no requests"):
         load(tmp_path, "human")
 
 
@@ -155,8 +155,8 @@ def test_files_are_read_once_until_they_change(tmp_path):
         ("items_shuffle.json", '{"a": 1}', r"items_shuffle\.json must hold a list of products, not a dict"),
         ("items_shuffle.json", "[{}, 3]", r"items_shuffle\.json: product 2 is a int, not an object; correct or remove"),
         ("items_ins_v2.json", "[]", r"items_ins_v2\.json must map product ids to requests, but it is a list"),
-        ("items_ins_v2.json", '{"B000SHIRT1": 5}', r"product 1 \(or what items_ins_v2\.json says about it\)"),
-        ("items_ins_v2.json", "{}", r"nothing is asked for .* items_shuffle\.json has a request in items_ins_v2\.json"),
+        ("items_ins_v2.json", '{"B000SHIRT1": 5}', r"product 1 \(or its entry in items_ins_v2\.json\)"),
+        ("items_ins_v2.json", "{}", r"there are no requests .* items_shuffle\.json has one in items_ins_v2\.json"),
         (
             "items_shuffle.json",
             '[{"pricing": [{}]}]',

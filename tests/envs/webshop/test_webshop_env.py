@@ -209,7 +209,7 @@ def test_a_goal_that_its_own_product_cannot_fulfil_is_reported(tmp_path):
     env.reset(seed=0)
     hint = env.hint()
     assert (hint.solvable, hint.distance, hint.value) == ("unknown", None, pytest.approx(2 / 3))
-    assert "fits its own request only to 0.67" in hint.reason
+    assert "matches its own request only to 0.67" in hint.reason
     while env.hint().actions:
         reward = env.step(env.hint().actions[0])[1]
     assert reward == pytest.approx(2 / 3)

@@ -73,7 +73,7 @@ def test_where_any_text_is_an_action_the_thought_says_it() -> None:
 def test_repetition_is_the_share_of_phrases_from_the_turn_before() -> None:
     before = "the box is next to me and I push"
     assert thought_rewards.repeats(turn(before, earlier_thoughts=(before,))) == 1.0
-    assert thought_rewards.repeats(turn("something else that nobody said yet", earlier_thoughts=(before,))) == 0.0
+    assert thought_rewards.repeats(turn("something else that is new", earlier_thoughts=(before,))) == 0.0
     assert thought_rewards.repeats(turn(before)) == 0.0
 
 

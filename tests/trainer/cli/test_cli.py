@@ -194,7 +194,7 @@ def test_a_policy_is_evaluated_with_the_settings_of_its_run(tmp_path, capsys, tr
         "--policy",
         str(trained),
         "--out",
-        str(tmp_path / "exam"),
+        str(tmp_path / "evaluation"),
         "--set",
         "evaluation.samples_per_prompt=2",
     ]
@@ -202,17 +202,17 @@ def test_a_policy_is_evaluated_with_the_settings_of_its_run(tmp_path, capsys, tr
     out = capsys.readouterr().out
     assert out.startswith("All 2 suites are played.\n| suite | prompts | success |")
     assert "\n| Bandit | 2 × 2 |" in out
-    config = load_yaml(tmp_path / "exam" / "config.yaml")
+    config = load_yaml(tmp_path / "evaluation" / "config.yaml")
     assert (config.kind, config.policy.model, config.rollout.max_turns) == ("evaluate", str(trained), 1)
 
     assert main.main([*arguments, "--suites", "Sokoban", "Bandit"]) == 2
     assert "already holds a run: add --resume" in capsys.readouterr().err
     assert main.main([*arguments, "--suites", "Sokoban", "Bandit", "--resume"]) == 0
-    assert sum(event.type == "evaluation" for event in reader.read(tmp_path / "exam" / JOURNAL_FILE)) == 2
+    assert sum(event.type == "evaluation" for event in reader.read(tmp_path / "evaluation" / JOURNAL_FILE)) == 2
 
 
 def test_a_policy_without_a_run_needs_settings(tmp_path, capsys, pocket_folder):
-    arguments = ["evaluate", "--policy", str(pocket_folder), "--out", str(tmp_path / "exam")]
+    arguments = ["evaluate", "--policy", str(pocket_folder), "--out", str(tmp_path / "evaluation")]
     assert main.main(arguments) == 2
     assert "is no run's folder with settings: add --preset or --config" in capsys.readouterr().err
     small = changes(pocket_folder, evaluation={"prompts": 2})
@@ -223,7 +223,7 @@ def test_a_policy_without_a_run_needs_settings(tmp_path, capsys, pocket_folder):
     "arguments, complaint",
     [
         (["--policies", "pocket", "--suites", "Chess"], "unknown environment 'Chess'"),
-        (["--policies", "pocket", "pocket", "--suites", "Bandit"], "two policies are called 'pocket'"),
+        (["--policies", "pocket", "pocket", "--suites", "Bandit"], "two policies have the name 'pocket'"),
         (
             ["--policies", "pocket", "--suites", "Bandit", "--set", "evaluation.prompts=0"],
             "evaluation.prompts of at least 1",

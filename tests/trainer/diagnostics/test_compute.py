@@ -168,10 +168,13 @@ def test_a_group_that_answers_alike_has_no_variety() -> None:
 
 
 def test_an_entropy_that_the_engine_does_not_tell_is_estimated_by_what_was_drawn() -> None:
-    told, untold = turn(entropy=0.5, tokens=4), turn(entropy=1.5, tokens=12).model_copy(update={"entropy": None})
-    assert compute.turn_metrics([told, untold])["entropy/mean"] == pytest.approx((4 * 0.5 + 12 * 1.5) / 16)
-    nothing = untold.model_copy(update={"logprob": None})
-    assert compute.turn_metrics([told, nothing])["entropy/mean"] == pytest.approx(0.5)
+    reported, unreported = (
+        turn(entropy=0.5, tokens=4),
+        turn(entropy=1.5, tokens=12).model_copy(update={"entropy": None}),
+    )
+    assert compute.turn_metrics([reported, unreported])["entropy/mean"] == pytest.approx((4 * 0.5 + 12 * 1.5) / 16)
+    unknown = unreported.model_copy(update={"logprob": None})
+    assert compute.turn_metrics([reported, unknown])["entropy/mean"] == pytest.approx(0.5)
 
 
 @given(d=dialogues())

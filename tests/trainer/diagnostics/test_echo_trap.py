@@ -123,16 +123,16 @@ def test_the_evidence_is_in_the_message_and_in_numbers() -> None:
 
 def test_it_tells_the_numbers_it_compares_and_their_limits() -> None:
     trap = EchoTrap(EchoTrapConfig())
-    told: list[tuple[int, dict[str, float], Alarm | None]] = []
+    recorded: list[tuple[int, dict[str, float], Alarm | None]] = []
     for iteration, values in enumerate(Script(collapse=110).play(0), start=1):
         alarm = trap.update(iteration, values)
-        told.append((iteration, trap.statistics(), alarm))
-    assert told[0][1] == {}, "nothing can be compared at first"
-    assert finite(told[-1][1]) == told[-1][1], "each of them is in the table of metrics"
-    first = next(number for number, _, alarm in told if alarm)
-    spread = [(said["echo_trap/spread"], said["echo_trap/spread_limit"]) for _, said, _ in told[first - 3 : first]]
+        recorded.append((iteration, trap.statistics(), alarm))
+    assert recorded[0][1] == {}, "nothing can be compared at first"
+    assert finite(recorded[-1][1]) == recorded[-1][1], "each of them is in the table of metrics"
+    first = next(number for number, _, alarm in recorded if alarm)
+    spread = [(said["echo_trap/spread"], said["echo_trap/spread_limit"]) for _, said, _ in recorded[first - 3 : first]]
     assert all(value < limit for value, limit in spread), "the sign was there for a third of the window"
-    calm = [said for number, said, _ in told if 25 < number < first - 20]
+    calm = [said for number, said, _ in recorded if 25 < number < first - 20]
     assert all(
         not sign.crossed(said[sign.name], said[sign.limit])
         for said in calm

@@ -14,7 +14,7 @@ from trainer.rollout.response_parser import parse_response
 
 WITH_A_CRITIC = ["value/loss", "value/explained_variance"]
 ELSEWHERE = ("eval/", "echo_trap/", "hosted/")
-"""With an evaluation, once the watch has something to compare with, of a model that somebody else hosts."""
+"""Metrics of evaluations, of the detector once it has enough values, and of hosted models."""
 ALWAYS = [
     *(name for name in STABLE if not name.startswith(ELSEWHERE) and name not in (*WITH_A_CRITIC, "time/evaluate")),
     "time/other",
@@ -22,15 +22,15 @@ ALWAYS = [
 OF_AN_EXAM = ["success", "success_low", "success_high", "pass@1", "pass@2"]
 
 
-def by_what_was_said(response, *, think, max_actions):
-    """Stands in for a policy that knows the format: half of what it says asks for a move that costs more."""
-    said = tiny.answer(*["Left", "Right"][: 1 + len(response) % 2])
-    return parse_response(said, think=True, max_actions=max_actions)
+def with_valid_format(response, *, think, max_actions):
+    """Replaces responses by valid ones, half of them with a second, more expensive move."""
+    response = tiny.answer(*["Left", "Right"][: 1 + len(response) % 2])
+    return parse_response(response, think=True, max_actions=max_actions)
 
 
 @pytest.mark.parametrize("estimator", ["gae", "grpo"])
 def test_every_name_of_the_table_is_measured(pocket_folder, tmp_path, monkeypatch, estimator) -> None:
-    monkeypatch.setattr("trainer.rollout.episode.parse_response", by_what_was_said)
+    monkeypatch.setattr("trainer.rollout.episode.parse_response", with_valid_format)
     config = tiny.config(
         pocket_folder,
         rollout={"groups": 3, "group_size": 4},
@@ -69,8 +69,10 @@ def test_the_parts_of_a_lap_and_its_rest_are_its_time(monkeypatch) -> None:
         with laps.phase(part):
             pass_by(seconds)
     pass_by(0.5)
-    told = laps.finish()
-    assert told == {"time/rollout": 4.0, "time/checkpoint": 1.0, "time/other": 1.5}, "the exam tells its own time"
+    recorded = laps.finish()
+    assert recorded == {"time/rollout": 4.0, "time/checkpoint": 1.0, "time/other": 1.5}, (
+        "evaluations have a metric of their own"
+    )
 
 
 def test_a_run_tells_what_its_checkpoints_cost(pocket_folder, tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""Control channels between ranks: messages arrive, a broken channel is noticed at once."""
+"""Control channels between ranks: messages arrive, a broken channel is detected at once."""
 
 import queue
 import threading
@@ -13,21 +13,21 @@ from trainer.distributed.control_channel import RankLostError
 def connected(monkeypatch, size):
     """The channels of rank 0 and of the other ranks, all in this process."""
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(size))
-    told = [queue.Queue() for _ in range(size)]
+    inboxes = [queue.Queue() for _ in range(size)]
 
-    def share(given):
-        for box in told[1:]:
-            box.put(given)
+    def broadcast(value):
+        for inbox in inboxes[1:]:
+            inbox.put(value)
 
     others = {}
 
-    def come(rank):
-        others[rank] = control_channel.connect(rank, size, lambda _: told[rank].get(timeout=60), 60)[0]
+    def connect(rank):
+        others[rank] = control_channel.connect(rank, size, lambda _: inboxes[rank].get(timeout=60), 60)[0]
 
-    threads = [threading.Thread(target=come, args=(rank,)) for rank in range(1, size)]
+    threads = [threading.Thread(target=connect, args=(rank,)) for rank in range(1, size)]
     for thread in threads:
         thread.start()
-    mine = control_channel.connect(0, size, share, 60)
+    mine = control_channel.connect(0, size, broadcast, 60)
     for thread in threads:
         thread.join()
     return mine, [others[rank] for rank in range(1, size)]
@@ -35,22 +35,22 @@ def connected(monkeypatch, size):
 
 def test_commands_and_results_reach_their_rank(monkeypatch):
     mine, others = connected(monkeypatch, 3)
-    for number, wire in enumerate(mine, start=1):
-        wire.send(("order", number, torch.arange(3)))
-    for number, wire in enumerate(others, start=1):
-        kind, to, tensor = wire.recv()
-        assert (kind, to, tensor.tolist()) == ("order", number, [0, 1, 2])
-        wire.send(number * 10)
-    assert [wire.recv() for wire in mine] == [10, 20]
+    for number, channel in enumerate(mine, start=1):
+        channel.send(("command", number, torch.arange(3)))
+    for number, channel in enumerate(others, start=1):
+        kind, to, tensor = channel.recv()
+        assert (kind, to, tensor.tolist()) == ("command", number, [0, 1, 2])
+        channel.send(number * 10)
+    assert [channel.recv() for channel in mine] == [10, 20]
 
 
 def test_a_missing_rank_is_named(monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    with pytest.raises(RankLostError, match=r"process 1 of 2 did not come within 0\.2 seconds"):
-        control_channel.connect(0, 2, lambda given: given, 0.2)
+    with pytest.raises(RankLostError, match=r"process 1 of 2 did not connect within 0\.2 seconds"):
+        control_channel.connect(0, 2, lambda value: value, 0.2)
 
 
-def test_a_broken_channel_is_noticed_and_one_with_messages_is_not(monkeypatch):
+def test_a_broken_channel_is_detected_and_one_with_messages_is_not(monkeypatch):
     mine, others = connected(monkeypatch, 3)
     lost, ended = queue.Queue(), threading.Event()
     watch = threading.Thread(target=control_channel.monitor, args=(mine, lost.put, ended))

@@ -71,7 +71,7 @@ def wait_until(launcher, folder, met):
         time.sleep(0.1)
 
 
-def said(folder):
+def responses(folder):
     """Tokens of a journal; the last bits of their probabilities depend on the other rows of the batch."""
     return {turn: spoken[:2] for turn, spoken in dialogues(folder).items()}
 
@@ -89,15 +89,15 @@ def test_two_processes_play_and_learn_as_one(begin, llama_folder, tmp_path, esti
     run(config, tmp_path / "one")
     out, _ = launcher.communicate(timeout=LATEST)
     assert launcher.returncode == 0, out
-    assert said(tmp_path / "two") == said(tmp_path / "one")
+    assert responses(tmp_path / "two") == responses(tmp_path / "one")
     steps = sum(event.values.get("update/steps", 0) for event in events(tmp_path / "two", Metrics))
     assert steps >= 5
     assert near(weights(tmp_path / "two"), weights(tmp_path / "one")) < 1e-5
-    told = events(tmp_path / "two")
-    assert [event.seq for event in told] == list(range(1, len(told) + 1))
-    assert told[-1].reason == "completed"
+    recorded = events(tmp_path / "two")
+    assert [event.seq for event in recorded] == list(range(1, len(recorded) + 1))
+    assert recorded[-1].reason == "completed"
     open_, turns, closed = set(), {}, []
-    for event in told:
+    for event in recorded:
         match event.type:
             case "group_started":
                 open_.update(event.members)
@@ -109,7 +109,7 @@ def test_two_processes_play_and_learn_as_one(begin, llama_folder, tmp_path, esti
                 assert event.turns == turns[event.trajectory]
                 closed.append(event.trajectory)
             case "groups_scored" | "evaluation":
-                assert sorted(closed) == sorted(open_), "nobody is still playing when it is counted"
+                assert sorted(closed) == sorted(open_), "all trajectories have ended when they are counted"
     single, pair = numbers(tmp_path / "one"), numbers(tmp_path / "two")
     assert pair.keys() == single.keys()
     for when, (tokens, values) in single.items():
@@ -134,7 +134,7 @@ def test_a_stop_request_reaches_all_ranks_and_one_process_resumes(begin, llama_f
     assert run(config, folder).reason == "completed"
     assert [event.from_iteration for event in events(folder, RunStarted)] == [0, done]
     run(config, tmp_path / "unbroken")
-    assert said(folder) == said(tmp_path / "unbroken")
+    assert responses(folder) == responses(tmp_path / "unbroken")
     assert near(weights(folder), weights(tmp_path / "unbroken")) < 1e-4
 
 
@@ -149,7 +149,7 @@ def test_a_process_that_dies_ends_the_run_with_the_reason(begin, llama_folder, t
     assert launcher.returncode != 0
     (end,) = events(folder, RunFinished)
     assert end.reason == "error", out
-    assert end.message.startswith("process 1 of 2 is gone")
+    assert end.message.startswith("process 1 of 2 was lost")
     assert all(not os.path.exists(f"/proc/{pid}") for pid in trainers.values())
 
 
@@ -172,5 +172,5 @@ def test_gradients_are_reduced_in_bounded_buckets_of_one_type():
 
     parameters = [torch.nn.Parameter(torch.zeros(size)) for size in (2**23, 2**23, 1, 5)]
     parameters.append(torch.nn.Parameter(torch.zeros(3, dtype=torch.bfloat16)))
-    found = [[one.numel() for one in bucket] for bucket in parallel._buckets(parameters)]
-    assert found == [[2**23, 2**23], [1, 5], [3]]
+    sizes = [[parameter.numel() for parameter in bucket] for bucket in parallel._buckets(parameters)]
+    assert sizes == [[2**23, 2**23], [1, 5], [3]]

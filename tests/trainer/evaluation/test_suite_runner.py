@@ -1,4 +1,4 @@
-"""The fixed exam: the same for every run and iteration, apart from training, summarised with its interval."""
+"""The fixed evaluation: equal for every run and iteration, separate from training, summarised with its interval."""
 
 from itertools import combinations
 
@@ -15,7 +15,7 @@ from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive
 
 
-def exam(**evaluation):
+def evaluation_run(**evaluation):
     return RunConfig.model_validate({"evaluation": evaluation})
 
 
@@ -31,19 +31,22 @@ def test_the_exam_depends_on_its_own_seed_and_nothing_else():
 
 
 def test_no_question_comes_twice_and_none_is_trained_on():
-    exam = [plan.seed for plan in group_plans(RunConfig(), 0)]
-    assert len(set(exam)) == 256
+    seeds = [plan.seed for plan in group_plans(RunConfig(), 0)]
+    assert len(set(seeds)) == 256
     trained = {derive(123, Purpose.INITIAL_STATE, i, g) for i in range(1, 41) for g in range(8)}
-    assert not trained & set(exam)
+    assert not trained & set(seeds)
 
 
-def test_names_of_trajectories_tell_exam_and_question_apart():
+def test_names_of_trajectories_differ_by_evaluation_and_prompt():
     names = [plan.members[0] for iteration in (0, 10) for plan in group_plans(RunConfig(), iteration)]
     assert len(set(names)) == 512
 
 
 def test_more_samples_leave_the_first_ones_as_they_are_and_draw_others():
-    one, four = group_plans(exam(prompts=5), 0), group_plans(exam(prompts=5, samples_per_prompt=4), 0)
+    one, four = (
+        group_plans(evaluation_run(prompts=5), 0),
+        group_plans(evaluation_run(prompts=5, samples_per_prompt=4), 0),
+    )
     for single, several in zip(one, four, strict=True):
         assert single.seed == several.seed
         assert single.dynamics_seeds == several.dynamics_seeds[:1]
@@ -54,7 +57,7 @@ def test_more_samples_leave_the_first_ones_as_they_are_and_draw_others():
 
 
 def test_every_suite_starts_from_the_same_seeds_under_names_of_its_own():
-    config = exam(prompts=5, samples_per_prompt=2)
+    config = evaluation_run(prompts=5, samples_per_prompt=2)
     own, other = group_plans(config, 10), group_plans(config, 10, suite=1)
     assert [plan.seed for plan in own] == [plan.seed for plan in other]
     assert not {name for plan in own for name in plan.members} & {name for plan in other for name in plan.members}
@@ -80,7 +83,7 @@ def test_a_finished_exam_is_summarised_with_its_interval():
 
 
 def test_several_samples_tell_how_often_one_of_k_succeeds():
-    (suite,) = suites_of(exam(samples_per_prompt=3))
+    (suite,) = suites_of(evaluation_run(samples_per_prompt=3))
     outcomes = [[True, False, False], [False, False, False], [True, True, False]]
     event, values = summarize(suite, 0, played(*outcomes), final=False)
     assert (event.prompts, event.samples) == (3, 3)
@@ -94,7 +97,7 @@ def test_several_samples_tell_how_often_one_of_k_succeeds():
 
 
 def test_a_prompt_with_too_few_finished_samples_is_left_out_of_the_larger_k():
-    (suite,) = suites_of(exam(samples_per_prompt=2))
+    (suite,) = suites_of(evaluation_run(samples_per_prompt=2))
     event, _ = summarize(suite, 0, played([True, True], [False]), final=False)
     assert event.pass_at == {1: 0.5, 2: 1.0}
 

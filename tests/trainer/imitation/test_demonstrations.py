@@ -1,4 +1,4 @@
-"""Demonstrations: what they say is true of the state, the solver's play wins, imperfections are played but marked."""
+"""Demonstrations: thoughts match the state, the solver's play succeeds, mistakes are played but marked."""
 
 import hashlib
 import json
@@ -13,11 +13,11 @@ from trainer.cli import main
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from trainer.imitation.demonstration_files import demonstration_records
 from trainer.imitation.demonstrations import demonstrate, response_text, single_state_demonstration
-from trainer.imitation.demonstrators import DEMONSTRATORS, demonstrator_of, narrate_hint
+from trainer.imitation.demonstrators import DEMONSTRATORS, demonstrator_of, plan_from_hint
 from trainer.policy.chat_format import SYSTEM
 from trainer.rollout.response_parser import parse_response
 
-WORLDS = list(BUILT_IN)
+ENVIRONMENTS = list(BUILT_IN)
 PINNED = {
     "Sokoban": "d7368db1e50522bc",
     "FrozenLake": "69a559962a183e51",
@@ -25,23 +25,23 @@ PINNED = {
 }
 
 
-def config(world):
-    return main.default_config_of(world)
+def config(environment):
+    return main.default_config_of(environment)
 
 
-def shown(chat, world, seed, noise=0.0, slip_share=0.0):
-    return demonstrate(config(world), chat, seed, noise=noise, slip_share=slip_share, context=100_000)
+def demonstrated(chat, environment, seed, noise=0.0, mistake_rate=0.0):
+    return demonstrate(config(environment), chat, seed, noise=noise, mistake_rate=mistake_rate, context=100_000)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_a_narrator_speaks_in_the_format_and_does_what_it_advises(world):
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_a_plan_keeps_the_format_and_follows_the_hint(environment):
     for seed in range(12):
-        env = envs.make(world)
+        env = envs.make(environment)
         env.reset(seed=seed)
         before = env.render()
         limit = env.env_spec.max_actions_per_turn
-        plan = demonstrator_of(env).narrate(env, limit)
-        assert env.render() == before, "thinking ahead changes nothing"
+        plan = demonstrator_of(env).plan(env, limit)
+        assert env.render() == before, "planning changes nothing"
         parsed = parse_response(response_text(plan), think=True, max_actions=limit)
         assert (parsed.thought, list(parsed.actions), parsed.problem) == (plan.thought, plan.actions, None)
         assert plan.actions[0] in env.hint().actions
@@ -51,28 +51,28 @@ def test_a_narrator_speaks_in_the_format_and_does_what_it_advises(world):
             assert plan.actions[0] in plan.thought or "[" in plan.actions[0]
 
 
-@pytest.mark.parametrize("world", PINNED)
-def test_what_the_shipped_policy_was_taught_stays_as_it_is(chat, world):
-    """A change here asks for the policy to be built anew: `python -m trainer build-pocket`."""
-    rollout = RolloutConfig(max_actions_per_turn=2 if world == "FrozenLake" else 5)
-    task = RunConfig(environment=EnvironmentConfig(name=world), rollout=rollout)
-    taught = [demonstrate(task, chat, seed, noise=0.3, slip_share=0.3, context=8192) for seed in range(30)]
+@pytest.mark.parametrize("environment", PINNED)
+def test_the_demonstrations_of_the_shipped_policy_stay_the_same(chat, environment):
+    """After a change here the policy must be rebuilt: `python -m trainer build-pocket`."""
+    rollout = RolloutConfig(max_actions_per_turn=2 if environment == "FrozenLake" else 5)
+    task = RunConfig(environment=EnvironmentConfig(name=environment), rollout=rollout)
+    taught = [demonstrate(task, chat, seed, noise=0.3, mistake_rate=0.3, context=8192) for seed in range(30)]
     taught += [single_state_demonstration(task, chat, seed) for seed in range(30)]
-    told = [(turn.thought, turn.answer) for d in taught for turn in d.trajectory.turns]
+    turns = [(turn.thought, turn.answer) for d in taught for turn in d.trajectory.turns]
     lessons = [
         chat.decode([i for i, own in zip(t.ids, t.sampled, strict=True) if own])
         for t in (d.trajectory for d in taught[30:])
     ]
-    assert hashlib.sha256(json.dumps([told, lessons]).encode()).hexdigest()[:16] == PINNED[world]
+    assert hashlib.sha256(json.dumps([turns, lessons]).encode()).hexdigest()[:16] == PINNED[environment]
 
 
-@pytest.mark.parametrize("world", ["Sokoban", "LargeSokoban", "FrozenLake", "Countdown", "MetaMathQA"])
-def test_the_hint_in_words_is_a_plan_as_good_as_any(world):
+@pytest.mark.parametrize("environment", ["Sokoban", "LargeSokoban", "FrozenLake", "Countdown", "MetaMathQA"])
+def test_the_plan_of_a_verbalised_hint_is_optimal(environment):
     for seed in range(12):
-        env = envs.make(world)
+        env = envs.make(environment)
         env.reset(seed=seed)
         limit = env.env_spec.max_actions_per_turn
-        hint, plan = env.hint(), narrate_hint(env, limit)
+        hint, plan = env.hint(), plan_from_hint(env, limit)
         if hint.distance is None:
             assert plan.thought == f"The best play is worth {hint.value:.2g}. Next: {plan.actions[0]}."
             assert len(plan.actions) == 1
@@ -84,40 +84,40 @@ def test_the_hint_in_words_is_a_plan_as_good_as_any(world):
         assert env.hint().distance == hint.distance - len(plan.actions)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_slips_are_actions_the_environment_reads_and_seldom_the_best(world):
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_mistakes_are_actions_the_environment_reads_and_rarely_the_best(environment):
     rng, good, tries = np.random.default_rng(0), 0, 0
     for seed in range(30):
-        env = envs.make(world)
+        env = envs.make(environment)
         env.reset(seed=seed)
         best = env.hint().actions
-        slip = demonstrator_of(env).slip(env, rng)
-        answer = f"so</think><answer>{slip}</answer>"
-        assert parse_response(answer, think=True, max_actions=1).actions == (slip,)
-        assert env.step(slip)[4]["valid"]
-        tries, good = tries + 1, good + (slip in best)
-    assert good < 0.9 * tries if world in ("Bandit", "BanditRev", "BanditTest") else good < 0.7 * tries
+        mistake = demonstrator_of(env).mistake(env, rng)
+        answer = f"so</think><answer>{mistake}</answer>"
+        assert parse_response(answer, think=True, max_actions=1).actions == (mistake,)
+        assert env.step(mistake)[4]["valid"]
+        tries, good = tries + 1, good + (mistake in best)
+    assert good < 0.9 * tries if environment in ("Bandit", "BanditRev", "BanditTest") else good < 0.7 * tries
 
 
-@pytest.mark.parametrize("world", ["Countdown", "MetaMathQA", "WebShop"])
-def test_noise_and_slips_reach_free_text_too(chat, world):
-    clean = [shown(chat, world, seed) for seed in range(8)]
-    noisy = [shown(chat, world, seed, noise=1.0) for seed in range(8)]
-    slipped = [shown(chat, world, seed, slip_share=1.0) for seed in range(8)]
+@pytest.mark.parametrize("environment", ["Countdown", "MetaMathQA", "WebShop"])
+def test_noise_and_mistakes_apply_to_free_text_too(chat, environment):
+    clean = [demonstrated(chat, environment, seed) for seed in range(8)]
+    noisy = [demonstrated(chat, environment, seed, noise=1.0) for seed in range(8)]
+    mistaken = [demonstrated(chat, environment, seed, mistake_rate=1.0) for seed in range(8)]
     assert all(d.trajectory.success for d in clean)
     assert sum(d.trajectory.success for d in noisy) < 8
     first = [(n.trajectory.turns[0], c.trajectory.turns[0]) for n, c in zip(noisy, clean, strict=True)]
     assert all(n.thought == c.thought for n, c in first)
     assert sum(n.answer != c.answer for n, c in first) >= 4
-    assert all(d.taught == frozenset() for d in slipped)
+    assert all(d.taught == frozenset() for d in mistaken)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_a_lesson_teaches_one_state_of_every_environment(chat, world):
-    taught = [single_state_demonstration(config(world), chat, seed) for seed in range(6)]
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_a_single_state_demonstration_exists_for_every_environment(chat, environment):
+    taught = [single_state_demonstration(config(environment), chat, seed) for seed in range(6)]
     assert any(d.taught for d in taught)
     assert [d.trajectory.ids for d in taught] == [
-        single_state_demonstration(config(world), chat, s).trajectory.ids for s in range(6)
+        single_state_demonstration(config(environment), chat, s).trajectory.ids for s in range(6)
     ]
 
 
@@ -129,71 +129,73 @@ def test_the_facts_of_a_sokoban_thought_are_those_of_the_board():
         for row, line in enumerate(env.board().rows, start=1):
             for column, sign in enumerate(line, start=1):
                 places.setdefault(sign, []).append(f"{row},{column}")
-        thought = DEMONSTRATORS["Sokoban"].narrate(env, 5).thought
+        thought = DEMONSTRATORS["Sokoban"].plan(env, 5).thought
         assert f"I am at {(places.get('@') or places.get('+'))[0]}." in thought
         assert f"Box {places['$'][0]}." in thought
 
 
-def test_a_faultless_demonstration_of_sokoban_solves_it_and_all_of_it_is_taught(chat):
-    solved = [shown(chat, "Sokoban", seed) for seed in range(12)]
+def test_a_demonstration_of_sokoban_without_mistakes_succeeds_and_is_taught_completely(chat):
+    solved = [demonstrated(chat, "Sokoban", seed) for seed in range(12)]
     assert all(d.trajectory.success for d in solved)
     assert all(d.taught == frozenset(range(len(d.trajectory.turns))) for d in solved)
     assert all(turn.format_valid for d in solved for turn in d.trajectory.turns)
 
 
 def test_the_best_play_of_a_bandit_pulls_the_high_arm(chat):
-    assert all(shown(chat, "Bandit", seed).trajectory.success for seed in range(8))
+    assert all(demonstrated(chat, "Bandit", seed).trajectory.success for seed in range(8))
 
 
-def test_slips_are_played_and_not_taught(chat):
-    found = [shown(chat, "Sokoban", seed, slip_share=0.5) for seed in range(12)]
-    assert any(len(d.taught) < len(d.trajectory.turns) for d in found)
-    assert any(d.taught for d in found)
-    assert all(d.taught <= set(range(len(d.trajectory.turns))) for d in found)
+def test_mistakes_are_played_and_not_taught(chat):
+    demonstrations = [demonstrated(chat, "Sokoban", seed, mistake_rate=0.5) for seed in range(12)]
+    assert any(len(d.taught) < len(d.trajectory.turns) for d in demonstrations)
+    assert any(d.taught for d in demonstrations)
+    assert all(d.taught <= set(range(len(d.trajectory.turns))) for d in demonstrations)
 
 
 def test_noise_makes_taught_answers_contradict_the_thought(chat):
-    noisy = [shown(chat, "Sokoban", seed, noise=1.0) for seed in range(12)]
-    clean = [shown(chat, "Sokoban", seed) for seed in range(12)]
+    noisy = [demonstrated(chat, "Sokoban", seed, noise=1.0) for seed in range(12)]
+    clean = [demonstrated(chat, "Sokoban", seed) for seed in range(12)]
     first = [(n.trajectory.turns[0], c.trajectory.turns[0]) for n, c in zip(noisy, clean, strict=True)]
     assert all(n.thought == c.thought for n, c in first)
     assert sum(n.answer != c.answer for n, c in first) > 6
     assert all(d.taught for d in noisy)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_a_demonstration_is_the_same_for_the_same_seed(chat, world):
-    one, other = (shown(chat, world, 5, noise=0.3, slip_share=0.3) for _ in range(2))
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_a_demonstration_is_the_same_for_the_same_seed(chat, environment):
+    one, other = (demonstrated(chat, environment, 5, noise=0.3, mistake_rate=0.3) for _ in range(2))
     assert one.trajectory.ids == other.trajectory.ids
     assert one.taught == other.taught
-    others = [shown(chat, world, seed, noise=0.3, slip_share=0.3).trajectory.ids for seed in range(6, 14)]
+    others = [
+        demonstrated(chat, environment, seed, noise=0.3, mistake_rate=0.3).trajectory.ids for seed in range(6, 14)
+    ]
     assert any(one.trajectory.ids != ids for ids in others)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_what_is_marked_as_sampled_is_the_answer_and_its_end(chat, world):
-    trajectory = shown(chat, world, 1).trajectory
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_the_answer_and_its_end_token_are_marked_as_sampled(chat, environment):
+    trajectory = demonstrated(chat, environment, 1).trajectory
     for turn in trajectory.turns:
         ids = [i for i, number in zip(trajectory.ids, trajectory.turn_of, strict=True) if number == turn.turn]
         assert ids[-1] == chat.eos_id
         assert chat.decode(ids) == turn.response
 
 
-@pytest.mark.parametrize("world", ["Sokoban", "Bandit", "Countdown"])
-def test_a_file_of_demonstrations_tells_the_dialogue_and_the_seeds_that_bring_it_back(tmp_path, capsys, world):
-    arguments = ["demonstrate", "--environment", world, "--count", "5", "--noise", "0.2", "--mistake-rate", "0.2"]
+@pytest.mark.parametrize("environment", ["Sokoban", "Bandit", "Countdown"])
+def test_a_file_of_demonstrations_contains_the_dialogue_and_the_seeds_that_reproduce_it(tmp_path, capsys, environment):
+    arguments = ["demonstrate", "--environment", environment, "--count", "5", "--noise", "0.2", "--mistake-rate", "0.2"]
     for name in ("one", "other"):
         assert main.main([*arguments, "--seed", "3", "--out", str(tmp_path / name)]) == 0
-    assert "5 episodes of " + world in capsys.readouterr().out
+    assert "5 episodes of " + environment in capsys.readouterr().out
     text = (tmp_path / "one").read_text(encoding="utf-8")
     assert text == (tmp_path / "other").read_text(encoding="utf-8")
-    found = [json.loads(line) for line in text.splitlines()]
-    assert len({record["seed"] for record in found}) == 5
-    for record in found:
-        env = envs.make(world)
+    demonstrations = [json.loads(line) for line in text.splitlines()]
+    assert len({record["seed"] for record in demonstrations}) == 5
+    for record in demonstrations:
+        env = envs.make(environment)
         env.reset(seed=record["initial_state_seed"], options={"dynamics_seed": record["dynamics_seed"]})
         assert env.render() in record["turns"][0]["state"]
-        total, left = 0.0, config(world).rollout.max_actions
+        total, left = 0.0, config(environment).rollout.max_actions
         for turn in record["turns"]:
             assert f"\n{env.render()}\n" in turn["state"]
             for action in turn["actions"][:left]:
@@ -224,11 +226,14 @@ def test_settings_and_budgets_of_demonstrations_can_be_changed(tmp_path):
 def test_an_environment_without_advice_cannot_be_demonstrated(tmp_path, capsys):
     with offering(tmp_path, Silent="tests.envs.broken_env:Silent"):
         assert main.main(["demonstrate", "--environment", "Silent", "--out", str(tmp_path / "out")]) == 1
-    assert "Silent cannot be demonstrated: its hint() named no action in 100 starts" in capsys.readouterr().err
+    assert (
+        "Silent cannot be demonstrated: its hint() named no action in the initial states of 100 seeds"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
-    ("more", "complaint"),
+    ("more", "message"),
     [
         (["--environment", "Chess"], "unknown environment 'Chess'; choose one of"),
         (["--noise", "1.5"], "--noise is a share from 0 to 1, not 1.5"),
@@ -237,14 +242,14 @@ def test_an_environment_without_advice_cannot_be_demonstrated(tmp_path, capsys):
         (["--set", "environment.settings={boxes: 99}"], "boxes"),
     ],
 )
-def test_what_is_wrong_with_the_wish_for_demonstrations_is_told(tmp_path, capsys, more, complaint):
+def test_invalid_arguments_for_demonstrations_are_reported(tmp_path, capsys, more, message):
     arguments = ["demonstrate", "--environment", "Sokoban", "--out", str(tmp_path / "out"), *more]
     assert main.main(arguments) == 2
-    assert complaint in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_demonstrations_go_on_where_one_left_off():
+def test_demonstrations_are_numbered_consecutively():
     run = config("Sokoban")
-    one = demonstration_records(run, 1, noise=0, slips=0)
+    one = demonstration_records(run, 1, noise=0, mistake_rate=0)
     assert [next(one)["number"] for _ in range(4)] == [0, 1, 2, 3]

@@ -110,7 +110,7 @@ def test_arrays_of_different_lengths_are_rejected() -> None:
     [
         ("Push up", [4, 3, 0], ["Push", " up", ""]),
         ("a→b", [1, 0, 1, 1], ["a", "", "→", "b"]),
-        ("longer than told", [6, 0], ["longer than told", ""]),
+        ("longer than listed", [6, 0], ["longer than listed", ""]),
         ("", [0, 0], ["", ""]),
         ("no tokens", [], []),
     ],

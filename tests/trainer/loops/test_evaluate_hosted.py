@@ -34,11 +34,11 @@ TOKENS = ["<think>", "go", "</think>", "<answer>", "Up", "</answer>", "<|end|>"]
 TEXT = "".join(TOKENS[:-1])
 
 
-def told(body: dict[str, Any]) -> Reply:
+def reply_with_tokens(body: dict[str, Any]) -> Reply:
     return completion(TEXT, tokens=TOKENS, prompt=50, written=7, cached=10)
 
 
-def untold(body: dict[str, Any]) -> Reply:
+def reply_without_tokens(body: dict[str, Any]) -> Reply:
     return completion(TEXT, prompt=50, written=9)
 
 
@@ -59,13 +59,13 @@ def play(config: RunConfig, folder: Path, **extra: Any) -> RunFinished:
 
 
 def account(folder: Path) -> dict[str, float]:
-    """hosted/* as it was last told."""
+    """The last hosted/* metrics."""
     values = events(folder, Metrics)[-1].values
     return {name.removeprefix("hosted/"): value for name, value in values.items() if name.startswith("hosted/")}
 
 
 def test_a_hosted_model_plays_every_suite_and_the_journal_tells_it(tmp_path: Path) -> None:
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         end = play(settings(server), tmp_path)
     assert (end.reason, end.message) == ("completed", "All 2 suites are played.")
     (started,) = events(tmp_path, RunStarted)
@@ -92,7 +92,7 @@ def test_a_hosted_model_plays_every_suite_and_the_journal_tells_it(tmp_path: Pat
 
 
 def test_the_whole_dialogue_is_sent_each_turn_and_each_row_draws_for_itself(tmp_path: Path) -> None:
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         play(settings(server, evaluation={"prompts": 2, "suites": []}), tmp_path)
     first = next(body for body in server.bodies if len(body["messages"]) == 2)
     second = next(body for body in server.bodies if len(body["messages"]) == 4)
@@ -105,7 +105,7 @@ def test_the_whole_dialogue_is_sent_each_turn_and_each_row_draws_for_itself(tmp_
 
 
 def test_tokens_and_their_log_probabilities_are_kept_where_the_endpoint_tells_them(tmp_path: Path) -> None:
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         play(settings(server), tmp_path)
     kept = [token_arrays.unpack(event.data) for event in events(tmp_path, TrajectoryTokens)]
     assert len(kept) == len(events(tmp_path, TrajectoryFinished))
@@ -116,7 +116,7 @@ def test_tokens_and_their_log_probabilities_are_kept_where_the_endpoint_tells_th
 
 
 def test_what_the_endpoint_does_not_tell_is_missing_and_the_count_is_its_own(tmp_path: Path) -> None:
-    with Server(untold).running() as server:
+    with Server(reply_without_tokens).running() as server:
         play(settings(server, {"unsupported_params": ["logprobs", "seed", "temperature", "system"]}), tmp_path)
     assert not events(tmp_path, TrajectoryTokens)
     turns = events(tmp_path, Turn)
@@ -131,7 +131,7 @@ def test_what_the_endpoint_does_not_tell_is_missing_and_the_count_is_its_own(tmp
 
 def test_only_the_latest_turns_are_sent_where_the_prompt_shows_no_more(tmp_path: Path) -> None:
     config = {"rollout": {"max_turns": 4, "context_turns": 1}, "evaluation": {"prompts": 1, "suites": []}}
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         play(settings(server, **config), tmp_path)
     assert len(server.bodies) > 2
     assert {len(body["messages"]) for body in server.bodies} == {2}
@@ -145,10 +145,10 @@ def test_rows_do_not_wait_for_each_other(tmp_path: Path) -> None:
         if len(body["messages"]) > 2:
             second_turn.set()
         elif body["messages"][1]["content"] == held[0]:
-            assert second_turn.wait(10), "nobody was asked a second time while this one was thinking"
-        return told(body)
+            assert second_turn.wait(10), "no second turn was requested while another response was pending"
+        return reply_with_tokens(body)
 
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         play(settings(server, evaluation={"prompts": 3, "suites": []}), tmp_path / "first")
     held = [server.bodies[0]["messages"][1]["content"]]
     with Server(answer).running() as server:
@@ -160,9 +160,11 @@ def test_troubles_are_counted_and_change_nothing_of_the_result(tmp_path: Path) -
     calls = iter(range(10**6))
 
     def answer(body: dict[str, Any]) -> Reply:
-        return [refusal(429, Retry_After="0"), Reply(drop=True), told(body), told(body)][next(calls) % 4]
+        return [refusal(429, Retry_After="0"), Reply(drop=True), reply_with_tokens(body), reply_with_tokens(body)][
+            next(calls) % 4
+        ]
 
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         play(settings(server), tmp_path / "calm")
     with Server(answer).running() as server:
         play(settings(server, {"retries": 20}), tmp_path / "troubled")
@@ -188,15 +190,15 @@ def test_a_wrong_key_ends_the_run_and_stands_nowhere(tmp_path: Path, monkeypatch
 
 
 def test_the_budget_ends_the_run_before_it_is_passed_and_a_higher_one_pays_only_for_the_rest(tmp_path: Path) -> None:
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         whole = play(settings(server), tmp_path / "whole")
         number = len(server.bodies)
         config = settings(server, {"max_cost": 0.0009})
         end = play(config, tmp_path / "poor")
-        asked = len(server.bodies) - number
+        requested = len(server.bodies) - number
         assert end.reason == "budget"
         assert "hosted.max_cost = 0.0009 are spent" in end.message
-        assert 0 < asked < number
+        assert 0 < requested < number
         assert account(tmp_path / "poor")["cost"] <= 0.0009
         richer = settings(server, {"max_cost": 1.0, "concurrency": 2, "prompt_price_per_million": 1.5})
         assert play(richer, tmp_path / "poor").reason == "completed"
@@ -209,9 +211,9 @@ def test_a_run_that_broke_off_goes_on_without_asking_again(tmp_path: Path) -> No
     calls = iter(range(10**6))
 
     def answer(body: dict[str, Any]) -> Reply:
-        return told(body) if next(calls) < 8 else refusal(500)
+        return reply_with_tokens(body) if next(calls) < 8 else refusal(500)
 
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         play(settings(server), tmp_path / "whole")
         number = len(server.bodies)
         server.answer, server.bodies = answer, []
@@ -219,7 +221,7 @@ def test_a_run_that_broke_off_goes_on_without_asking_again(tmp_path: Path) -> No
         with pytest.raises(HostedError, match="Completed responses are kept"):
             play(config, tmp_path / "broken")
         assert account(tmp_path / "broken")["requests"] == 8
-        server.answer, server.bodies = told, []
+        server.answer, server.bodies = reply_with_tokens, []
         assert play(config, tmp_path / "broken").reason == "completed"
         assert len(server.bodies) == number - 8
         server.bodies = []
@@ -231,16 +233,16 @@ def test_a_run_that_broke_off_goes_on_without_asking_again(tmp_path: Path) -> No
 
 
 def test_a_stop_does_not_wait_for_an_answer(tmp_path: Path) -> None:
-    asked, release = threading.Event(), threading.Event()
+    requested, release = threading.Event(), threading.Event()
 
     def answer(body: dict[str, Any]) -> Reply:
-        asked.set()
+        requested.set()
         release.wait(60)
-        return told(body)
+        return reply_with_tokens(body)
 
     with Server(answer).running() as server:
         try:
-            end = play(settings(server), tmp_path, stop=asked.is_set)
+            end = play(settings(server), tmp_path, stop=requested.is_set)
             assert not release.is_set()
         finally:
             release.set()
@@ -253,7 +255,7 @@ def test_a_dialogue_that_fills_the_context_ends_alone(tmp_path: Path) -> None:
     full = refusal(400, "maximum context length exceeded", code="context_length_exceeded")
 
     def answer(body: dict[str, Any]) -> Reply:
-        return full if len(body["messages"]) > 2 else told(body)
+        return full if len(body["messages"]) > 2 else reply_with_tokens(body)
 
     with Server(answer).running() as server:
         assert play(settings(server), tmp_path).reason == "completed"
@@ -281,7 +283,7 @@ def test_prefilled_responses_are_begun_with_their_tag(tmp_path: Path) -> None:
 
 
 def test_the_command_line_evaluates_a_hosted_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         status = main(
             [
                 "evaluate",

@@ -38,9 +38,9 @@ def test_every_policy_is_played_in_every_suite(whole, base, policies):
     assert [(cell.policy, cell.suite) for cell in result.cells] == [(p.name, s) for p in policies for s in ON]
     assert result.suites == ON
     assert [(p.name, p.trained_on) for p in result.policies] == [("pocket", "Sokoban"), ("llama", None)]
-    told = events(folder)
-    assert [event.type for event in told] == ["run_started", "phase", "phase", "generalization", "run_finished"]
-    assert told[-2] == result
+    recorded = events(folder)
+    assert [event.type for event in recorded] == ["run_started", "phase", "phase", "generalization", "run_finished"]
+    assert recorded[-2] == result
     assert (folder / TABLE).read_text(encoding="utf-8") == table(result)
 
 
@@ -62,7 +62,7 @@ def test_a_stopped_matrix_goes_on_where_it_was(whole, base, policies, tmp_path):
         base, policies, tmp_path, stop=lambda: "Sokoban" in results(tmp_path / ROWS / "llama", second)
     ).play()
     assert (end.reason, nothing) == ("interrupted", None)
-    assert end.message == "Stopped at policy llama; resume goes on there."
+    assert end.message == "Stopped at policy llama; resume continues there."
     end, again = matrix(base, policies, tmp_path).play()
     assert end.reason == "completed"
     assert again.cells == result.cells
@@ -78,7 +78,7 @@ def test_policies_are_named_by_their_folder_or_as_one_likes():
         ("best", "/models/a"),
         ("Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct"),
     ]
-    with pytest.raises(ValueError, match="two policies are called 'a': give them names"):
+    with pytest.raises(ValueError, match="two policies have the name 'a': give them names"):
         rows(["/one/a", "/two/a"])
     with pytest.raises(ValueError, match="cannot name a policy"):
         rows(["../up=/models/a"])

@@ -42,7 +42,7 @@ def dialogue(chat, *texts, ended=True, **rollout) -> Trajectory:
     episode = tiny.episode(chat, RunConfig.model_validate({"rollout": rollout}), options={"room": ROOM})
     for text in texts:
         episode.prompt()
-        episode.receive(tiny.said(chat, text, ended=ended))
+        episode.receive(tiny.sampled(chat, text, ended=ended))
     return episode.trajectory
 
 
@@ -55,7 +55,7 @@ def test_the_loss_mask_holds_no_role_name_no_forced_tag_no_newline_and_the_last_
         played = dialogue(chat, *texts, max_turns=2)
         batch = collate([played], pad_id=0)
         trained = batch.ids[0][batch.mask[0]].tolist()
-        assert trained == [token for text in texts for token in tiny.said(chat, text).ids], style
+        assert trained == [token for text in texts for token in tiny.sampled(chat, text).ids], style
         assert chat.tokenizer.decode(trained).count("<think>") == 0
         paid = batch.rewards[0].nonzero()[:, 0]
         assert batch.mask[0][paid].all()
@@ -65,7 +65,7 @@ def test_the_loss_mask_holds_no_role_name_no_forced_tag_no_newline_and_the_last_
 
 @pytest.mark.parametrize("ended", [True, False])
 def test_responses_are_learned_from_as_they_were_sampled_with_the_samplers_log_probabilities(chat, ended) -> None:
-    drawn = tiny.said(chat, UGLY, ended=ended)
+    drawn = tiny.sampled(chat, UGLY, ended=ended)
     played = dialogue(chat, UGLY, ended=ended)
     batch = collate([played], pad_id=0)
     assert batch.ids[0][batch.mask[0]].tolist() == drawn.ids, "not stripped, not cut, no end token added"
@@ -176,7 +176,7 @@ def test_the_format_penalty_is_part_of_its_turn_and_what_was_understood_still_co
     assert [action.status for action in one_bad.actions] == ["executed", "illegal"], "one bad action spoils no other"
     assert one_bad.reward != all_bad.reward
     assert (all_bad.reward, broken.reward) == (pytest.approx(-0.1), pytest.approx(-0.1))
-    assert played.end == "turns", "a turn that does nothing is spent all the same: nobody talks for ever"
+    assert played.end == "turns", "a turn without effect counts, too, so that episodes end"
 
 
 def test_a_shorter_window_keeps_every_reward_and_the_numbers_of_the_turns(chat) -> None:
@@ -225,7 +225,7 @@ def test_resume_takes_up_seeds_optimiser_and_everything_else(pocket_folder, tmp_
 
 def test_seeds_are_the_same_in_every_process_and_sampling_leaves_the_global_generator_alone(policy, chat) -> None:
     code = "from trainer.seeds import Purpose, derive; print(derive(7, Purpose.SAMPLING, 3, 1, 4))"
-    told = {
+    recorded = {
         subprocess.run(
             [sys.executable, "-c", code],
             cwd=ROOT,
@@ -236,28 +236,28 @@ def test_seeds_are_the_same_in_every_process_and_sampling_leaves_the_global_gene
         ).stdout.strip()
         for seed in ("1", "2")
     }
-    assert told == {str(derive(7, Purpose.SAMPLING, 3, 1, 4))}
+    assert recorded == {str(derive(7, Purpose.SAMPLING, 3, 1, 4))}
 
     config = tiny.config("pocket")
 
-    def said():
+    def responses():
         sampler = TransformersSampler(policy.model, chat.eos_id, policy.pad_id)
         played = player(config, chat, sampler, []).play(train_request(config, [2]))
         return [trajectory.ids for trajectory in played]
 
     torch.manual_seed(1)
-    first, state = said(), torch.random.get_rng_state()
+    first, state = responses(), torch.random.get_rng_state()
     torch.manual_seed(1)
     assert torch.equal(torch.random.get_rng_state(), state)
     torch.manual_seed(2)
-    assert said() == first
+    assert responses() == first
 
 
 def test_an_environment_that_hangs_ends_its_own_trajectory_after_its_time(chat, tmp_path) -> None:
     hangs = {"name": "Trouble", "settings": {"when": "step", "how": "sleep", "every": 2}, "step_timeout": 1.0}
     with offering(tmp_path, Trouble="tests.envs.broken_env:Trouble"):
         config = RunConfig.model_validate({"environment": hangs})
-        sampler = ScriptedSampler([[tiny.said(chat, tiny.answer("Go", "Go"))] * 5 for _ in range(3)])
+        sampler = ScriptedSampler([[tiny.sampled(chat, tiny.answer("Go", "Go"))] * 5 for _ in range(3)])
         playing = player(config, chat, sampler, [])
         try:
             played = playing.play(train_request(config, [3]))
@@ -270,13 +270,13 @@ def test_an_environment_that_hangs_ends_its_own_trajectory_after_its_time(chat, 
 
 def test_a_turn_can_be_read_as_soon_as_it_is_played(policy, chat) -> None:
     config = tiny.config("pocket")
-    told, played_so_far = [], []
+    recorded, played_so_far = [], []
     sampler = TransformersSampler(policy.model, chat.eos_id, policy.pad_id)
-    playing = player(config, chat, sampler, told, progress=lambda *_: played_so_far.append(len(turns(told))))
+    playing = player(config, chat, sampler, recorded, progress=lambda *_: played_so_far.append(len(turns(recorded))))
     playing.play(train_request(config, [3]))
-    assert played_so_far == list(range(1, len(turns(told)) + 1)), "told one by one, long before the step"
-    assert all(turn.response and turn.board for turn in turns(told))
+    assert played_so_far == list(range(1, len(turns(recorded)) + 1)), "emitted one by one, before the step ends"
+    assert all(turn.response and turn.board for turn in turns(recorded))
 
 
-def turns(told) -> list[Turn]:
-    return [event for event in told if isinstance(event, Turn)]
+def turns(recorded) -> list[Turn]:
+    return [event for event in recorded if isinstance(event, Turn)]

@@ -1,4 +1,4 @@
-"""A run stopped anywhere and taken up again is, event by event and bit by bit, the run that nobody stopped."""
+"""A run stopped anywhere and resumed equals the uninterrupted run, event by event and bit by bit."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ ABOUT_THE_PROCESS = ("run_started", "phase", "notice", "checkpoint", "checkpoint
 
 def history(folder: Path) -> list[dict[str, Any]]:
     """What the journal tells of the run, without clocks, what was replaced later, and the process's own events."""
-    told: list[tuple[str, int, dict[str, Any]]] = []
+    recorded: list[tuple[str, int, dict[str, Any]]] = []
     place: dict[str, tuple[str, int]] = {}
     for event in reader.read(folder / JOURNAL_FILE):
         if isinstance(event, RunStarted):
             last = {"train": event.from_iteration, "eval": event.evaluated_iteration}
-            told = [entry for entry in told if entry[1] <= last[entry[0]]]
+            recorded = [entry for entry in recorded if entry[1] <= last[entry[0]]]
         if event.type in ABOUT_THE_PROCESS:
             continue
         data = event.model_dump(exclude={"seq", "time"})
@@ -79,8 +79,8 @@ def history(folder: Path) -> list[dict[str, Any]]:
                 where = "eval", event.iteration
             case _:
                 where = "train", event.iteration
-        told.append((*where, data))
-    return [data for _, _, data in told]
+        recorded.append((*where, data))
+    return [data for _, _, data in recorded]
 
 
 class Asked:
@@ -100,7 +100,7 @@ def play(config, folder, stop=None):
 
 @pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))
 def whole(request, pocket_folder, tmp_path_factory):
-    """The settings of a run, its folder when nobody stops it, and how often it asked whether it should stop."""
+    """The settings of a run, the folder of its uninterrupted run, and the number of its stop checks."""
     config, asked = tiny.config(pocket_folder, **VARIANTS[request.param]), Asked()
     folder = tmp_path_factory.mktemp("whole")
     assert play(config, folder, asked).reason == "completed"

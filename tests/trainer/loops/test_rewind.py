@@ -87,12 +87,12 @@ def rewound(pocket_folder, tmp_path_factory):
 
 def test_it_returns_to_the_last_sound_checkpoint_so_often_and_then_stops(rewound):
     folder, end = rewound
-    told = events(folder, Rewound)
-    assert [(e.number, e.from_iteration, e.to_iteration) for e in told] == [(1, 3, 1), (2, 3, 1)]
+    recorded = events(folder, Rewound)
+    assert [(e.number, e.from_iteration, e.to_iteration) for e in recorded] == [(1, 3, 1), (2, 3, 1)]
     started = [(e.attempt, e.from_iteration, e.evaluated_iteration) for e in events(folder, RunStarted)]
     assert started == [(1, 0, -1), (2, 1, 0), (3, 1, 0)], "iteration 2 showed first signs: not sound"
     assert (end.reason, end.iteration) == ("echo_trap", 3)
-    assert end.message == "Stopped by the Echo Trap watch after iteration 3, after 2 rewinds."
+    assert end.message == "Stopped by the Echo Trap detector after iteration 3, after 2 rewinds."
     assert [e.seq for e in events(folder)] == list(range(1, len(events(folder)) + 1))
 
 
@@ -102,10 +102,10 @@ def test_it_goes_on_with_the_named_changes_and_says_so(rewound):
         {"optimizer.policy_lr": "5e-05", "algorithm.entropy_coef": "0.02"},
         {"optimizer.policy_lr": "2.5e-05", "algorithm.entropy_coef": "0.02"},
     ]
-    told = [e.config for e in events(folder, RunStarted)]
-    assert [c["optimizer"]["policy_lr"] for c in told] == [1e-4, 5e-5, 2.5e-5]
-    assert [c["algorithm"]["entropy_coef"] for c in told] == [0.001, 0.02, 0.02]
-    assert [c["echo_trap"]["action"] for c in told] == ["rewind"] * 3
+    recorded = [e.config for e in events(folder, RunStarted)]
+    assert [c["optimizer"]["policy_lr"] for c in recorded] == [1e-4, 5e-5, 2.5e-5]
+    assert [c["algorithm"]["entropy_coef"] for c in recorded] == [0.001, 0.02, 0.02]
+    assert [c["echo_trap"]["action"] for c in recorded] == ["rewind"] * 3
     rates, attempt = {}, 0
     for event in events(folder):
         if isinstance(event, RunStarted):
@@ -115,7 +115,7 @@ def test_it_goes_on_with_the_named_changes_and_says_so(rewound):
     assert rates == {1: {1e-4}, 2: {5e-5}, 3: {2.5e-5}}
     notices = [e.message for e in events(folder) if e.type == "notice"]
     assert len(notices) == 2
-    assert notices[0].startswith("Collapsed by iteration 3: rewind 1 of 2, back to iteration 1, on with ")
+    assert notices[0].startswith("Collapsed by iteration 3: rewind 1 of 2, back to iteration 1, continuing with ")
 
 
 def test_the_optimiser_that_goes_on_uses_the_changed_rate(rewound, pocket_folder):
@@ -128,8 +128,8 @@ def test_no_initial_state_and_no_dialogue_is_played_again(rewound):
     folder, _ = rewound
     attempts = seeds_of_attempts(folder)
     assert len(set.union(*attempts)) == sum(map(len, attempts)), "every group of every attempt has a seed of its own"
-    exams = [e.seed for e in events(folder, GroupStarted) if e.split == "eval"]
-    assert len(set(exams)) == 2, "the exam stays the same"
+    evaluations = [e.seed for e in events(folder, GroupStarted) if e.split == "eval"]
+    assert len(set(evaluations)) == 2, "the evaluation stays the same"
 
 
 def test_nothing_that_was_learnt_after_the_sound_checkpoint_is_left_on_disk(pocket_folder, tmp_path):

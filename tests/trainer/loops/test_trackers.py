@@ -168,10 +168,10 @@ def test_a_real_run_sends_what_its_journal_says(pocket_folder, tmp_path):
 
     read = EventAccumulator(str(tmp_path / "tensorboard"))
     read.Reload()
-    told = [event for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, Metrics)]
-    names = {name for event in told for name in event.values}
+    recorded = [event for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, Metrics)]
+    names = {name for event in recorded for name in event.values}
     assert names <= set(read.Tags()["scalars"])
-    for event in told:
+    for event in recorded:
         for name, value in event.values.items():
             points = {point.step: point.value for point in read.Scalars(name)}
             assert points[event.iteration] == pytest.approx(value, rel=1e-6)
@@ -205,15 +205,15 @@ class Broken(trackers.Tracker):
         raise ConnectionError("no route to host")
 
 
-def test_a_tracker_that_fails_is_reported_once_and_dropped_after_three_failures(pocket_folder, tmp_path, monkeypatch):
+def test_a_failing_tracker_is_reported_once_and_dropped_after_three_failures(pocket_folder, tmp_path, monkeypatch):
     Broken.taken = []
     monkeypatch.setitem(trackers.TRACKERS, "trackio", (Broken, "trackio", "trackio"))
     config = tiny.config(pocket_folder, iterations=6, trackers=["trackio", "tensorboard"], evaluation={"prompts": 0})
     assert run_factory.run(config, tmp_path, tmp_path / "cache").reason == "completed"
     notices = [event.message for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, Notice)]
     assert notices == [
-        "trackio did not take what it was sent: no route to host. The run goes on, and the journal has everything. "
-        "After 3 failures in a row nothing more is sent there."
+        "trackio rejected an event: no route to host. The run continues, and its journal is complete. "
+        "After 3 consecutive failures nothing more is sent to it."
     ]
     assert Broken.taken == [1, 2, 3, 4]
 
@@ -224,9 +224,9 @@ def test_a_tracker_that_cannot_be_opened_does_not_stop_a_run(tmp_path, monkeypat
     trackers.attach(book, ["mlflow"], tmp_path)
     book.write(started())
     book.write(metrics(1), finished())
-    told = list(reader.read(tmp_path / JOURNAL_FILE))
-    assert [event.type for event in told] == ["run_started", "notice", "metrics", "run_finished"]
-    assert told[1].message.startswith("mlflow did not take what it was sent")
+    written = list(reader.read(tmp_path / JOURNAL_FILE))
+    assert [event.type for event in written] == ["run_started", "notice", "metrics", "run_finished"]
+    assert written[1].message.startswith("mlflow rejected an event")
 
 
 def test_settings_name_only_existing_trackers(tmp_path):

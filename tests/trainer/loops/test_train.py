@@ -106,21 +106,29 @@ def finished(pocket_folder, tmp_path_factory):
 
 def test_a_journal_tells_the_run_in_order(finished):
     _, folder, end = finished
-    told = events(folder)
-    assert [event.seq for event in told] == list(range(1, len(told) + 1))
-    assert [event.time for event in told] == sorted(event.time for event in told)
+    recorded = events(folder)
+    assert [event.seq for event in recorded] == list(range(1, len(recorded) + 1))
+    assert [event.time for event in recorded] == sorted(event.time for event in recorded)
     milestones = [
         (event.type, getattr(event, "iteration", None))
-        for event in told
+        for event in recorded
         if event.type in ("run_started", "groups_scored", "metrics", "evaluation", "checkpoint", "run_finished")
     ]
-    exam = [[("evaluation", n), ("metrics", n)] for n in (0, 2, 3)]
+    evaluation_run = [[("evaluation", n), ("metrics", n)] for n in (0, 2, 3)]
     learn = [[("groups_scored", n), ("metrics", n)] for n in (1, 2, 3)]
     saved = [[("checkpoint", n)] for n in (1, 2, 3)]
-    expected = [("run_started", None), *exam[0], *learn[0], *saved[0], *learn[1], *exam[1], *saved[1]]
-    assert milestones == [*expected, *learn[2], *exam[2], *saved[2], ("run_finished", 3)]
-    assert told[-1] == end
-    assert {event.type for event in told} == {
+    expected = [
+        ("run_started", None),
+        *evaluation_run[0],
+        *learn[0],
+        *saved[0],
+        *learn[1],
+        *evaluation_run[1],
+        *saved[1],
+    ]
+    assert milestones == [*expected, *learn[2], *evaluation_run[2], *saved[2], ("run_finished", 3)]
+    assert recorded[-1] == end
+    assert {event.type for event in recorded} == {
         "run_started",
         "phase",
         "group_started",
@@ -252,7 +260,7 @@ def test_another_seed_plays_something_else(pocket_folder, tmp_path):
 
 @pytest.fixture(scope="module")
 def whole(llama_folder, tmp_path_factory):
-    """The settings of a run that others interrupt, and its folder when nobody does."""
+    """The settings of a run that others interrupt, and the folder of its uninterrupted run."""
     config = tiny.config(
         llama_folder,
         iterations=3,
@@ -290,10 +298,10 @@ def test_sigterm_in_a_rollout_checkpoints_and_a_new_process_goes_on_as_if_nothin
     out, error = child.communicate(timeout=300)
     assert child.returncode == 75, out + error
     assert error == ""
-    told = events(halves)
-    assert told[-1].type == "run_finished"
-    assert (told[-1].reason, told[-1].iteration) == ("interrupted", 1)
-    assert told[-1].message == "Stopped after iteration 1; resume continues at 2."
+    recorded = events(halves)
+    assert recorded[-1].type == "run_finished"
+    assert (recorded[-1].reason, recorded[-1].iteration) == ("interrupted", 1)
+    assert recorded[-1].message == "Stopped after iteration 1; resume continues at 2."
     assert run(config, halves).reason == "completed"
     assert numbers(halves) == numbers(unbroken)
     same_weights(weights(halves), weights(unbroken))
@@ -312,8 +320,8 @@ def test_a_killed_run_with_a_half_written_line_goes_on_from_its_checkpoint(whole
     (folder / CHECKPOINTS_FOLDER / ".000003.partial").mkdir()
     end = run(config, folder)
     assert end.reason == "completed"
-    told = events(folder)
-    assert [event.seq for event in told] == list(range(1, len(told) + 1))
+    recorded = events(folder)
+    assert [event.seq for event in recorded] == list(range(1, len(recorded) + 1))
     second = events(folder, RunStarted)[1]
     assert second.seq > left
     assert (second.attempt, second.from_iteration) == (2, 2)
@@ -332,12 +340,12 @@ def test_changed_settings_are_noticed_when_a_run_goes_on(pocket_folder, tmp_path
 
 
 @pytest.mark.parametrize("model", ["pocket", "llama"])
-@pytest.mark.parametrize("world", ["Sokoban", "FrozenLake", "Bandit"])
+@pytest.mark.parametrize("environment", ["Sokoban", "FrozenLake", "Bandit"])
 def test_random_weights_of_any_architecture_play_any_world_and_take_their_penalties(
-    pocket_folder, llama_folder, tmp_path, model, world
+    pocket_folder, llama_folder, tmp_path, model, environment
 ):
     folder = {"pocket": pocket_folder, "llama": llama_folder}[model]
-    end = run(tiny.config(folder, iterations=1, environment={"name": world}), tmp_path)
+    end = run(tiny.config(folder, iterations=1, environment={"name": environment}), tmp_path)
     assert end.reason == "completed"
     turns = events(tmp_path, Turn)
     assert turns
@@ -363,7 +371,7 @@ class Broken(Sokoban):
     def step(self, action):
         Broken.steps += 1
         if Broken.steps % 7 == 0:
-            raise OSError("the disk of the world is gone")
+            raise OSError("the disk is gone")
         return super().step(action)
 
 
@@ -374,7 +382,7 @@ def test_a_world_that_keeps_failing_does_not_end_the_run(pocket_folder, tmp_path
     assert end.reason == "completed"
     closings = [event for event in events(tmp_path) if event.type == "trajectory_finished"]
     errors = [event.error for event in closings if event.error]
-    assert set(errors) == {"the environment failed: OSError: the disk of the world is gone"}
+    assert set(errors) == {"the environment failed: OSError: the disk is gone"}
     assert all(event.end == "truncated" for event in closings if event.error)
 
 

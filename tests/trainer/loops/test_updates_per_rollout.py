@@ -77,16 +77,16 @@ def test_later_passes_take_the_ratio_to_the_probabilities_of_the_rollout(pocket_
 
 
 def test_a_run_of_online_2_samples_once_and_steps_twice(pocket_folder, tmp_path):
-    told = {}
+    recorded = {}
     for reuse in (1, 2):
         config = tiny.config(
             pocket_folder, iterations=1, algorithm={"estimator": "reinforce_plus_plus", "updates_per_rollout": reuse}
         )
         run(config, tmp_path / str(reuse))
         found = events(tmp_path / str(reuse), Metrics)
-        told[reuse] = next(event for event in found if "update/steps" in event.values)
-    assert told[2].tokens == told[1].tokens
-    assert (told[1].values["update/steps"], told[2].values["update/steps"]) == (2, 4)
+        recorded[reuse] = next(event for event in found if "update/steps" in event.values)
+    assert recorded[2].tokens == recorded[1].tokens
+    assert (recorded[1].values["update/steps"], recorded[2].values["update/steps"]) == (2, 4)
 
 
 @given(dialogues(), st.floats(1, 5))
@@ -131,7 +131,7 @@ def test_tokens_that_the_sampler_draws_too_rarely_weigh_more_up_to_the_cap(pocke
         steps.append(weights(learner) - before)
     assert torch.allclose(steps[1], factor * steps[0], rtol=1e-3, atol=1e-6)
     assert metrics["mismatch/clipped_fraction"] == capped
-    assert metrics["mismatch/chi2"] == pytest.approx(3, rel=1e-3), "the mismatch itself is told as it is"
+    assert metrics["mismatch/chi2"] == pytest.approx(3, rel=1e-3), "the mismatch itself is logged uncapped"
     assert metrics["policy/clip_fraction_high"] == 0, "the ratio is the trainer's to itself"
     assert spec_of("mismatch/clipped_fraction").unit == "share"
 

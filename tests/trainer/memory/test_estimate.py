@@ -283,15 +283,15 @@ def test_the_numbers_of_other_modules_are_theirs():
     assert estimate.MAX_KEYS_PER_TOKEN == micro_batches.MAX_KEYS_PER_TOKEN
 
 
-@pytest.mark.parametrize("world", envs.names())
-def test_states_of_the_built_in_worlds_are_as_long_as_is_reckoned(world):
+@pytest.mark.parametrize("environment", envs.names())
+def test_states_of_the_built_in_worlds_are_as_long_as_is_reckoned(environment):
     tokenizer = tiny.styles()["chatml"]
-    env = envs.make(world, {})
-    limit = estimate.STATE_TOKENS.get(world, estimate.DEFAULT_STATE_TOKENS)
+    env = envs.make(environment, {})
+    limit = estimate.STATE_TOKENS.get(environment, estimate.DEFAULT_STATE_TOKENS)
     for seed in range(3):
         env.reset(seed=seed)
         assert len(tokenizer.encode(env.render())) < limit
-    opening = opening_message(envs.spec(world), RunConfig().rollout)
+    opening = opening_message(envs.spec(environment), RunConfig().rollout)
     assert len(tokenizer.encode(opening)) < estimate.OPENING_TOKENS
 
 
@@ -344,12 +344,16 @@ def test_settings_move_the_budget_the_way_they_should(sections, smaller):
 
 def test_an_evaluation_learns_nothing_and_a_server_plays_elsewhere():
     shape = shapes.KNOWN["Qwen2.5-0.5B"]
-    exam = RunConfig(kind="evaluate")
+    evaluation_run = RunConfig(kind="evaluate")
     assert (
-        estimate.estimate_memory(exam, shape, gpu=True).at("learn") < 4 * shape.parameters + 2 * estimate.CUDA_CONTEXT
+        estimate.estimate_memory(evaluation_run, shape, gpu=True).at("learn")
+        < 4 * shape.parameters + 2 * estimate.CUDA_CONTEXT
     )
-    served = changed(exam, engine={"name": "server", "urls": ["http://gpu:8000"]})
-    assert estimate.estimate_memory(served, shape, gpu=True).peak < estimate.estimate_memory(exam, shape, gpu=True).peak
+    served = changed(evaluation_run, engine={"name": "server", "urls": ["http://gpu:8000"]})
+    assert (
+        estimate.estimate_memory(served, shape, gpu=True).peak
+        < estimate.estimate_memory(evaluation_run, shape, gpu=True).peak
+    )
 
 
 def test_vllm_takes_its_share_and_gives_it_back_when_it_sleeps():

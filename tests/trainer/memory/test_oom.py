@@ -1,4 +1,4 @@
-"""Memory that runs out while learning: the micro-batch is halved once, nothing counts twice, and people are told."""
+"""Out of memory while learning: the micro-batch is halved once, nothing counts twice, and a notice is written."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def second_pass(number, tokens):
 
 @dataclass
 class Trained:
-    """The weights before and after a step, its metrics, the micro-batch in the end, and what people were told."""
+    """The weights before and after a step, its metrics, the micro-batch in the end, and the notices."""
 
     before: steps.Weights
     after: steps.Weights

@@ -32,12 +32,12 @@ def fit(config, gb, **more):
     return preflight.check_shape(config, HALF_BILLION, gpu=True, free=int(gb * GB), total=int(gb * GB), **more)
 
 
-def test_a_run_that_does_not_fit_is_refused_with_its_parts_largest_first_and_what_would_save():
+def test_a_run_that_does_not_fit_is_refused_with_its_largest_parts_and_possible_savings():
     with pytest.raises(OutOfMemoryError) as caught:
         fit(naive(), 24)
     message = str(caught.value)
     assert "24.0 GB that are free on the GPU" in message
-    parts = message.split("Its parts:")[1].split("Of the settings")[0]
+    parts = message.split("Parts:")[1].split("Of the settings")[0]
     sizes = [float(text) for text in re.findall(r"(\d+\.\d) GB", parts)]
     assert sizes == sorted(sizes, reverse=True)
     assert re.search(r"activations of [\d,]+ tokens \d+\.\d GB", message)
@@ -87,11 +87,11 @@ def test_a_run_that_only_just_fits_is_warned_of():
     assert fit(config, peak * 1.3) == preflight.PreflightResult()
 
 
-def test_rows_that_do_not_fit_together_are_played_in_waves_that_do():
+def test_rows_that_do_not_fit_together_are_played_in_chunks():
     config = load_preset("sokoban-starpo-paper")
     plan = fit(config, 24)
     assert 1 <= plan.rows < estimate.played_at_once(config)
-    assert "played in waves" in plan.warning
+    assert "played in chunks" in plan.warning
     total = 24 * GB
     assert (
         estimate.estimate_memory(config, HALF_BILLION, gpu=True, rows=plan.rows).at("play")

@@ -43,7 +43,7 @@ def test_a_folder_that_is_not_there_is_said_to_be_missing(name):
 
 def test_a_hub_id_that_cannot_be_had_is_said_to_be_so(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    refuse("nobody/no-such-model-at-all", "cannot be loaded")
+    refuse("no-owner/no-such-model-at-all", "cannot be loaded")
 
 
 def test_pickled_weights_are_refused(folder):

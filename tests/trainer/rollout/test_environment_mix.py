@@ -141,18 +141,18 @@ def test_trajectories_bear_the_number_of_their_environment_and_its_budgets(chat)
     config = config.model_copy(update={"rollout": config.rollout.model_copy(update={"groups": 4, "group_size": 2})})
     planned = train_plans(config, shares_of(config), iteration=3)
     names = ["Sokoban", "Sokoban", "FrozenLake", "Bandit"]
-    script = [[tiny.said(chat, tiny.answer("Left", "Left"))] * 5 for _ in range(8)]
-    told = []
-    found = player(config, chat, ScriptedSampler(script), told).play(
+    script = [[tiny.sampled(chat, tiny.answer("Left", "Left"))] * 5 for _ in range(8)]
+    recorded = []
+    found = player(config, chat, ScriptedSampler(script), recorded).play(
         RolloutRequest(planned, iteration=3, split="train", temperature=1.0)
     )
-    started = [event for event in told if isinstance(event, GroupStarted)]
+    started = [event for event in recorded if isinstance(event, GroupStarted)]
     assert [event.environment for event in started] == names
     for event, name in zip(started, names, strict=True):
         assert envs.spec(name).instruction in event.prompt
     assert [t.environment for t in found] == [0, 0, 0, 0, 1, 1, 2, 2]
     assert collate(found, 0).environment.tolist() == [0, 0, 0, 0, 1, 1, 2, 2]
-    ends = {event.trajectory: event.turns for event in told if isinstance(event, TrajectoryFinished)}
+    ends = {event.trajectory: event.turns for event in recorded if isinstance(event, TrajectoryFinished)}
     assert [ends[t.id] for t in found][:4] == [5] * 4
     assert [ends[t.id] for t in found][-2:] == [1, 1]
 
@@ -183,11 +183,11 @@ def test_a_run_in_two_environments_plays_learns_and_is_examined_in_both(pocket_f
     assert len(ids) == len(set(ids)), "no two trajectories of a run share a name"
     exams = [(event.suite, event.iteration) for event in events(tmp_path, Evaluation)]
     assert exams == [("Sokoban", 0), ("Bandit", 0), ("Sokoban", 2), ("Bandit", 2)]
-    examined = {(e.suite, e.environment) for e in events(tmp_path, GroupStarted) if e.split == "eval"}
-    assert examined == {("Sokoban", "Sokoban"), ("Bandit", "Bandit")}
-    told = [event.values for event in events(tmp_path, Metrics) if "time/update" in event.values]
-    assert all({"success/Sokoban", "success/Bandit"} <= values.keys() for values in told)
-    for values in told:
+    evaluated = {(e.suite, e.environment) for e in events(tmp_path, GroupStarted) if e.split == "eval"}
+    assert evaluated == {("Sokoban", "Sokoban"), ("Bandit", "Bandit")}
+    recorded = [event.values for event in events(tmp_path, Metrics) if "time/update" in event.values]
+    assert all({"success/Sokoban", "success/Bandit"} <= values.keys() for values in recorded)
+    for values in recorded:
         assert values["success/rate"] == pytest.approx((values["success/Sokoban"] + values["success/Bandit"]) / 2)
 
 

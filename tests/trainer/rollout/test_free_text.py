@@ -16,7 +16,7 @@ def start(chat, name, options, **rollout):
 
 def say(episode, text):
     episode.prompt()
-    return episode.receive(tiny.said(episode.chat, text))
+    return episode.receive(tiny.sampled(episode.chat, text))
 
 
 def executed(turn):
@@ -66,7 +66,7 @@ def test_after_a_wrong_answer_the_prompt_has_question_and_verdict(chat):
     say(episode, tiny.answer("41"))
     prompt = chat.tokenizer.decode(episode.prompt())
     assert "Reward: 0\nTurn 2:\nWhat is 6 times 7?\nIncorrect. Please think again.\nActions left: 9" in prompt
-    turn = episode.receive(tiny.said(chat, tiny.answer(" 4 2")))
+    turn = episode.receive(tiny.sampled(chat, tiny.answer(" 4 2")))
     assert turn.state.count("Incorrect. Please think again.") == 1
     assert turn.reward == 0.5
     assert (episode.trajectory.end, episode.trajectory.success) == ("terminated", True)

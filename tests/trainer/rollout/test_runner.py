@@ -29,7 +29,7 @@ def start(chat, room=ROOM, **rollout):
 
 def say(episode, text, *, ended=True):
     episode.prompt()
-    return episode.receive(tiny.said(episode.chat, text, ended=ended))
+    return episode.receive(tiny.sampled(episode.chat, text, ended=ended))
 
 
 def test_a_turn_executes_its_actions_and_adds_up_its_rewards(chat):
@@ -128,7 +128,7 @@ def test_the_first_irreversible_move_is_found(chat):
 def test_the_next_prompt_has_the_reward_of_the_turn(chat):
     episode = start(chat)
     assert "Reward" not in chat.tokenizer.decode(episode.prompt())
-    episode.receive(tiny.said(chat, tiny.answer("Left", "Jump")))
+    episode.receive(tiny.sampled(chat, tiny.answer("Left", "Jump")))
     text = chat.tokenizer.decode(episode.prompt())
     assert "Reward: -0.2\nTurn 2:\n" in text
     assert "Actions left: 9" in text
@@ -248,7 +248,7 @@ def test_one_failing_environment_does_not_stop_the_others(chat, monkeypatch):
         return made[-1]
 
     monkeypatch.setattr("envs.registry.make", make)
-    script = [[tiny.said(chat, tiny.answer("Left", "Right")) for _ in range(5)] for _ in range(3)]
+    script = [[tiny.sampled(chat, tiny.answer("Left", "Right")) for _ in range(5)] for _ in range(3)]
     emitted = []
     played = player(config, chat, ScriptedSampler(script), emitted).play(train_request(config, [3]))
     assert [t.end for t in played] == ["actions", "truncated", "actions"]
@@ -283,7 +283,7 @@ def test_events_are_emitted_in_the_order_in_which_things_happen(policy, chat):
 
 def test_trajectories_of_a_group_share_the_start_but_not_the_slips(chat):
     config = RunConfig.model_validate({"environment": {"name": "FrozenLake"}})
-    script = [[tiny.said(chat, tiny.answer("Left", "Up"))] * 5 for _ in range(24)]
+    script = [[tiny.sampled(chat, tiny.answer("Left", "Up"))] * 5 for _ in range(24)]
     emitted = []
     played = player(config, chat, ScriptedSampler(script), emitted).play(train_request(config, [12, 12]))
     for group in range(2):
@@ -301,7 +301,7 @@ def test_a_stop_interrupts_between_turns_and_closes_open_trajectories(chat, afte
     def stop():
         return sum(isinstance(event, Turn) for event in emitted) > after
 
-    script = [[tiny.said(chat, tiny.answer("Left", "Right"))] * 5 for _ in range(2)]
+    script = [[tiny.sampled(chat, tiny.answer("Left", "Right"))] * 5 for _ in range(2)]
     with pytest.raises(Interrupted):
         player(config, chat, ScriptedSampler(script), emitted, stop=stop).play(train_request(config, [2]))
     assert sum(isinstance(event, Turn) for event in emitted) == after + 1

@@ -1,4 +1,4 @@
-"""Studies: every grid runs end to end, goes on where it was stopped, and says what its runs say and nothing more."""
+"""Studies: every grid runs end to end, resumes after a stop, and reports what its journals contain."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def never():
 def test_a_study_runs_end_to_end_and_is_drawn_beside_the_paper(name, tmp_path, pocket_folder, capsys):
     study = STUDIES[name]
     assert smoke(name, tmp_path / "out", pocket_folder, "--docs", str(tmp_path / "docs")) == 0
-    cells = len(study.worlds) * len(study.arms)
+    cells = len(study.environments) * len(study.arms)
     assert f"{cells} of {cells}: " in capsys.readouterr().out
     assert len(list((tmp_path / "out").glob(f"*/*/*/{JOURNAL_FILE}"))) == cells
     text = (tmp_path / "docs" / f"{name}.md").read_text()
@@ -67,30 +67,30 @@ def test_finished_cells_are_skipped_and_only_missing_ones_are_run(tmp_path, pock
     sizes = {path: path.stat().st_size for path in tmp_path.rglob(JOURNAL_FILE)}
     assert len(sizes) == 2
     assert smoke("table-4", tmp_path, pocket_folder, "--seeds", "2") == 0
-    assert "2 of 4 cells are done already" in capsys.readouterr().out
+    assert "2 of 4 cells are already complete" in capsys.readouterr().out
     assert {path: path.stat().st_size for path in sizes} == sizes
     assert "| with a thought |" in (tmp_path / "table-4.md").read_text()
     assert "| seeds | 0 to 1 |" in (tmp_path / "table-4.md").read_text()
 
 
-def test_a_cell_that_was_stopped_goes_on_in_a_process_of_its_own(tmp_path, pocket_folder):
+def test_a_stopped_cell_resumes_in_a_separate_process(tmp_path, pocket_folder):
     cells = grid.cells(find("table-4"), "smoke", 1, tmp_path, (f"policy.model={pocket_folder}", "iterations=3"))[:1]
     (cell,) = cells
-    book = cell.folder / JOURNAL_FILE
+    journal = cell.folder / JOURNAL_FILE
 
     def once_it_plays():
-        return book.exists() and b'"type":"turn"' in book.read_bytes()
+        return journal.exists() and b'"type":"turn"' in journal.read_bytes()
 
-    said = []
-    assert grid.run(cells, 1, once_it_plays, said.append, grid.apart) is False
+    messages = []
+    assert grid.run(cells, 1, once_it_plays, messages.append, grid.run_in_subprocess) is False
     assert not grid.ended(cell.folder)
-    assert said == []
-    assert grid.run(cells, 1, never, said.append, grid.apart) is True
-    assert len(said) == 1
+    assert messages == []
+    assert grid.run(cells, 1, never, messages.append, grid.run_in_subprocess) is True
+    assert len(messages) == 1
     outcome = results.read(cell)
     assert sorted(outcome.curves["success/rate"]) == [1, 2, 3]
-    assert [exam.iteration for exam in outcome.exams["Bandit"]] == [0, 3]
-    starts = [event for event in reader.read(book) if isinstance(event, events.RunStarted)]
+    assert [evaluation.iteration for evaluation in outcome.evaluations["Bandit"]] == [0, 3]
+    starts = [event for event in reader.read(journal) if isinstance(event, events.RunStarted)]
     assert len(starts) == 2
     assert outcome.megabytes > 50
     assert outcome.seconds > 0
@@ -107,12 +107,12 @@ def test_a_cell_that_fails_is_named_with_its_reason(tmp_path):
     with pytest.raises(
         grid.CellFailedError, match=r"bandit/think/seed-0 failed: error: policy.model: there is no folder"
     ):
-        grid.run(cells, 1, never, lambda line: None, grid.apart)
+        grid.run(cells, 1, never, lambda line: None, grid.run_in_subprocess)
     assert not (tmp_path / "bandit" / "no-think").exists()
 
 
-def test_what_cannot_be_run_is_told_before_anything_is(tmp_path, capsys):
-    for arguments, complaint in (
+def test_invalid_arguments_are_reported_before_anything_runs(tmp_path, capsys):
+    for arguments, message in (
         (["study"], "name a study: figure-5, figure-7"),
         (["study", "figure-1"], "unknown study 'figure-1'; choose one of figure-5"),
         (["study", "figure-9", "--seeds", "0"], "--seeds must be at least 1, not 0"),
@@ -120,15 +120,15 @@ def test_what_cannot_be_run_is_told_before_anything_is(tmp_path, capsys):
         (["study", "figure-9", "--set", "iterations"], "--set takes section.field=value"),
     ):
         assert main.main([*arguments, "--out", str(tmp_path / "out")] if len(arguments) > 1 else arguments) == 2
-        assert complaint in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_the_list_tells_sizes_and_times(capsys):
+def test_the_list_shows_sizes_and_times(capsys):
     assert main.main(["study", "--list"]) == 0
-    told = capsys.readouterr().out
-    assert "| figure-9 | StarPO against StarPO-S | 6, under a minute | 18, about " in told
-    assert all(f"| {name} |" in told for name in STUDIES)
+    listing = capsys.readouterr().out
+    assert "| figure-9 | StarPO against StarPO-S | 6, under a minute | 18, about " in listing
+    assert all(f"| {name} |" in listing for name in STUDIES)
 
 
 # -- the catalogue --------------------------------------------------------------------------------------------------
@@ -136,10 +136,10 @@ def test_the_list_tells_sizes_and_times(capsys):
 
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.parametrize("scale", ["smoke", "pocket", "paper"])
-def test_cells_of_a_study_differ_in_nothing_but_what_it_asks_about(name, scale, tmp_path):
+def test_cells_of_a_study_differ_only_in_the_studied_settings(name, scale, tmp_path):
     study = STUDIES[name]
     cells = grid.cells(study, scale, 2, tmp_path)
-    assert len({cell.folder for cell in cells}) == len(cells) == 2 * len(study.worlds) * len(study.arms)
+    assert len({cell.folder for cell in cells}) == len(cells) == 2 * len(study.environments) * len(study.arms)
     assert len({cell.config.digest() for cell in cells}) == len(cells)
     shared = {(cell.config.iterations, cell.config.evaluation.prompts) for cell in cells}
     assert len(shared) == 1
@@ -147,17 +147,17 @@ def test_cells_of_a_study_differ_in_nothing_but_what_it_asks_about(name, scale, 
         assert len({(c.config.rollout.groups, c.config.rollout.group_size) for c in cells}) == 1
 
 
-def test_findings_and_numbers_of_the_paper_name_arms_that_there_are():
+def test_findings_and_figures_of_the_paper_name_existing_arms():
     assert set(REPORTED) == set(STUDIES)
     for name, study in STUDIES.items():
         arms = {arm.name for arm in study.arms}
         assert {finding.arm for finding in study.findings} | {f.other for f in study.findings if f.other} <= arms
         assert {finding.suite for finding in study.findings} <= {"", *study.suites}
         assert {reported.arm for reported in REPORTED[name]} <= {"", *arms}
-        assert {reported.world for reported in REPORTED[name]} <= {"", *study.worlds}
+        assert {reported.environment for reported in REPORTED[name]} <= {"", *study.environments}
 
 
-def test_the_pocket_study_of_figure_9_is_meant_to_fit_into_ninety_minutes_on_two_cores(tmp_path):
+def test_the_pocket_study_of_figure_9_is_estimated_below_ninety_minutes_on_two_cores(tmp_path):
     cells = grid.cells(find("figure-9"), "pocket", 3, tmp_path)
     assert len(cells) == 18
     assert {cell.config.policy.threads for cell in cells} == {1}
@@ -173,24 +173,26 @@ def test_lora_takes_ten_times_the_learning_rate():
     assert lora.optimizer.critic_lr == pytest.approx(10 * full.optimizer.critic_lr)
 
 
-# -- what runs say --------------------------------------------------------------------------------------------------
+# -- results ---------------------------------------------------------------------------------------------------------
 
 
 def outcome(arm, seed, success, curve=(), **more):
-    exam = EvaluationResult(10, 100, success, 0, 1)
+    evaluation = EvaluationResult(10, 100, success, 0, 1)
     curves = {"success/rate": dict(enumerate(curve, start=1))}
     return Outcome(
-        "sokoban", arm, seed, len(curve), curves | more.pop("curves", {}), {"Sokoban": [exam]}, "Sokoban", **more
+        "sokoban", arm, seed, len(curve), curves | more.pop("curves", {}), {"Sokoban": [evaluation]}, "Sokoban", **more
     )
 
 
 def judged(claim, *outcomes, **more):
-    study = replace(find("figure-9"), worlds=("sokoban",), findings=(Finding("so it is", claim, "a", "b", **more),))
+    study = replace(
+        find("figure-9"), environments=("sokoban",), findings=(Finding("so it is", claim, "a", "b", **more),)
+    )
     (verdict,) = verdicts(study, outcomes)
     return verdict.word
 
 
-def test_a_difference_is_told_only_beyond_two_standard_errors():
+def test_a_difference_counts_only_beyond_two_standard_errors():
     clear = [outcome("a", n, 0.8 + n / 100) for n in range(3)], [outcome("b", n, 0.4 + n / 100) for n in range(3)]
     assert judged("higher", *clear[0], *clear[1]) == "yes"
     assert judged("not_lower", *clear[0], *clear[1]) == "yes"
@@ -202,12 +204,12 @@ def test_a_difference_is_told_only_beyond_two_standard_errors():
     assert judged("not_lower", *swapped) == "no"
     wide = [outcome("a", n, rate) for n, rate in enumerate((0.9, 0.3))], [outcome("b", n, 0.5) for n in range(2)]
     assert judged("higher", *wide[0], *wide[1]) == "no difference seen"
-    assert judged("higher") == "cannot be told"
+    assert judged("higher") == "inconclusive"
 
 
-def test_where_nothing_collapsed_nothing_is_said_about_collapses():
+def test_without_any_collapse_the_verdict_is_inconclusive():
     steady, fallen = [0.5] * 30, [0.5] * 10 + [0.0] * 20
-    assert judged("collapses_later", outcome("a", 0, 0.5, steady), outcome("b", 0, 0.5, steady)) == "cannot be told"
+    assert judged("collapses_later", outcome("a", 0, 0.5, steady), outcome("b", 0, 0.5, steady)) == "inconclusive"
     assert judged("collapses_later", outcome("a", 0, 0.5, steady), outcome("b", 0, 0.5, fallen)) == "yes"
     assert judged("collapses_later", outcome("a", 0, 0.5, fallen), outcome("b", 0, 0.5, steady)) == "the opposite"
 
@@ -221,7 +223,7 @@ def test_costs_and_lengths_are_compared():
     assert judged("less_update_time", *pair) == "yes"
     assert judged("less_memory", *pair) == "yes"
     assert judged("falls", *pair, metric="length/think") == "yes"
-    assert judged("less_memory", outcome("a", 0, 0.5), outcome("b", 0, 0.5)) == "cannot be told"
+    assert judged("less_memory", outcome("a", 0, 0.5), outcome("b", 0, 0.5)) == "inconclusive"
 
 
 @pytest.mark.parametrize(
@@ -248,13 +250,13 @@ def test_a_collapse_lies_within_the_run_and_only_after_a_success(success, factor
 
 def test_of_iterations_played_twice_the_last_counts(tmp_path):
     cell = replace(grid.cells(find("table-4"), "smoke", 1, tmp_path)[0], folder=tmp_path / "cell")
-    book = Journal(cell.folder)
+    journal = Journal(cell.folder)
 
-    def start(attempt, done, examined):
+    def start(attempt, done, evaluated):
         return events.RunStarted(
             attempt=attempt,
             from_iteration=done,
-            evaluated_iteration=examined,
+            evaluated_iteration=evaluated,
             iterations=3,
             title="",
             config={},
@@ -263,7 +265,7 @@ def test_of_iterations_played_twice_the_last_counts(tmp_path):
             versions={},
         )
 
-    def exam(iteration, success):
+    def evaluation(iteration, success):
         return events.Evaluation(
             iteration=iteration,
             suite="Bandit",
@@ -280,11 +282,11 @@ def test_of_iterations_played_twice_the_last_counts(tmp_path):
         return events.Metrics(iteration=iteration, tokens=1, seconds=1, values={"success/rate": value})
 
     alarm = events.Alarm(iteration=2, state="trapped", message="gone")
-    book.write(start(1, 0, -1), exam(0, 0.5), metrics(1, 0.1), metrics(2, 0.2), exam(2, 0.9), alarm)
-    book.write(start(2, 1, 0), metrics(2, 0.3), metrics(3, 0.4), exam(3, 0.75))
+    journal.write(start(1, 0, -1), evaluation(0, 0.5), metrics(1, 0.1), metrics(2, 0.2), evaluation(2, 0.9), alarm)
+    journal.write(start(2, 1, 0), metrics(2, 0.3), metrics(3, 0.4), evaluation(3, 0.75))
     read = results.read(cell)
     assert read.curves["success/rate"] == {1: 0.1, 2: 0.3, 3: 0.4}
-    assert [(found.iteration, found.success) for found in read.exams["Bandit"]] == [(0, 0.5), (3, 0.75)]
+    assert [(result.iteration, result.success) for result in read.evaluations["Bandit"]] == [(0, 0.5), (3, 0.75)]
     assert read.trapped is None
     assert read.final().success == 0.75
 
@@ -301,14 +303,14 @@ def test_axes_enclose_what_is_drawn(values):
     assert 2 <= len(ticks) <= 7
 
 
-def test_a_picture_is_sound_xml_whatever_it_is_about():
+def test_a_picture_is_valid_xml_for_any_text():
     line = PlotSeries("a < b & c", [(1, 2.0)], intervals=[(1, 1.0, 3.0)])
     drawn = picture("<title> & more", [Panel("p<q", [line]), Panel("none", [])], [("a < b & c", 0)])
     words = [element.text for element in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
     assert {"<title> & more", "p<q", "a < b & c"} <= set(words)
 
 
-def test_the_page_is_made_from_what_was_recorded(tmp_path, pocket_folder):
+def test_the_page_is_made_from_the_records(tmp_path, pocket_folder):
     assert smoke("figure-11", tmp_path, pocket_folder) == 0
     record = json.loads((tmp_path / command.RECORD).read_text())
     assert f"{os.cpu_count()} cores" in record["machine"]

@@ -65,7 +65,7 @@ class HostedClient:
         self.address = f"{config.url}/chat/completions"
         self.key = os.environ.get(config.api_key_env, "").strip() if config.api_key_env else ""
         if not (self.key.isascii() and self.key.isprintable()):
-            raise RefusedError(f"the key in {config.api_key_env} contains invalid characters: set it anew")
+            raise RefusedError(f"the key in {config.api_key_env} contains invalid characters: set it again")
         self._random = random.Random()  # only for backoff
         self._slots = asyncio.Semaphore(config.concurrency)
         limits = httpx.Limits(max_connections=config.concurrency, max_keepalive_connections=config.concurrency)

@@ -98,7 +98,7 @@ class VllmServer:
                 problem = "it aborted the response"  # as it does while shutting down
             deadline = min(deadline, time.monotonic() + 2 * self.timeout)
             if self.stopped() or time.monotonic() > deadline:
-                raise ServerError(f"engine.urls: {self.url} is there, but does not complete a request: {problem}")
+                raise ServerError(f"engine.urls: {self.url} is reachable, but does not complete requests: {problem}")
             self._ready.clear()
             time.sleep(_RETRY_SECONDS)
 

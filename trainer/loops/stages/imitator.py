@@ -26,18 +26,18 @@ class Imitator:
         learner: holds what a checkpoint saves.
     """
 
-    def __init__(self, config: RunConfig, policy: Policy, team: ProcessGroup | None = None) -> None:
-        self.team: ProcessGroup = team or SingleProcess()
+    def __init__(self, config: RunConfig, policy: Policy, group: ProcessGroup | None = None) -> None:
+        self.group: ProcessGroup = group or SingleProcess()
         self.config, self.policy = _imitation_settings(config), policy
-        self.learner = Learner(self.config, policy, None, team)
+        self.learner = Learner(self.config, policy, None, group)
 
     @collective
     def imitate(self, batch: Batch, seed: int) -> dict[str, float]:
         """One optimiser step on a batch of demonstrations. Returns its metrics."""
         loss = self.learner.oom_retry.run(lambda tokens: self._gradients(batch, seed))
-        metrics = self.team.total({"sft/loss": loss})
+        metrics = self.group.sum_by_name({"sft/loss": loss})
         trained = self.learner.trainable[POLICY]
-        trained.step(self.team, "sft/grad_norm", metrics)
+        trained.step(self.group, "sft/grad_norm", metrics)
         trained.weights.finish()
         metrics["sft/learning_rate"] = self.config.optimizer.policy_lr
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
@@ -46,7 +46,7 @@ class Imitator:
         """Add up the gradients of this process's share, from scratch. Returns its share of the loss."""
         self.learner.zero_grad()
         share, tokens = 0.0, int(batch.mask.sum())
-        with lora_adapters.seeded_dropout(seed + self.team.rank, self.policy.model):
+        with lora_adapters.seeded_dropout(seed + self.group.rank, self.policy.model):
             for _, piece, packed in self.learner.micro_batches(batch):
                 loss = -self.learner.network(piece.ids, piece.mask, 1.0, packed)[0].sum() / tokens
                 loss.backward()
@@ -63,7 +63,7 @@ class Imitator:
             for logits, targets in self._predictions(piece, packed):
                 sums["loss"] += float(torch.nn.functional.cross_entropy(logits, targets, reduction="sum"))
                 sums["correct"] += float((logits.argmax(-1) == targets).sum())
-        totals = self.team.total(sums)
+        totals = self.group.sum_by_name(sums)
         return {"sft/heldout_loss": totals["loss"] / tokens, "sft/heldout_accuracy": totals["correct"] / tokens}
 
     def _predictions(self, piece: Batch, packed: PackedBatch | None) -> Iterator[tuple[Tensor, Tensor]]:

@@ -60,8 +60,8 @@ class RolloutStage:
         failed = [trajectory for trajectory in trajectories if trajectory.failed]
         if failed:
             message = (
-                f"{len(failed)} of {len(trajectories)} trajectories were broken off and are left out of everything "
-                f"that is counted and learned; the first one because {failed[0].error}"
+                f"{len(failed)} of {len(trajectories)} trajectories failed and are excluded from metrics and "
+                f"training; the first one because {failed[0].error}"
             )
             self.session.warn(message, once="failed environments")
         return [trajectory for trajectory in trajectories if not trajectory.failed]

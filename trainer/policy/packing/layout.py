@@ -87,11 +87,11 @@ class PackedBatch:
             start += width
         segments = tuple(_segments(call, place) for call in calls)
         back, start = [], 0
-        for call, made in zip(calls, segments, strict=True):
-            number, wide = made.own.shape
+        for call, segment in zip(calls, segments, strict=True):
+            number, wide = segment.own.shape
             begins = start + wide * torch.arange(number)
             back += [begin + torch.arange(part.stop - part.start) for begin, part in zip(begins, call, strict=True)]
-            start += made.own.numel()
+            start += segment.own.numel()
         return cls(attention, place, torch.cat(source), segments, torch.cat(back)).to(attention.device)
 
     @property
@@ -105,8 +105,8 @@ class PackedBatch:
 
     def unpack(self, values: Tensor) -> Tensor:
         """(1, M, …) → (B, T, …), 0 in the padding; values of a shared prefix appear in each of its rows."""
-        found = self.pick(values, self.place.flatten()).view(*self.place.shape, *values.shape[2:])
-        return found.where(self.attention.view(*self.place.shape, *[1] * (found.ndim - 2)), found.new_zeros(()))
+        rows = self.pick(values, self.place.flatten()).view(*self.place.shape, *values.shape[2:])
+        return rows.where(self.attention.view(*self.place.shape, *[1] * (rows.ndim - 2)), rows.new_zeros(()))
 
     def before(self, values: Tensor, mask: Tensor) -> Tensor:
         """(1, M, …) → (m, …) of the tokens right before those on the (B, T) mask, never the first of a row."""

@@ -1,4 +1,4 @@
-"""What prompts have in common is found whole, and nobody is given a token that is not theirs."""
+"""Common prefixes of prompts are found completely, and no prompt gets a token of another one."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +9,8 @@ PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), max_siz
 
 
 def test_an_instruction_is_read_once_for_all_then_each_group_s_own_start():
-    told = list(range(50))
-    prompts = [told + [1] * 10, told + [2] * 20, told + [1] * 10, told + [2] * 20]
+    instruction = list(range(50))
+    prompts = [instruction + [1] * 10, instruction + [2] * 20, instruction + [1] * 10, instruction + [2] * 20]
     whole, groups = find_shared_prefixes(prompts, min_tokens=9)
     assert whole == [SharedPrefix((0, 1, 2, 3), 0, 50)]
     assert sorted(groups, key=lambda part: part.members) == [SharedPrefix((0, 2), 50, 59), SharedPrefix((1, 3), 50, 69)]
