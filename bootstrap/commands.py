@@ -97,7 +97,7 @@ def _checks() -> int:
         return _show("mypy", mypy)
 
 
-WHOLE_PRODUCT = ["tests/browser", "tests/system"]
+WHOLE_PRODUCT = ["tests/system", "tests/browser"]
 WITH_VLLM = "tests/vllm"
 MEMORY_BESIDE = 12 * machine.GIB
 """Memory from which on the tests in the browser and those with vLLM run beside the others."""
@@ -124,17 +124,18 @@ def test(arguments: list[str]) -> int:
         return test_one(one, arguments)
     set_up("dev")
     variables = {"CHROMIUM": browser.ensure()}
-    browser_tests = Background(_browser_tests(arguments), LOGS / "browser.txt", variables)
+    beside = machine.memory_bytes() >= MEMORY_BESIDE
+    browser_tests = Background(_browser_tests(arguments, 2 if beside else 1), LOGS / "browser.txt", variables)
     with_vllm = Background([sys.executable, "-m", "bootstrap", "test-vllm", *arguments], LOGS / "vllm.txt")
-    if machine.memory_bytes() < MEMORY_BESIDE:
+    if not beside:
         code = _test(arguments)
         with browser_tests:
-            code = _show("pytest tests/browser tests/system", browser_tests) or code
+            code = _show(f"pytest {' '.join(WHOLE_PRODUCT)}", browser_tests) or code
         with with_vllm:
             return with_vllm.show() or code
     with browser_tests, with_vllm:
         code = _test(arguments)
-        code = _show("pytest tests/browser tests/system", browser_tests) or code
+        code = _show(f"pytest {' '.join(WHOLE_PRODUCT)}", browser_tests) or code
         return with_vllm.show() or code
 
 
@@ -179,9 +180,10 @@ def _test(arguments: list[str]) -> int:
     return subprocess.run([str(PYTHON), "-m", "pytest", *arguments, *words]).returncode or code
 
 
-def _browser_tests(arguments: list[str]) -> list[str]:
-    """Two processes: one with the tests that share a running product, another with the rest (tests/conftest.py)."""
-    return [str(PYTHON), "-m", "pytest", *arguments, "-n", "2", "--dist", "loadgroup", *WHOLE_PRODUCT]
+def _browser_tests(arguments: list[str], processes: int) -> list[str]:
+    """Processes with a product each, which take one file after the other; the longest test is in the first folder."""
+    words = ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
+    return [str(PYTHON), "-m", "pytest", *arguments, *words, *WHOLE_PRODUCT]
 
 
 def install(arguments: list[str]) -> int:

@@ -52,17 +52,6 @@ def pytest_configure() -> None:
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups for `--dist loadgroup`: all tests of the shared running product in one process, other files as they are.
-
-    So only one process starts the product, and files without it run beside it.
-    """
-    for item in items:
-        shared = "live_stack" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("live_stack" if shared else str(item.path)))
-
-
 def pytest_unconfigure() -> None:
     shutil.rmtree(HOME, ignore_errors=True)
 
