@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bootstrap import browser, machine, node, stamp, vllm_packages
+from bootstrap.background import Background
 from bootstrap.packages import PYTHON, ROOT, VENV, ensure
 from bootstrap.progress import SetupError
 
 SPACE_START = machine.GIB // 2
+LOGS = ROOT / "build" / "logs"
 
 HELP = """\
 make demo       set up, start everything, train an agent on Sokoban and open the page
@@ -36,9 +38,9 @@ See docs/quickstart.md for more."""
 LINT = [
     ["ruff", "check", "."],
     ["ruff", "format", "--check", "."],
-    ["mypy"],
     ["lint-imports"],
 ]
+MYPY = ["mypy"]
 TYPESCRIPT = ["node_modules/.bin/tsc", "--project", "jsconfig.json"]
 
 
@@ -85,34 +87,56 @@ def lint(arguments: list[str]) -> int:
 
 
 def _checks() -> int:
-    for words in LINT:
-        print(f"\n$ {' '.join(words)}", flush=True)
-        if code := _tool(words):
-            return code
+    """All checks; mypy, which takes longer than the others together, in the background of these."""
     path, _ = node.find()
-    print(f"\n$ {' '.join(TYPESCRIPT)}", flush=True)
-    return subprocess.run([str(path), *TYPESCRIPT]).returncode
+    with Background(_argv(MYPY), LOGS / "mypy.txt") as mypy:
+        for argv in [*map(_argv, LINT), [str(path), *TYPESCRIPT]]:
+            print(f"\n$ {Path(argv[0]).name} {' '.join(argv[1:])}", flush=True)
+            if code := subprocess.run(argv).returncode:
+                return code
+        return _show("mypy", mypy)
 
 
-WHOLE_PRODUCT = ["tests/browser", "tests/system"]
+WHOLE_PRODUCT = ["tests/system", "tests/browser"]
 WITH_VLLM = "tests/vllm"
+MEMORY_BESIDE = 12 * machine.GIB
+"""Memory from which on the tests in the browser and those with vLLM run beside the others."""
 
 
-def _tool(words: list[str]) -> int:
-    return subprocess.run([str(VENV / "bin" / words[0]), *words[1:]]).returncode
+def _argv(words: list[str]) -> list[str]:
+    return [str(VENV / "bin" / words[0]), *words[1:]]
+
+
+def _show(title: str, program: Background) -> int:
+    print(f"\n$ {title}", flush=True)
+    return program.show()
 
 
 def test(arguments: list[str]) -> int:
-    """Run all checks, then all tests; browser tests last and one at a time, since each runs the whole product.
+    """Run all checks and all tests.
+
+    Browser and vLLM tests wait much of the time, so both run in the background of the checks and of the other tests,
+    and their output follows. With too little memory everything runs in turn.
 
     With ONE=tests/…::name in the environment, run only that test, file or folder.
     """
     if one := os.environ.get("ONE"):
         return test_one(one, arguments)
     set_up("dev")
-    chromium = browser.ensure()
-    code = _test(arguments, {"CHROMIUM": chromium}, WHOLE_PRODUCT)
-    return test_vllm(arguments) or code
+    variables = {"CHROMIUM": browser.ensure()}
+    beside = machine.memory_bytes() >= MEMORY_BESIDE
+    browser_tests = Background(_browser_tests(arguments, 2 if beside else 1), LOGS / "browser.txt", variables)
+    with_vllm = Background([sys.executable, "-m", "bootstrap", "test-vllm", *arguments], LOGS / "vllm.txt")
+    if not beside:
+        code = _test(arguments)
+        with browser_tests:
+            code = _show(f"pytest {' '.join(WHOLE_PRODUCT)}", browser_tests) or code
+        with with_vllm:
+            return with_vllm.show() or code
+    with browser_tests, with_vllm:
+        code = _test(arguments)
+        code = _show(f"pytest {' '.join(WHOLE_PRODUCT)}", browser_tests) or code
+        return with_vllm.show() or code
 
 
 def test_one(name: str, arguments: list[str]) -> int:
@@ -127,7 +151,7 @@ def test_one(name: str, arguments: list[str]) -> int:
 
 def test_fast(arguments: list[str]) -> int:
     set_up("dev")
-    return _test(arguments, {}, [])
+    return _test(arguments)
 
 
 def test_vllm(arguments: list[str]) -> int:
@@ -144,17 +168,22 @@ def _vllm(name: str, arguments: list[str]) -> int:
     return subprocess.run([str(vllm_packages.PYTHON), "-m", "pytest", *arguments, separate, name]).returncode
 
 
-def _test(arguments: list[str], environment: dict[str, str], one_at_a_time: list[str]) -> int:
+def _test(arguments: list[str]) -> int:
+    """Every check, then the tests without browser and vLLM, one process per core.
+
+    Each process gets a contiguous part of the tests, so that few modules are prepared in both, and takes over what is
+    left of another's.
+    """
     code = _checks()
-    pytest = [str(PYTHON), "-m", "pytest", *arguments]
-    env = {**os.environ, **environment}
-    rounds = [["-n", "auto", *(f"--ignore={folder}" for folder in [*WHOLE_PRODUCT, WITH_VLLM])]]
-    if one_at_a_time:
-        rounds.append(one_at_a_time)
-    for words in rounds:
-        print(f"\n$ pytest {' '.join(words)}", flush=True)
-        code = subprocess.run([*pytest, *words], env=env).returncode or code
-    return code
+    words = ["-n", "auto", "--dist", "worksteal", *(f"--ignore={folder}" for folder in [*WHOLE_PRODUCT, WITH_VLLM])]
+    print(f"\n$ pytest {' '.join(words)}", flush=True)
+    return subprocess.run([str(PYTHON), "-m", "pytest", *arguments, *words]).returncode or code
+
+
+def _browser_tests(arguments: list[str], processes: int) -> list[str]:
+    """Processes with a product each, which take one file after the other; the longest test is in the first folder."""
+    words = ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
+    return [str(PYTHON), "-m", "pytest", *arguments, *words, *WHOLE_PRODUCT]
 
 
 def install(arguments: list[str]) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from bootstrap.progress import SetupError
 
 GIB = 1024**3
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def free_bytes(folder: Path) -> int:
@@ -28,6 +29,15 @@ def require_space(folder: Path, needed: int, purpose: str) -> None:
             f"Not enough disk space {purpose}: {folder} has {free / GIB:.1f} GB free, {needed / GIB:.1f} GB are "
             "needed. Nothing was changed. Free some space, or move the checkout to a larger disk, and run it again."
         )
+
+
+def memory_bytes() -> int:
+    """Main memory, or what the control group of this process may use of it."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(total, int(CGROUP_LIMIT.read_text(encoding="ascii")))
+    except (OSError, ValueError):  # no control group, or its limit is "max"
+        return total
 
 
 def has_nvidia_gpu() -> bool:

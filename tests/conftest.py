@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import django
 import pytest
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from tests.chromium import browser
 from tests.patience import SECONDS
@@ -66,6 +67,24 @@ def postgres_server() -> Iterator[Postgres]:
 def redis_server() -> Iterator[Redis]:
     """This process's Redis. It starts within milliseconds, so every test may count on it."""
     yield from _running(REDIS.program(HOME / "log" / "redis.log"), REDIS)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _static_files_are_listed_once() -> Iterator[None]:
+    """Every test client makes its own middleware, for which WhiteNoise would examine 240 files."""
+    listed: dict[tuple[object, ...], dict[str, object]] = {}
+    examine = WhiteNoiseMiddleware.add_files_from_finders
+
+    def add(middleware: WhiteNoiseMiddleware) -> None:
+        key = (middleware.static_prefix, middleware.static_root, middleware.max_age)
+        if key not in listed:
+            examine(middleware)
+            listed[key] = dict(middleware.files)
+        middleware.files.update(listed[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", add)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bootstrap import browser, commands, vllm_packages
+from bootstrap import browser, commands, machine, vllm_packages
 from bootstrap.packages import PYTHON
 from webapp.services import programs
 
@@ -40,6 +40,65 @@ def test_help_and_makefile_list_every_command() -> None:
     assert set(targets.split()) == commands.COMMANDS.keys()
     for name in commands.COMMANDS.keys() - {"help"}:
         assert re.search(rf"^make {name} ", commands.HELP, re.MULTILINE), name
+
+
+@pytest.fixture
+def steps(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What `make test` does, in order, with programs that take no time; the tests in the browser fail."""
+    steps: list[str] = []
+
+    class Program:
+        def __init__(self, argv: list[str], log: Path, env: dict[str, str] | None = None) -> None:
+            self.name, self.chromium = log.stem, (env or {}).get("CHROMIUM")
+
+        def __enter__(self) -> Program:
+            steps.append(f"start {self.name}")
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            steps.append(f"end {self.name}")
+
+        def show(self) -> int:
+            steps.append(f"show {self.name}")
+            return int(self.name == "browser" and self.chromium == "/usr/bin/chromium")
+
+    def run(argv: list[str], **options: Any) -> SimpleNamespace:
+        steps.append(argv[2] if argv[0] == str(PYTHON) else Path(argv[0]).name)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(commands, "Background", Program)
+    monkeypatch.setattr(commands.node, "find", lambda: (Path("/usr/bin/node"), ""))
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.delenv("ONE", raising=False)
+    return steps
+
+
+FAST = ["start mypy", "ruff", "ruff", "lint-imports", "node", "show mypy", "end mypy", "pytest"]
+
+
+def test_tests_in_browser_and_with_vllm_run_beside_the_others(
+    steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 16 * machine.GIB)
+    assert commands.test([]) == 1, "the failure of a program in the background is the command's"
+    assert steps == ["start browser", "start vllm", *FAST, "show browser", "show vllm", "end vllm", "end browser"]
+
+
+def test_with_little_memory_they_run_in_turn(steps: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 8 * machine.GIB)
+    assert commands.test([]) == 1
+    assert steps == [*FAST, "start browser", "show browser", "end browser", "start vllm", "show vllm", "end vllm"]
+
+
+def test_memory_is_bounded_by_the_control_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(machine, "CGROUP_LIMIT", limit)
+    total = machine.memory_bytes()
+    assert total > machine.GIB
+    limit.write_text("max\n")
+    assert machine.memory_bytes() == total
+    limit.write_text("4096\n")
+    assert machine.memory_bytes() == 4096
 
 
 def test_one_test_runs_without_checks(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,9 +64,15 @@ def test_manage_py_finds_the_embedded_database_by_itself(live_stack: LiveStack) 
     assert "admin" in recorded
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder that tests start and end one after the other; only the first start creates the database."""
+    return tmp_path_factory.mktemp("restarted") / "var"
+
+
 @pytest.mark.parametrize("farewell", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_however_it_ends_no_process_is_left(tmp_path: Path, farewell: signal.Signals) -> None:
-    stack = running_product.start(tmp_path / "var")
+def test_however_it_ends_no_process_is_left(home: Path, farewell: signal.Signals) -> None:
+    stack = running_product.start(home)
     wait_for(lambda: "programs" in (stack.home / "running.json").read_text(), "its note", stack.logs)
     pids = {name: stack.pid(name) for name in PROGRAMS}
     stack.process.send_signal(farewell)
@@ -76,10 +82,10 @@ def test_however_it_ends_no_process_is_left(tmp_path: Path, farewell: signal.Sig
     assert not any(command_line(pid) for pid in pids.values())
 
 
-def test_started_again_it_goes_on_with_its_data(tmp_path: Path) -> None:
-    first = running_product.start(tmp_path / "var")
+def test_started_again_it_goes_on_with_its_data(home: Path) -> None:
+    first = running_product.start(home)
     running_product.stop(first)
-    second = running_product.start(tmp_path / "var")
+    second = running_product.start(home)
     try:
         assert (second.username, second.password) == (first.username, first.password)
         assert "/login" not in visit(second.login_url)
