@@ -60,7 +60,7 @@ def test_a_ratio_is_the_median_of_the_rounds_ratios() -> None:
     assert {line["name"]: line["ratio"] for line in made.figures()} == {OURS: 1, "peer": 3}
 
 
-def test_the_tables_say_what_was_missed_and_who_was_missing() -> None:
+def test_tables_list_missed_targets_and_missing_contenders() -> None:
     made = comparison(**{OURS: answers(1.0, 1.0), "TRL": answers(1.5, 1.5)})
     made.missing["other"] = "not installable"
     assert "1.50 × (aim ≥ 2 × missed)" in iteration.table(made)
@@ -69,12 +69,12 @@ def test_the_tables_say_what_was_missed_and_who_was_missing() -> None:
     assert "not installable" in learner.table(made)
 
 
-def test_a_contender_with_another_gradient_is_named() -> None:
+def test_a_contender_with_a_different_gradient_is_reported() -> None:
     made = comparison(**{OURS: answers(1.0), "good": answers(1.0, norm=1.01), "odd": answers(1.0, norm=1.2)})
     assert learner.disagreement(made) == "work, odd: gradient norm 1.2, ours 1"
 
 
-def test_rounds_are_played_in_turn_and_the_first_does_not_count(echo: ContenderSpec) -> None:
+def test_contenders_alternate_in_rounds_and_the_first_round_is_discarded(echo: ContenderSpec) -> None:
     made = Comparison({OURS: echo, "peer": echo}, {"work": Task("2", 10)})
     said: list[str] = []
     prepared: list[Contender] = []
@@ -85,7 +85,7 @@ def test_rounds_are_played_in_turn_and_the_first_does_not_count(echo: ContenderS
     assert made.versions == {"echo": "1"}
 
 
-def test_a_peer_that_falls_over_is_left_out_with_its_last_words(echo: ContenderSpec) -> None:
+def test_a_crashed_peer_is_excluded_with_its_last_output(echo: ContenderSpec) -> None:
     contender = echo.start()
     with pytest.raises(ContenderError, match="ValueError: fell over"):
         contender.ask("fall")
