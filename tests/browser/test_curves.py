@@ -27,7 +27,7 @@ def imported(stack: LiveStack, folder: Path, title: str) -> str:
     return found[1]
 
 
-def test_curves_draw_zoom_answer_the_keyboard_and_lead_to_trajectories(
+def test_curves_zoom_support_the_keyboard_and_link_to_trajectories(
     live_stack: LiveStack, signed_in: Callable[..., Page], tmp_path: Path
 ) -> None:
     first = imported(live_stack, tmp_path / "first", "First")

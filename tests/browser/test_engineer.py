@@ -40,7 +40,7 @@ def stack(environment: Path, tmp_path: Path) -> Iterator[LiveStack]:
     running_product.stop(stack)
 
 
-def test_an_own_environment_fails_with_its_reason_is_fixed_and_its_policy_downloaded(
+def test_a_custom_environment_fails_with_a_reason_is_fixed_and_its_policy_downloaded(
     environment: Path, stack: LiveStack, browser: Browser, tmp_path: Path
 ) -> None:
     sound = environment.read_text()

@@ -55,7 +55,7 @@ def test_a_new_result_is_drawn_and_announced_while_the_tab_is_open(
     page.wait_for_url("**/trajectories?split=eval&suite=Sokoban&iteration=2")
 
 
-def test_a_request_that_was_cut_is_made_again(live_stack: LiveStack, signed_in: Callable[..., Page]) -> None:
+def test_an_interrupted_request_is_retried(live_stack: LiveStack, signed_in: Callable[..., Page]) -> None:
     slug = set_up(live_stack)
     page = signed_in()
     page.goto(f"/runs/{slug}/evaluation")
@@ -72,7 +72,7 @@ def test_a_request_that_was_cut_is_made_again(live_stack: LiveStack, signed_in: 
     assert len(cut) == 1
 
 
-def test_a_session_that_has_ended_leads_to_the_login(live_stack: LiveStack, signed_in: Callable[..., Page]) -> None:
+def test_an_expired_session_redirects_to_the_login(live_stack: LiveStack, signed_in: Callable[..., Page]) -> None:
     slug = set_up(live_stack)
     page = signed_in()
     frames: list[str | bytes] = []

@@ -88,7 +88,7 @@ def visit(browser: Browser, world: World, name: str, **options: Any) -> Iterator
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_page_has_a_barrier(world: World, browser: Browser, theme: Literal["light", "dark"]) -> None:
+def test_no_page_has_accessibility_violations(world: World, browser: Browser, theme: Literal["light", "dark"]) -> None:
     assert AXE.exists(), "axe-core is not installed: make test installs it"
     source = AXE.read_text(encoding="utf-8")
     found = []
@@ -99,7 +99,7 @@ def test_no_page_has_a_barrier(world: World, browser: Browser, theme: Literal["l
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_no_page_is_wider_than_its_window(world: World, browser: Browser, width: str) -> None:
+def test_no_page_scrolls_horizontally(world: World, browser: Browser, width: str) -> None:
     folder = PICTURES / width
     folder.mkdir(parents=True, exist_ok=True)
     found = []

@@ -32,7 +32,7 @@ Run.objects.filter(slug="{slug}").update(state="finished")
 """
 
 
-def test_a_reader_filters_sorts_walks_and_is_offered_what_is_new(
+def test_a_reader_filters_sorts_pages_and_sees_new_trajectories(
     live_stack: LiveStack, signed_in: Callable[..., Page]
 ) -> None:
     slug = live_stack.manage("shell", input=SET_UP).split("slug=")[1].split()[0]

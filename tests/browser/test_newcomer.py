@@ -88,7 +88,7 @@ def a_trajectory(page: Page, run: str) -> str:
     return str(page.locator("[data-finished] a").first.get_attribute("href"))
 
 
-def test_the_run_page_catches_up_after_the_connection_broke(signed_in: Callable[..., Page]) -> None:
+def test_the_run_page_catches_up_after_a_reconnect(signed_in: Callable[..., Page]) -> None:
     page = signed_in()
     launch(page, iterations=ENDLESS, **{"policy.model": str(POCKET_CHECKPOINT)})
     expect(page.locator("[data-stage] .turn").first).to_be_visible()
@@ -105,7 +105,7 @@ def test_the_run_page_catches_up_after_the_connection_broke(signed_in: Callable[
     expect(page.locator(".state").first).to_have_attribute("data-state", "cancelled")
 
 
-def test_everything_on_the_live_page_is_reached_by_keyboard(played: str, signed_in: Callable[..., Page]) -> None:
+def test_the_live_page_is_operable_by_keyboard(played: str, signed_in: Callable[..., Page]) -> None:
     page = signed_in()
     page.goto(played)
     page.locator(".wall-cells").focus()
@@ -142,7 +142,7 @@ def test_the_player_does_not_animate_with_reduced_motion(played: str, signed_in:
     assert calm.locator(".piece.player").evaluate("node => getComputedStyle(node).transitionDuration") == "0s"
 
 
-def test_a_trajectory_reads_without_javascript(
+def test_a_trajectory_is_readable_without_javascript(
     played: str, signed_in: Callable[..., Page], new_context: Callable[..., BrowserContext]
 ) -> None:
     page = signed_in()

@@ -48,7 +48,7 @@ def test_sokoban_is_solved_with_the_keyboard(signed_in: Callable[..., Page]) -> 
     expect(page.locator(".score")).to_contain_text("0 of 10")
 
 
-def test_the_letters_play_too_and_a_field_keeps_them(signed_in: Callable[..., Page]) -> None:
+def test_letter_keys_play_except_in_a_text_field(signed_in: Callable[..., Page]) -> None:
     page = signed_in()
     page.goto("/environments/FrozenLake?seed=4")
     page.keyboard.press("d")

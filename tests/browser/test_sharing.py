@@ -46,7 +46,7 @@ class Quiet(SimpleHTTPRequestHandler):
         """The test's output is for what goes wrong."""
 
 
-def test_a_position_is_shared_watched_on_a_phone_embedded_and_taken_back(
+def test_a_position_is_shared_viewed_on_a_phone_embedded_and_revoked(
     run: str,
     signed_in: Callable[..., Page],
     new_context: Callable[..., BrowserContext],

@@ -78,7 +78,7 @@ def opened(browser: Browser, who: Visitors) -> Iterator[Open]:
     assert not faults
 
 
-def test_tokens_are_read_by_keyboard_alone(trajectory: Trajectory, opened: Open) -> None:
+def test_tokens_are_readable_by_keyboard(trajectory: Trajectory, opened: Open) -> None:
     page = opened(trajectory)
     thoughts = page.locator(".turn .thought").all_inner_texts()
     page.keyboard.press("t")
@@ -113,7 +113,7 @@ def test_tokens_are_read_by_keyboard_alone(trajectory: Trajectory, opened: Open)
     assert page.locator(".turn .thought").all_inner_texts() == thoughts
 
 
-def test_shades_change_with_the_measure_and_nothing_moves(trajectory: Trajectory, opened: Open) -> None:
+def test_shades_change_with_the_metric_without_layout_shift(trajectory: Trajectory, opened: Open) -> None:
     page = opened(trajectory)
     page.evaluate(
         "() => { const real = fetch; window.fetch = async (...given) => {"
@@ -139,7 +139,7 @@ def test_shades_change_with_the_measure_and_nothing_moves(trajectory: Trajectory
     assert page.evaluate(places) == waiting
 
 
-def test_a_trajectory_without_tokens_says_why_and_stays_readable(trajectory: Trajectory, opened: Open) -> None:
+def test_a_trajectory_without_tokens_explains_why_and_stays_readable(trajectory: Trajectory, opened: Open) -> None:
     TokenArrays.objects.all().delete()
     Run.objects.update(config={"journal": {"tokens": "none"}})
     page = opened(trajectory)

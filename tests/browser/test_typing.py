@@ -23,7 +23,7 @@ NOTE = """() => {
 }"""
 
 
-def test_a_thought_is_typed_while_it_is_written(signed_in: Callable[..., Page]) -> None:
+def test_a_thought_streams_while_it_is_generated(signed_in: Callable[..., Page]) -> None:
     page = signed_in()
     launch(
         page,
