@@ -21,7 +21,7 @@ MAX_OCCURRENCES = {
 
 
 @pytest.mark.parametrize("word", dialect.WORDS)
-def test_a_word_does_not_become_more_frequent(word: str) -> None:
+def test_a_discouraged_word_does_not_become_more_frequent(word: str) -> None:
     rooms = {room: counter[word] for room, counter in dialect.counts().items() if counter[word]}
     assert sum(rooms.values()) <= MAX_OCCURRENCES[word], f"new occurrences of {word!r}; by room: {rooms}"
 
