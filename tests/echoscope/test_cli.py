@@ -47,14 +47,14 @@ def test_a_run_is_launched_listed_shown_and_steered(shell: Any) -> None:
     assert Run.objects.count() == 2
 
 
-def test_what_is_wrong_is_told_by_field_on_the_error_output(shell: Any) -> None:
+def test_validation_errors_are_printed_by_field_on_stderr(shell: Any) -> None:
     status, out, err = shell("launch", "bandit-starpo_s-pocket", "--set", "iterations=0")
     assert (status, out) == (1, "")
     assert "  iterations: must be greater than 0" in err
     assert shell("launch", "bandit-starpo_s-pocket", "--set", "iterations")[0] == 1
 
 
-def test_without_a_site_or_a_token_it_says_what_to_set(
+def test_a_missing_site_or_token_names_the_variable_to_set(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("ECHOSCOPE_URL", raising=False)
@@ -69,7 +69,7 @@ def test_a_journal_is_pushed(shell: Any, tmp_path: Path) -> None:
     assert (status, "Far away: finished, iteration 1 of 4" in out) == (0, True)
 
 
-def test_what_a_run_produced_is_exported_and_a_trajectory_shared(shell: Any, run_on_site: Run, tmp_path: Path) -> None:
+def test_results_of_a_run_are_exported_and_a_trajectory_shared(shell: Any, run_on_site: Run, tmp_path: Path) -> None:
     play(run_on_site, 2)
     out = tmp_path / "all.jsonl"
     assert shell("export", run_on_site.slug, "--out", str(out))[0] == 0

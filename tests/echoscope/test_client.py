@@ -40,7 +40,7 @@ def test_a_run_is_launched_found_described_steered_cloned_and_deleted(client: Cl
         client.run(run.slug)
 
 
-def test_the_same_key_launches_once(client: Client) -> None:
+def test_the_same_idempotency_key_launches_once(client: Client) -> None:
     first = client.launch(preset=PRESET, key="night")
     assert client.launch(preset=PRESET, key="night").slug == first.slug
     assert client.launch(preset=PRESET).slug != first.slug
@@ -48,7 +48,7 @@ def test_the_same_key_launches_once(client: Client) -> None:
         client.launch(preset=PRESET, overrides={"seed": 1}, key="night")
 
 
-def test_lists_are_read_to_their_end_page_by_page(client: Client, run_on_site: Run, people_on_site: People) -> None:
+def test_lists_are_read_page_by_page_to_the_end(client: Client, run_on_site: Run, people_on_site: People) -> None:
     for number in range(120):
         Run.objects.create(
             team=people_on_site.team, title=f"Run {number}", config=run_on_site.config, environment="Sokoban"
@@ -57,7 +57,7 @@ def test_lists_are_read_to_their_end_page_by_page(client: Client, run_on_site: R
     assert found == [f"Run {number}" for number in reversed(range(120))] + ["Trial"]
 
 
-def test_what_a_run_produced_is_typed(client: Client, run_on_site: Run) -> None:
+def test_results_of_a_run_are_typed(client: Client, run_on_site: Run) -> None:
     slug = play(run_on_site, 2).slug
     assert "iterations: 4" in client.config_yaml(slug)
     names = [metric.name for metric in client.metrics(slug)]
@@ -84,7 +84,7 @@ def test_a_trajectory_is_shared_and_the_link_revoked(client: Client, run_on_site
     assert client.revoke(link.token).revoked_at is not None
 
 
-def test_the_site_tells_what_there_is(client: Client, people_on_site: People) -> None:
+def test_the_site_lists_environments_presets_and_workers(client: Client, people_on_site: People) -> None:
     assert (client.me().username, client.me().teams[0].role) == ("ada", "admin")
     assert "Sokoban" in [environment.name for environment in client.environments()]
     assert client.environment("Bandit").settings_schema["type"] == "object"
@@ -102,7 +102,7 @@ def test_the_client_has_a_method_for_every_operation() -> None:
         assert all(part in source for part in fixed), path
 
 
-def test_errors_are_exceptions_that_say_what_to_do(
+def test_errors_become_exceptions_with_advice(
     client: Client, live_server: LiveServer, people_on_site: People, run_on_site: Run
 ) -> None:
     with pytest.raises(Invalid) as invalid:
@@ -152,7 +152,7 @@ def flaky() -> Any:
     server.server_close()
 
 
-def test_reading_is_tried_again_with_growing_waits_and_as_the_site_asks(flaky: str) -> None:
+def test_reads_are_retried_with_backoff_and_honour_retry_after(flaky: str) -> None:
     Flaky.answers += [(503, {}, b""), (429, {"Retry-After": "7"}, b""), (502, {}, b""), (200, {}, ME)]
     waits: list[float] = []
     me = Client(flaky, "es_x", sleep=waits.append).me()
@@ -161,14 +161,14 @@ def test_reading_is_tried_again_with_growing_waits_and_as_the_site_asks(flaky: s
     assert 1.0 <= waits[2] <= 2.0
 
 
-def test_patience_ends(flaky: str) -> None:
+def test_retries_end_after_the_limit(flaky: str) -> None:
     Flaky.answers += [(503, {}, b"")] * 9
     with pytest.raises(ServerError, match="answered 503"):
         Client(flaky, "es_x", sleep=lambda seconds: None).me()
     assert len(Flaky.asked) == 5
 
 
-def test_launching_is_tried_again_under_the_same_key_steering_is_not(flaky: str) -> None:
+def test_launches_are_retried_with_the_same_key_and_control_requests_are_not(flaky: str) -> None:
     Flaky.answers += [(503, {}, b""), (503, {}, b""), (404, {}, b'{"error": {"code": "x", "message": "y"}}')]
     site = Client(flaky, "es_x", sleep=lambda seconds: None)
     with pytest.raises(NotFound):
@@ -180,7 +180,7 @@ def test_launching_is_tried_again_under_the_same_key_steering_is_not(flaky: str)
     assert len(Flaky.asked) == 1
 
 
-def test_an_address_without_a_site_is_told(flaky: str) -> None:
+def test_an_unreachable_address_is_reported(flaky: str) -> None:
     with pytest.raises(Unreachable, match="cannot be reached"):
         Client(f"http://127.0.0.1:{free_port()}", "es_x", sleep=lambda seconds: None).me()
     Flaky.answers.append((404, {}, b"<html>not found</html>"))

@@ -35,7 +35,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "PIECE", 4000)
 
 
-def test_a_journal_is_sent_whole_and_again_adds_only_what_is_new(client: Client, tmp_path: Path) -> None:
+def test_a_journal_is_sent_whole_and_a_second_push_adds_new_lines_only(client: Client, tmp_path: Path) -> None:
     path = journal_builder.write(tmp_path, *first())
     run = client.push_journal(tmp_path, title="Cluster")
     assert (run.title, run.state, run.journal.offset) == ("Cluster", "stopped", path.stat().st_size)
@@ -74,7 +74,7 @@ def test_a_growing_journal_is_followed_to_the_end_of_its_run(
     assert run.journal.offset == path.stat().st_size
 
 
-def test_ctrl_c_ends_following_and_the_run_counts_as_stopped(
+def test_ctrl_c_ends_following_and_marks_the_run_stopped(
     live_server: LiveServer, secret: str, client: Client, tmp_path: Path
 ) -> None:
     journal_builder.write(tmp_path, *first())
@@ -88,7 +88,7 @@ def test_ctrl_c_ends_following_and_the_run_counts_as_stopped(
     assert next(client.runs()).state == "stopped"
 
 
-def test_a_sender_that_was_behind_goes_on_where_the_site_is(client: Client, tmp_path: Path) -> None:
+def test_a_sender_with_an_old_offset_continues_from_the_site_offset(client: Client, tmp_path: Path) -> None:
     path = journal_builder.write(tmp_path, *first(), *second(), *end())
     lines = path.read_bytes().splitlines(keepends=True)
     early = b"".join(lines[:3])
@@ -116,7 +116,7 @@ def test_another_journal_in_the_same_folder_becomes_another_run(client: Client, 
         client.push_journal(tmp_path, run=after.slug)
 
 
-def test_a_line_that_cannot_be_read_is_told_and_can_be_left_out(client: Client, tmp_path: Path) -> None:
+def test_an_unreadable_line_is_reported_and_can_be_skipped(client: Client, tmp_path: Path) -> None:
     path = journal_builder.write(tmp_path, *first(), *second())
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:-1], b"?\n"]))
@@ -126,7 +126,7 @@ def test_a_line_that_cannot_be_read_is_told_and_can_be_left_out(client: Client, 
     assert (run.journal.seq, run.journal.problem, Run.objects.count()) == (len(lines), "", 1)
 
 
-def test_what_is_no_journal_is_told(client: Client, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_journal_is_reported(client: Client, tmp_path: Path) -> None:
     with pytest.raises(EchoscopeError, match=r"no journal\.jsonl"):
         client.push_journal(tmp_path)
     (tmp_path / "journal.jsonl").write_text("hello\n")
