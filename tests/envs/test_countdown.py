@@ -157,7 +157,7 @@ def test_every_combination_of_signs_and_order_is_rewarded_by_its_value():
         assert problem.reward(f"3 {signs[0]} 5 {signs[1]} 2") == (1.0 if value == 4 else 0.1)
 
 
-def test_the_advice_says_when_the_problem_is_lost():
+def test_the_advice_reports_a_lost_problem():
     env = asked([8, 2], 7)
     hint = env.hint()
     assert (hint.solvable, hint.value, hint.reason) == ("no", 0.1, "no equation of these numbers equals the target")

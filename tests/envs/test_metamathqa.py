@@ -68,7 +68,7 @@ def test_the_budgets_of_the_prompt_follow_the_tries():
         ("3/4", "6/8", False),
     ],
 )
-def test_answers_are_compared_without_case_and_space_and_nothing_else(answer, said, same):
+def test_answers_are_compared_ignoring_only_case_and_spaces(answer, said, same):
     assert same_answer(said, answer) == same
     assert (asked(answer).step(said)[1] > 0) == same
 

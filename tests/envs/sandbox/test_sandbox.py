@@ -142,7 +142,7 @@ def test_every_other_failure_is_reported_in_one_line(open_sandbox: Opener, when:
         ("fail", "Trouble could not be made: RuntimeError: the pipe is broken"),
     ],
 )
-def test_an_environment_that_cannot_be_made_is_not_retried(
+def test_an_environment_that_cannot_be_constructed_is_not_retried(
     open_sandbox: Opener, tmp_path: Path, how: str, complaint: str
 ) -> None:
     note = tmp_path / "attempts"

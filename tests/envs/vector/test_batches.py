@@ -110,7 +110,7 @@ def play_both(name, chosen, seeds, turns, options=None):
 @pytest.mark.parametrize("name", ["Sokoban", "LargeSokoban", "SokobanNewVocab"])
 @settings(max_examples=25, deadline=None)
 @given(chosen=SOKOBAN, seeds=st.lists(SEEDS, min_size=1, max_size=5), turns=TURNS)
-def test_sokoban_in_arrays_is_sokoban(name, chosen, seeds, turns):
+def test_array_sokoban_equals_scalar_sokoban(name, chosen, seeds, turns):
     play_both(name, chosen, seeds, turns)
 
 
@@ -130,7 +130,7 @@ def test_given_rooms_of_any_shape_fit_into_one_batch(rooms, counted, turns):
 
 @settings(max_examples=80, deadline=None)
 @given(chosen=FROZEN_LAKE, seeds=st.lists(SEEDS, min_size=1, max_size=6), turns=TURNS)
-def test_frozen_lake_in_arrays_is_frozen_lake_slip_by_slip(chosen, seeds, turns):
+def test_array_frozen_lake_equals_scalar_frozen_lake_slip_by_slip(chosen, seeds, turns):
     play_both("FrozenLake", chosen, seeds, turns)
 
 
@@ -149,7 +149,7 @@ def test_a_stream_of_slips_continues_beyond_the_first_block():
 @pytest.mark.parametrize("name", ["Bandit", "BanditRev", "BanditTest"])
 @settings(max_examples=30, deadline=None)
 @given(chosen=BANDIT, seeds=st.lists(SEEDS, min_size=1, max_size=6), data=st.data())
-def test_bandits_in_arrays_are_bandits(name, chosen, seeds, data):
+def test_array_bandits_equal_scalar_bandits(name, chosen, seeds, data):
     words = st.sampled_from((*envs.spec(name).actions, envs.spec(name).actions[0].upper(), "Jump", 0, 1, 2))
     turns = data.draw(st.lists(st.lists(words, max_size=3), min_size=1, max_size=3))
     play_both(name, chosen, seeds, turns)
@@ -158,7 +158,7 @@ def test_bandits_in_arrays_are_bandits(name, chosen, seeds, data):
 @pytest.mark.parametrize("name", envs.names())
 @settings(max_examples=5, deadline=None)
 @given(seeds=st.lists(st.integers(0, 2**31), min_size=1, max_size=3), data=st.data())
-def test_every_environment_is_the_same_in_a_batch_as_alone(name, seeds, data):
+def test_every_environment_behaves_the_same_in_a_batch(name, seeds, data):
     words = st.sampled_from((*envs.spec(name).actions, "Jump", "search[red shoes]", "click[buy now]", "1 + 2"))
     play_both(name, {}, seeds, data.draw(st.lists(st.lists(words, max_size=3), min_size=1, max_size=4)))
 
