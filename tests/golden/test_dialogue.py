@@ -46,7 +46,7 @@ def test_every_part_of_the_two_sections_is_known():
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=ascii(case["raw_generation"])) for case in parser.get("cases", [])]
 )
-def test_a_generation_is_parsed_as_by_the_reference(case):
+def test_responses_are_parsed_like_the_reference(case):
     assert case["action_sep"] == ACTION_SEPARATOR
     think = case["enable_think"]
     assert case["text_parsed"] == (THINK if think else ANSWER) + case["raw_generation"]
@@ -159,7 +159,7 @@ def test_whole_turns_match_the_reference(case):
     assert episode.trajectory.actions == case["metrics"][f"{case['tag']}/num_actions"]
 
 
-def test_groups_share_a_start_evaluations_repeat_and_training_never_does():
+def test_groups_share_a_start_evaluations_repeat_and_training_does_not():
     seeding = manager.get("seeding")
     if seeding is None:
         pytest.skip(f"{path.name} has no manager.seeding")
