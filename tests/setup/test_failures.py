@@ -27,7 +27,7 @@ CPU = {"install": [{"metadata": {"requires_dist": ["filelock", "sympy>=1.13.3"]}
 CUDA = {"install": [{"metadata": {"requires_dist": ['nvidia-cublas==13.1; platform_system == "Linux"', "filelock"]}}]}
 
 
-def test_an_old_python_is_told_the_needed_version_and_the_command_that_works() -> None:
+def test_an_old_python_prints_the_required_version_and_a_working_command() -> None:
     told = complaint((3, 9, 2, "final", 0), "demo")
     assert told.startswith("Echoscope needs Python 3.11 or newer; this is 3.9.2")
     assert "make demo PYTHON=python3.12" in told
@@ -41,7 +41,7 @@ def old_pythons() -> list[str]:
 
 
 @pytest.mark.parametrize("python", old_pythons() or [pytest.param("", marks=pytest.mark.skip("no old Python here"))])
-def test_the_entry_point_runs_under_old_pythons_and_says_what_is_wrong(python: str, tmp_path: Path) -> None:
+def test_the_entry_point_runs_under_old_pythons_and_reports_the_problem(python: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": str(tmp_path)}  # no newer Python to be found
     done = subprocess.run(
         [python, "-m", "bootstrap", "demo"], cwd=ROOT, env=environment, capture_output=True, text=True
@@ -75,19 +75,19 @@ def test_a_missing_venv_module_names_debians_package() -> None:
         ("something nobody has seen before", "something nobody has seen before"),
     ],
 )
-def test_pips_failures_are_told_in_words_and_say_what_is_kept(output: str, told: str) -> None:
+def test_pip_failures_are_explained_and_list_the_kept_files(output: str, told: str) -> None:
     text = packages.explain_pip(output)
     assert told in text
     assert "run the same command again" in text
 
 
-def test_too_little_space_to_install_says_how_much_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_insufficient_disk_space_reports_the_required_amount(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine, "free_bytes", lambda folder: machine.GIB // 2)
     with pytest.raises(SetupError, match=r"0\.5 GB free, 4\.0 GB are needed. Nothing was changed"):
         machine.require_space(tmp_path, 4 * machine.GIB, "to install Echoscope")
 
 
-def test_free_space_of_a_folder_that_is_not_there_yet_is_that_of_its_disk(tmp_path: Path) -> None:
+def test_free_space_of_a_missing_folder_is_that_of_its_disk(tmp_path: Path) -> None:
     nearby = shutil.disk_usage(tmp_path).free
     assert abs(machine.free_bytes(tmp_path / "not" / "yet") - nearby) < machine.GIB
 
@@ -104,7 +104,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_is_refused_before_anything_is_started(small_disk: Path) -> None:
+def test_a_full_disk_is_refused_before_any_start(small_disk: Path) -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "up"],
         cwd=ROOT,
@@ -128,12 +128,12 @@ def taken_port() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
-def test_a_port_that_was_asked_for_and_is_taken_is_refused_with_another_one_named(taken_port: int) -> None:
+def test_a_requested_port_in_use_is_refused_with_an_alternative(taken_port: int) -> None:
     with pytest.raises(StartupError, match=rf"Port {taken_port} .* taken by another program.*ECHOSCOPE_PORT=\d+"):
         startup.choose_port(str(taken_port), "127.0.0.1")
 
 
-def test_without_a_wish_the_next_free_port_is_taken(taken_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_is_the_next_free_port(taken_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup, "FIRST_PORT", taken_port)
     chosen = startup.choose_port("", "127.0.0.1")
     assert chosen > taken_port
@@ -141,12 +141,12 @@ def test_without_a_wish_the_next_free_port_is_taken(taken_port: int, monkeypatch
 
 
 @pytest.mark.parametrize("wish", ["eighty", "0", "70000", "-1"])
-def test_a_port_that_is_no_port_is_refused(wish: str) -> None:
+def test_an_invalid_port_is_refused(wish: str) -> None:
     with pytest.raises(StartupError, match="must be a number from 1 to 65535"):
         startup.choose_port(wish, "127.0.0.1")
 
 
-def test_a_second_lock_on_the_same_folder_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
+def test_a_second_lock_on_a_folder_is_refused_while_the_first_is_held(tmp_path: Path) -> None:
     first = Lock(tmp_path)
     first.take()
     first.note(url="http://localhost:8123")
@@ -156,7 +156,7 @@ def test_a_second_lock_on_the_same_folder_is_refused_until_the_first_is_gone(tmp
     Lock(tmp_path).take()
 
 
-def test_ports_and_passwords_are_remembered_and_only_a_taken_port_changes(tmp_path: Path) -> None:
+def test_ports_and_passwords_are_reused_and_only_a_port_in_use_changes(tmp_path: Path) -> None:
     first = addresses.choose(tmp_path)
     assert addresses.choose(tmp_path) == first
     with closing(socket.socket()) as other:
@@ -177,13 +177,13 @@ class TestTheBuildOfTorch:
         monkeypatch.delenv("ECHOSCOPE_TORCH_INDEX", raising=False)
         monkeypatch.setattr("platform.system", lambda: "Linux")
 
-    def test_with_a_gpu_the_ordinary_build_is_taken_unasked(self) -> None:
+    def test_with_a_gpu_the_default_build_is_selected(self) -> None:
         assert torch_build.arguments(self.never, gpu=True) == ["torch==2.13.0"]
 
-    def test_without_a_gpu_an_index_that_offers_a_cpu_build_is_enough(self) -> None:
+    def test_without_a_gpu_an_index_with_a_cpu_build_is_enough(self) -> None:
         assert torch_build.arguments(lambda words: CPU, gpu=False) == ["torch==2.13.0"]
 
-    def test_without_a_gpu_a_build_with_cuda_leads_to_the_index_of_cpu_builds(self) -> None:
+    def test_without_a_gpu_a_cuda_build_falls_back_to_the_cpu_index(self) -> None:
         chosen = torch_build.arguments(lambda words: CPU if "--index-url" in words else CUDA, gpu=False)
         assert chosen == ["--index-url", torch_build.CPU_INDEX, "torch==2.13.0"]
 
@@ -191,17 +191,17 @@ class TestTheBuildOfTorch:
         with pytest.raises(SetupError, match=r"Nothing was downloaded(.|\n)*ECHOSCOPE_TORCH=cuda make demo"):
             torch_build.arguments(lambda words: None if "--index-url" in words else CUDA, gpu=False)
 
-    def test_without_a_network_the_word_is_network(self) -> None:
+    def test_an_offline_install_reports_the_network(self) -> None:
         with pytest.raises(SetupError, match="is there a network"):
             torch_build.arguments(lambda words: None, gpu=False)
 
-    def test_cuda_can_be_demanded_and_a_mirror_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_cuda_and_a_mirror_can_be_requested(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ECHOSCOPE_TORCH", "cuda")
         assert torch_build.arguments(self.never, gpu=False) == ["torch==2.13.0"]
         monkeypatch.setenv("ECHOSCOPE_TORCH_INDEX", "https://mirror.example/cpu")
         assert torch_build.arguments(self.never, gpu=False)[:2] == ["--index-url", "https://mirror.example/cpu"]
 
-    def test_a_wish_that_means_nothing_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unknown_torch_build_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ECHOSCOPE_TORCH", "tpu")
         with pytest.raises(SetupError, match="must be cpu or cuda"):
             torch_build.arguments(self.never, gpu=False)
@@ -217,7 +217,7 @@ class TestTheBuildOfTorch:
             ("networkx>=2.5.1", False),
         ],
     )
-    def test_only_nvidias_packages_for_this_machine_count(self, requirement: str, brings: bool) -> None:
+    def test_only_nvidia_packages_for_this_platform_count(self, requirement: str, brings: bool) -> None:
         report = {"install": [{"metadata": {"requires_dist": [requirement]}}]}
         assert torch_build.brings_cuda(report) is brings
 
@@ -226,7 +226,7 @@ class TestTheBuildOfTorch:
         raise AssertionError(f"pip was asked for {words}")
 
 
-def test_where_compiled_modules_are_to_be_kept_nowhere_they_lie_in_a_folder_of_their_own(
+def test_without_a_bytecode_cache_compiled_modules_use_a_separate_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sources").mkdir()
@@ -239,7 +239,7 @@ def test_where_compiled_modules_are_to_be_kept_nowhere_they_lie_in_a_folder_of_t
     assert list((tmp_path / "compiled").rglob("module.*.pyc"))
 
 
-def test_where_compiled_modules_are_kept_already_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_bytecode_cache_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
     machine.keep_compiled(ROOT / "nowhere")

@@ -28,14 +28,14 @@ PROGRAMS = ("PostgreSQL", "Redis", "Web", "Worker", "Clock")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_killed_by_force_comes_back_and_pages_are_served_again(live_stack: LiveStack, program: str) -> None:
+def test_a_killed_process_is_restarted_and_pages_are_served_again(live_stack: LiveStack, program: str) -> None:
     gone = live_stack.kill(program)
     wait_for(lambda: live_stack.pid(program) != gone, f"another {program}", live_stack.logs)
     wait_for(lambda: status(live_stack, "/login") == 200, "the login page", live_stack.logs)
     assert command_line(live_stack.pid(program))
 
 
-def test_a_second_copy_says_where_the_first_one_is_and_changes_nothing(live_stack: LiveStack) -> None:
+def test_a_second_instance_names_the_first_and_changes_nothing(live_stack: LiveStack) -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "up"],
         cwd=ROOT,
@@ -51,19 +51,19 @@ def test_a_second_copy_says_where_the_first_one_is_and_changes_nothing(live_stac
     assert status(live_stack, "/login") == 200
 
 
-def test_the_link_signs_its_visitor_in_once_and_only_once(live_stack: LiveStack) -> None:
+def test_the_sign_in_link_works_exactly_once(live_stack: LiveStack) -> None:
     first, second = visit(live_stack.login_url), visit(live_stack.login_url)
     assert "/login" not in first
     assert "/login" in second
 
 
-def test_manage_py_finds_the_embedded_database_by_itself(live_stack: LiveStack) -> None:
+def test_manage_py_finds_the_embedded_database(live_stack: LiveStack) -> None:
     told = live_stack.manage("shell", input="from webapp.teams.models import User; print(User.objects.get().username)")
     assert "admin" in told
 
 
 @pytest.mark.parametrize("farewell", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_however_it_ends_no_process_is_left(tmp_path: Path, farewell: signal.Signals) -> None:
+def test_no_process_is_left_after_any_exit(tmp_path: Path, farewell: signal.Signals) -> None:
     stack = running_product.start(tmp_path / "var")
     wait_for(lambda: "programs" in (stack.home / "running.json").read_text(), "its note", stack.logs)
     pids = {name: stack.pid(name) for name in PROGRAMS}
@@ -74,7 +74,7 @@ def test_however_it_ends_no_process_is_left(tmp_path: Path, farewell: signal.Sig
     assert not any(command_line(pid) for pid in pids.values())
 
 
-def test_started_again_it_goes_on_with_its_data(tmp_path: Path) -> None:
+def test_a_restart_keeps_the_data(tmp_path: Path) -> None:
     first = running_product.start(tmp_path / "var")
     running_product.stop(first)
     second = running_product.start(tmp_path / "var")
@@ -85,7 +85,7 @@ def test_started_again_it_goes_on_with_its_data(tmp_path: Path) -> None:
         running_product.stop(second)
 
 
-def test_servers_given_by_address_are_used_and_none_is_started(
+def test_external_servers_are_used_and_none_is_started(
     tmp_path: Path, postgres_server: Postgres, redis_server: Redis
 ) -> None:
     postgres_server.create_database("given")

@@ -17,18 +17,18 @@ DJANGO_STEMS = {"__init__", "access", "actions", "admin", "apps", "forms", "mode
 
 
 @pytest.mark.parametrize("package", LAYERS)
-def test_rooms_form_no_circle(package: str) -> None:
+def test_packages_form_no_import_cycle(package: str) -> None:
     """Lazy and type-only imports count: import-linter does not see all of them."""
     assert circles(room_graph(package)) == []
 
 
-def test_javascript_rooms_form_no_circle() -> None:
+def test_javascript_folders_form_no_import_cycle() -> None:
     graph = javascript_room_graph()
     assert "ui" in graph["live"], "the imports are read"
     assert circles(graph) == []
 
 
-def test_modules_of_the_environments_form_no_circle() -> None:
+def test_environment_modules_form_no_import_cycle() -> None:
     """Lazy and type-only imports count. The package itself is left out: its modules are what it re-exports."""
     edges: dict[str, set[str]] = defaultdict(set)
     for one in imports("envs"):
