@@ -59,7 +59,7 @@ def watched(own_stack: LiveStack, browser: Browser) -> Iterator[Watched]:
     context.close()
 
 
-def test_whatever_is_killed_the_run_goes_on_the_page_catches_up_and_no_turn_is_lost_or_doubled(
+def test_kills_lose_and_duplicate_no_turn_and_the_page_catches_up(
     watched: Watched,
 ) -> None:
     faults: list[str] = []
