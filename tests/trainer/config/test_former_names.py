@@ -151,7 +151,7 @@ def test_rewind_changes_under_both_names_are_an_error() -> None:
         RunConfig.model_validate({"echo_trap": {"rewind_changes": changes}})
 
 
-def test_an_error_of_a_former_name_is_reported_under_the_current_one() -> None:
+def test_an_error_in_a_former_name_is_reported_under_the_current_one() -> None:
     with pytest.raises(ValidationError) as refusal:
         RunConfig.model_validate({"algorithm": {"lam": 2}})
     assert files.validation_errors(refusal.value) == [("algorithm.gae_lambda", "must be at most 1.0")]

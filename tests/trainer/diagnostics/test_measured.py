@@ -50,7 +50,7 @@ def test_every_name_of_the_table_is_measured(pocket_folder, tmp_path, monkeypatc
         assert [name for name in OF_AN_EXAM if f"eval/Sokoban/{name}" not in values] == []
 
 
-def test_the_parts_of_a_lap_and_its_rest_are_its_time(monkeypatch) -> None:
+def test_the_parts_and_the_rest_of_a_lap_add_up(monkeypatch) -> None:
     now = [100.0]
     monkeypatch.setattr(reporter.time, "monotonic", lambda: now[0])
 
@@ -73,7 +73,7 @@ def test_the_parts_of_a_lap_and_its_rest_are_its_time(monkeypatch) -> None:
     assert told == {"time/rollout": 4.0, "time/checkpoint": 1.0, "time/other": 1.5}, "the exam tells its own time"
 
 
-def test_a_run_tells_what_its_checkpoints_cost(pocket_folder, tmp_path) -> None:
+def test_a_run_reports_the_cost_of_its_checkpoints(pocket_folder, tmp_path) -> None:
     config = tiny.config(pocket_folder, iterations=3, algorithm={"estimator": "gae"}, checkpoint={"every": 2})
     run(config, tmp_path)
     learnt = [event.values for event in events(tmp_path, Metrics) if "reward/mean" in event.values]

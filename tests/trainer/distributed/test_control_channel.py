@@ -50,7 +50,7 @@ def test_a_missing_rank_is_named(monkeypatch):
         control_channel.connect(0, 2, lambda given: given, 0.2)
 
 
-def test_a_broken_channel_is_noticed_and_one_with_messages_is_not(monkeypatch):
+def test_a_broken_channel_is_detected_and_one_with_messages_is_not(monkeypatch):
     mine, others = connected(monkeypatch, 3)
     lost, ended = queue.Queue(), threading.Event()
     watch = threading.Thread(target=control_channel.monitor, args=(mine, lost.put, ended))

@@ -79,7 +79,7 @@ def furthest(some, others):
 
 
 @pytest.mark.parametrize("name, sharding", CASES)
-def test_two_processes_learn_what_one_learns(one, two, name, sharding):
+def test_two_processes_learn_the_same_as_one(one, two, name, sharding):
     single, pair = one[name], two[f"{name}-{sharding}"]
     near = NEAR.get(name, 1e-5)
     assert furthest(single["policy"], pair["policy"]) < near

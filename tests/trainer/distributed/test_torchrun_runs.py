@@ -153,7 +153,7 @@ def test_a_process_that_dies_ends_the_run_with_the_reason(begin, llama_folder, t
     assert all(not os.path.exists(f"/proc/{pid}") for pid in trainers.values())
 
 
-def test_settings_unsupported_by_several_processes_are_refused_with_what_to_choose(monkeypatch):
+def test_settings_unsupported_by_several_processes_are_refused_with_alternatives(monkeypatch):
     from trainer.distributed import torchrun as parallel
     from trainer.policy.load import ModelError
 

@@ -19,7 +19,7 @@ def exam(**evaluation):
     return RunConfig.model_validate({"evaluation": evaluation})
 
 
-def test_the_exam_depends_on_its_own_seed_and_nothing_else():
+def test_the_evaluation_depends_on_its_own_seed_only():
     def questions(config, iteration=0):
         return [(p.seed, p.dynamics_seeds, p.sampling_seeds) for p in group_plans(config, iteration)]
 
@@ -30,19 +30,19 @@ def test_the_exam_depends_on_its_own_seed_and_nothing_else():
     assert questions(longer)[:256] == questions(base)
 
 
-def test_no_question_comes_twice_and_none_is_trained_on():
+def test_evaluation_prompts_are_distinct_and_held_out():
     exam = [plan.seed for plan in group_plans(RunConfig(), 0)]
     assert len(set(exam)) == 256
     trained = {derive(123, Purpose.INITIAL_STATE, i, g) for i in range(1, 41) for g in range(8)}
     assert not trained & set(exam)
 
 
-def test_names_of_trajectories_tell_exam_and_question_apart():
+def test_trajectory_ids_identify_evaluation_and_prompt():
     names = [plan.members[0] for iteration in (0, 10) for plan in group_plans(RunConfig(), iteration)]
     assert len(set(names)) == 512
 
 
-def test_more_samples_leave_the_first_ones_as_they_are_and_draw_others():
+def test_more_samples_extend_the_first_ones():
     one, four = group_plans(exam(prompts=5), 0), group_plans(exam(prompts=5, samples_per_prompt=4), 0)
     for single, several in zip(one, four, strict=True):
         assert single.seed == several.seed
@@ -53,7 +53,7 @@ def test_more_samples_leave_the_first_ones_as_they_are_and_draw_others():
     assert len(set(drawn)) == len(drawn)
 
 
-def test_every_suite_starts_from_the_same_seeds_under_names_of_its_own():
+def test_every_suite_uses_the_same_seeds_under_its_own_ids():
     config = exam(prompts=5, samples_per_prompt=2)
     own, other = group_plans(config, 10), group_plans(config, 10, suite=1)
     assert [plan.seed for plan in own] == [plan.seed for plan in other]
@@ -69,7 +69,7 @@ def played(*by_prompt):
     ]
 
 
-def test_a_finished_exam_is_summarised_with_its_interval():
+def test_a_finished_evaluation_is_summarised_with_its_interval():
     (suite,) = suites_of(RunConfig())
     event, values = summarize(suite, 10, played(*[[n < 3] for n in range(8)]), final=True)
     assert (event.suite, event.prompts, event.samples, event.iteration, event.final) == ("Sokoban", 8, 1, 10, True)
@@ -79,7 +79,7 @@ def test_a_finished_exam_is_summarised_with_its_interval():
     assert not any("pass@" in name for name in values)
 
 
-def test_several_samples_tell_how_often_one_of_k_succeeds():
+def test_several_samples_give_pass_at_k():
     (suite,) = suites_of(exam(samples_per_prompt=3))
     outcomes = [[True, False, False], [False, False, False], [True, True, False]]
     event, values = summarize(suite, 0, played(*outcomes), final=False)
@@ -93,7 +93,7 @@ def test_several_samples_tell_how_often_one_of_k_succeeds():
         spec_of(name)
 
 
-def test_a_prompt_with_too_few_finished_samples_is_left_out_of_the_larger_k():
+def test_a_prompt_with_too_few_samples_is_excluded_from_larger_k():
     (suite,) = suites_of(exam(samples_per_prompt=2))
     event, _ = summarize(suite, 0, played([True, True], [False]), final=False)
     assert event.pass_at == {1: 0.5, 2: 1.0}
@@ -106,17 +106,17 @@ def test_k_grows_in_powers_of_two_up_to_all_samples(samples, k):
     assert pass_at_ks(samples) == k
 
 
-def test_samples_that_agree_within_each_prompt_count_as_one():
+def test_perfectly_correlated_samples_count_as_one():
     alike = [[n < 4] * 6 for n in range(10)]
     assert success_interval(alike) == pytest.approx(wilson(4, 10))
 
 
-def test_samples_that_are_independent_of_their_prompt_count_in_full():
+def test_independent_samples_count_in_full():
     assert success_interval([[True, True, False]] * 10) == pytest.approx(wilson(20, 30))
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=12))
-def test_the_interval_holds_the_rate_and_is_no_narrower_than_if_all_were_independent(by_prompt):
+def test_the_interval_contains_the_rate_and_is_at_least_as_wide_as_for_independence(by_prompt):
     flat = [outcome for prompt in by_prompt for outcome in prompt]
     low, high = success_interval(by_prompt)
     rate = sum(flat) / len(flat)

@@ -34,7 +34,7 @@ def shown(chat, world, seed, noise=0.0, slip_share=0.0):
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_a_narrator_speaks_in_the_format_and_does_what_it_advises(world):
+def test_a_narrator_follows_the_format_and_its_own_advice(world):
     for seed in range(12):
         env = envs.make(world)
         env.reset(seed=seed)
@@ -52,7 +52,7 @@ def test_a_narrator_speaks_in_the_format_and_does_what_it_advises(world):
 
 
 @pytest.mark.parametrize("world", PINNED)
-def test_what_the_shipped_policy_was_taught_stays_as_it_is(chat, world):
+def test_demonstrations_of_the_shipped_policy_are_pinned(chat, world):
     """A change here asks for the policy to be built anew: `python -m trainer build-pocket`."""
     rollout = RolloutConfig(max_actions_per_turn=2 if world == "FrozenLake" else 5)
     task = RunConfig(environment=EnvironmentConfig(name=world), rollout=rollout)
@@ -67,7 +67,7 @@ def test_what_the_shipped_policy_was_taught_stays_as_it_is(chat, world):
 
 
 @pytest.mark.parametrize("world", ["Sokoban", "LargeSokoban", "FrozenLake", "Countdown", "MetaMathQA"])
-def test_the_hint_in_words_is_a_plan_as_good_as_any(world):
+def test_the_textual_hint_is_an_optimal_plan(world):
     for seed in range(12):
         env = envs.make(world)
         env.reset(seed=seed)
@@ -85,7 +85,7 @@ def test_the_hint_in_words_is_a_plan_as_good_as_any(world):
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_slips_are_actions_the_environment_reads_and_seldom_the_best(world):
+def test_slips_are_valid_actions_and_rarely_the_best(world):
     rng, good, tries = np.random.default_rng(0), 0, 0
     for seed in range(30):
         env = envs.make(world)
@@ -100,7 +100,7 @@ def test_slips_are_actions_the_environment_reads_and_seldom_the_best(world):
 
 
 @pytest.mark.parametrize("world", ["Countdown", "MetaMathQA", "WebShop"])
-def test_noise_and_slips_reach_free_text_too(chat, world):
+def test_noise_and_slips_apply_to_free_text_too(chat, world):
     clean = [shown(chat, world, seed) for seed in range(8)]
     noisy = [shown(chat, world, seed, noise=1.0) for seed in range(8)]
     slipped = [shown(chat, world, seed, slip_share=1.0) for seed in range(8)]
@@ -113,7 +113,7 @@ def test_noise_and_slips_reach_free_text_too(chat, world):
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_a_lesson_teaches_one_state_of_every_environment(chat, world):
+def test_a_lesson_covers_one_state_of_every_environment(chat, world):
     taught = [single_state_demonstration(config(world), chat, seed) for seed in range(6)]
     assert any(d.taught for d in taught)
     assert [d.trajectory.ids for d in taught] == [
@@ -121,7 +121,7 @@ def test_a_lesson_teaches_one_state_of_every_environment(chat, world):
     ]
 
 
-def test_the_facts_of_a_sokoban_thought_are_those_of_the_board():
+def test_the_facts_of_a_sokoban_thought_match_the_board():
     for seed in range(20):
         env = envs.make("Sokoban")
         env.reset(seed=seed)
@@ -134,7 +134,7 @@ def test_the_facts_of_a_sokoban_thought_are_those_of_the_board():
         assert f"Box {places['$'][0]}." in thought
 
 
-def test_a_faultless_demonstration_of_sokoban_solves_it_and_all_of_it_is_taught(chat):
+def test_a_faultless_sokoban_demonstration_solves_and_is_trained_on_fully(chat):
     solved = [shown(chat, "Sokoban", seed) for seed in range(12)]
     assert all(d.trajectory.success for d in solved)
     assert all(d.taught == frozenset(range(len(d.trajectory.turns))) for d in solved)
@@ -145,14 +145,14 @@ def test_the_best_play_of_a_bandit_pulls_the_high_arm(chat):
     assert all(shown(chat, "Bandit", seed).trajectory.success for seed in range(8))
 
 
-def test_slips_are_played_and_not_taught(chat):
+def test_slips_are_played_and_not_trained_on(chat):
     found = [shown(chat, "Sokoban", seed, slip_share=0.5) for seed in range(12)]
     assert any(len(d.taught) < len(d.trajectory.turns) for d in found)
     assert any(d.taught for d in found)
     assert all(d.taught <= set(range(len(d.trajectory.turns))) for d in found)
 
 
-def test_noise_makes_taught_answers_contradict_the_thought(chat):
+def test_noise_makes_trained_answers_contradict_the_thought(chat):
     noisy = [shown(chat, "Sokoban", seed, noise=1.0) for seed in range(12)]
     clean = [shown(chat, "Sokoban", seed) for seed in range(12)]
     first = [(n.trajectory.turns[0], c.trajectory.turns[0]) for n, c in zip(noisy, clean, strict=True)]
@@ -171,7 +171,7 @@ def test_a_demonstration_is_the_same_for_the_same_seed(chat, world):
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_what_is_marked_as_sampled_is_the_answer_and_its_end(chat, world):
+def test_the_answer_and_its_end_token_are_marked_as_sampled(chat, world):
     trajectory = shown(chat, world, 1).trajectory
     for turn in trajectory.turns:
         ids = [i for i, number in zip(trajectory.ids, trajectory.turn_of, strict=True) if number == turn.turn]
@@ -180,7 +180,7 @@ def test_what_is_marked_as_sampled_is_the_answer_and_its_end(chat, world):
 
 
 @pytest.mark.parametrize("world", ["Sokoban", "Bandit", "Countdown"])
-def test_a_file_of_demonstrations_tells_the_dialogue_and_the_seeds_that_bring_it_back(tmp_path, capsys, world):
+def test_a_demonstration_file_has_the_dialogue_and_its_seeds(tmp_path, capsys, world):
     arguments = ["demonstrate", "--environment", world, "--count", "5", "--noise", "0.2", "--mistake-rate", "0.2"]
     for name in ("one", "other"):
         assert main.main([*arguments, "--seed", "3", "--out", str(tmp_path / name)]) == 0
@@ -237,14 +237,14 @@ def test_an_environment_without_advice_cannot_be_demonstrated(tmp_path, capsys):
         (["--set", "environment.settings={boxes: 99}"], "boxes"),
     ],
 )
-def test_what_is_wrong_with_the_wish_for_demonstrations_is_told(tmp_path, capsys, more, complaint):
+def test_invalid_demonstration_settings_are_reported(tmp_path, capsys, more, complaint):
     arguments = ["demonstrate", "--environment", "Sokoban", "--out", str(tmp_path / "out"), *more]
     assert main.main(arguments) == 2
     assert complaint in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_demonstrations_go_on_where_one_left_off():
+def test_demonstrations_continue_from_an_offset():
     run = config("Sokoban")
     one = demonstration_records(run, 1, noise=0, slips=0)
     assert [next(one)["number"] for _ in range(4)] == [0, 1, 2, 3]

@@ -59,7 +59,7 @@ def test_writing_nothing_writes_nothing(tmp_path):
     assert (tmp_path / JOURNAL_FILE).read_bytes().count(b"\n") == 1
 
 
-def test_a_batch_that_cannot_be_written_leaves_no_line(tmp_path):
+def test_a_failed_batch_write_leaves_no_line(tmp_path):
     journal = Journal(tmp_path)
     journal.write(notice("good"))
     broken = Phase(phase="rollout", iteration=1, tokens_per_second=float("nan"))

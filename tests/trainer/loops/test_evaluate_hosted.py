@@ -64,7 +64,7 @@ def account(folder: Path) -> dict[str, float]:
     return {name.removeprefix("hosted/"): value for name, value in values.items() if name.startswith("hosted/")}
 
 
-def test_a_hosted_model_plays_every_suite_and_the_journal_tells_it(tmp_path: Path) -> None:
+def test_a_hosted_model_plays_every_suite_and_the_journal_records_it(tmp_path: Path) -> None:
     with Server(told).running() as server:
         end = play(settings(server), tmp_path)
     assert (end.reason, end.message) == ("completed", "All 2 suites are played.")
@@ -91,7 +91,7 @@ def test_a_hosted_model_plays_every_suite_and_the_journal_tells_it(tmp_path: Pat
     }
 
 
-def test_the_whole_dialogue_is_sent_each_turn_and_each_row_draws_for_itself(tmp_path: Path) -> None:
+def test_each_turn_sends_the_whole_dialogue_and_rows_are_independent(tmp_path: Path) -> None:
     with Server(told).running() as server:
         play(settings(server, evaluation={"prompts": 2, "suites": []}), tmp_path)
     first = next(body for body in server.bodies if len(body["messages"]) == 2)
@@ -104,7 +104,7 @@ def test_the_whole_dialogue_is_sent_each_turn_and_each_row_draws_for_itself(tmp_
     assert len(set(seeds)) == len(seeds)
 
 
-def test_tokens_and_their_log_probabilities_are_kept_where_the_endpoint_tells_them(tmp_path: Path) -> None:
+def test_reported_tokens_and_log_probabilities_are_recorded(tmp_path: Path) -> None:
     with Server(told).running() as server:
         play(settings(server), tmp_path)
     kept = [token_arrays.unpack(event.data) for event in events(tmp_path, TrajectoryTokens)]
@@ -115,7 +115,7 @@ def test_tokens_and_their_log_probabilities_are_kept_where_the_endpoint_tells_th
         assert token_arrays.cut(TEXT, arrays.lengths[:6].tolist()) == TOKENS[:-1]
 
 
-def test_what_the_endpoint_does_not_tell_is_missing_and_the_count_is_its_own(tmp_path: Path) -> None:
+def test_unreported_values_are_absent_and_counts_are_the_endpoints(tmp_path: Path) -> None:
     with Server(untold).running() as server:
         play(settings(server, {"unsupported_params": ["logprobs", "seed", "temperature", "system"]}), tmp_path)
     assert not events(tmp_path, TrajectoryTokens)
@@ -129,7 +129,7 @@ def test_what_the_endpoint_does_not_tell_is_missing_and_the_count_is_its_own(tmp
     assert body["messages"][0]["content"].startswith("You solve tasks step by step.\n\n")
 
 
-def test_only_the_latest_turns_are_sent_where_the_prompt_shows_no_more(tmp_path: Path) -> None:
+def test_only_the_turns_in_the_window_are_sent(tmp_path: Path) -> None:
     config = {"rollout": {"max_turns": 4, "context_turns": 1}, "evaluation": {"prompts": 1, "suites": []}}
     with Server(told).running() as server:
         play(settings(server, **config), tmp_path)
@@ -156,7 +156,7 @@ def test_rows_do_not_wait_for_each_other(tmp_path: Path) -> None:
     assert end.reason == "completed"
 
 
-def test_troubles_are_counted_and_change_nothing_of_the_result(tmp_path: Path) -> None:
+def test_errors_are_counted_without_changing_the_result(tmp_path: Path) -> None:
     calls = iter(range(10**6))
 
     def answer(body: dict[str, Any]) -> Reply:
@@ -174,7 +174,7 @@ def test_troubles_are_counted_and_change_nothing_of_the_result(tmp_path: Path) -
     assert account(tmp_path / "troubled")["requests"] == account(tmp_path / "calm")["requests"]
 
 
-def test_a_wrong_key_ends_the_run_and_stands_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_key_ends_the_run_and_is_never_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHOSCOPE_TEST_KEY", "sk-secret-1")
     with (
         Server(in_turn(refusal(401, "no such key: sk-secret-1"))).running() as server,
@@ -187,7 +187,7 @@ def test_a_wrong_key_ends_the_run_and_stands_nowhere(tmp_path: Path, monkeypatch
     assert "sk-secret" not in "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
 
 
-def test_the_budget_ends_the_run_before_it_is_passed_and_a_higher_one_pays_only_for_the_rest(tmp_path: Path) -> None:
+def test_the_budget_is_not_exceeded_and_a_higher_one_pays_only_the_rest(tmp_path: Path) -> None:
     with Server(told).running() as server:
         whole = play(settings(server), tmp_path / "whole")
         number = len(server.bodies)
@@ -205,7 +205,7 @@ def test_the_budget_ends_the_run_before_it_is_passed_and_a_higher_one_pays_only_
     assert account(tmp_path / "poor")["requests"] == number
 
 
-def test_a_run_that_broke_off_goes_on_without_asking_again(tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes_without_repeating_requests(tmp_path: Path) -> None:
     calls = iter(range(10**6))
 
     def answer(body: dict[str, Any]) -> Reply:
@@ -230,7 +230,7 @@ def test_a_run_that_broke_off_goes_on_without_asking_again(tmp_path: Path) -> No
     assert attempts[2].evaluated_suites == ["Sokoban", "Bandit"]
 
 
-def test_a_stop_does_not_wait_for_an_answer(tmp_path: Path) -> None:
+def test_a_stop_does_not_wait_for_a_response(tmp_path: Path) -> None:
     asked, release = threading.Event(), threading.Event()
 
     def answer(body: dict[str, Any]) -> Reply:
@@ -249,7 +249,7 @@ def test_a_stop_does_not_wait_for_an_answer(tmp_path: Path) -> None:
     assert {event.end for event in events(tmp_path, TrajectoryFinished)} == {"interrupted"}
 
 
-def test_a_dialogue_that_fills_the_context_ends_alone(tmp_path: Path) -> None:
+def test_a_dialogue_exceeding_the_context_ends_only_itself(tmp_path: Path) -> None:
     full = refusal(400, "maximum context length exceeded", code="context_length_exceeded")
 
     def answer(body: dict[str, Any]) -> Reply:
@@ -268,7 +268,7 @@ def test_an_empty_response_is_a_turn_without_an_action(tmp_path: Path) -> None:
     assert {(turn.response, turn.tokens, turn.logprob) for turn in events(tmp_path, Turn)} == {("", 0, None)}
 
 
-def test_prefilled_responses_are_begun_with_their_tag(tmp_path: Path) -> None:
+def test_prefilled_responses_start_with_their_tag(tmp_path: Path) -> None:
     rest = TEXT.removeprefix("<think>")
     with Server(lambda body: completion(rest)).running() as server:
         play(settings(server, {"prefill": True, "extra_body": {"top_k": 3}}, evaluation={"prompts": 1}), tmp_path)

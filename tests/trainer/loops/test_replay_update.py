@@ -71,7 +71,7 @@ def test_an_iteration_without_its_checkpoint_names_those_that_can_be_replayed(fi
         replay_update(finished, 4)
 
 
-def test_a_run_that_recorded_no_tokens_says_which_setting_keeps_them(pocket_folder, tmp_path) -> None:
+def test_a_run_without_recorded_tokens_names_the_setting_to_enable(pocket_folder, tmp_path) -> None:
     run(tiny.config(pocket_folder, **SETTINGS | {"iterations": 1, "journal": {"tokens": "none"}}), tmp_path)
     with pytest.raises(ReplayError, match=r"journal\.tokens=kept"):
         replay_update(tmp_path, 1)

@@ -145,7 +145,7 @@ def same_state(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize("share", [0.08, 0.55, 0.97])
-def test_stopped_at_any_moment_and_resumed_it_is_the_same_run(whole, tmp_path, share) -> None:
+def test_a_run_resumed_after_any_stop_is_identical(whole, tmp_path, share) -> None:
     config, unbroken, questions = whole
     assert play(config, tmp_path, Asked(share * questions)).reason == "interrupted"
     assert play(config, tmp_path).reason == "completed"
@@ -153,7 +153,7 @@ def test_stopped_at_any_moment_and_resumed_it_is_the_same_run(whole, tmp_path, s
     same_files(tmp_path, unbroken)
 
 
-def test_stopped_again_and_again_it_still_is_the_same_run(whole, tmp_path) -> None:
+def test_a_run_stopped_repeatedly_is_identical(whole, tmp_path) -> None:
     config, unbroken, questions = whole
     for _ in range(20):
         if play(config, tmp_path, Asked(0.45 * questions)).reason == "completed":
@@ -164,7 +164,7 @@ def test_stopped_again_and_again_it_still_is_the_same_run(whole, tmp_path) -> No
     same_files(tmp_path, unbroken)
 
 
-def test_the_comparison_notices_another_seed(whole, tmp_path) -> None:
+def test_the_comparison_detects_another_seed(whole, tmp_path) -> None:
     config, unbroken, _ = whole
     play(config.model_copy(update={"seed": 1}), tmp_path)
     assert history(tmp_path) != history(unbroken)

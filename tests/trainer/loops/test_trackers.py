@@ -116,7 +116,7 @@ def test_wandb_writes_one_run_across_attempts(tmp_path):
     assert any(summary.get("success_after") == 0.75 for summary in summaries)
 
 
-def test_mlflow_writes_files_without_a_server_and_goes_on_with_its_run(tmp_path):
+def test_mlflow_writes_files_without_a_server_and_continues_its_run(tmp_path):
     two_attempts("mlflow", tmp_path)
     from mlflow.tracking import MlflowClient
 
@@ -145,7 +145,7 @@ def test_trackio_keeps_one_run_across_attempts(tmp_path, monkeypatch):
     assert [(row["step"], row["reward/mean"]) for row in rows] == [(1, 0.5), (2, 1.0), (2, 1.0), (3, 1.5)]
 
 
-def test_a_real_run_sends_what_its_journal_says(pocket_folder, tmp_path):
+def test_a_real_run_sends_the_metrics_of_its_journal(pocket_folder, tmp_path):
     config = tiny.config(pocket_folder, iterations=2, sinks=["tensorboard"])
     run_factory.run(config, tmp_path, tmp_path / "cache")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -161,7 +161,7 @@ def test_a_real_run_sends_what_its_journal_says(pocket_folder, tmp_path):
             assert points[event.iteration] == pytest.approx(value, rel=1e-6)
 
 
-def test_a_library_that_is_not_installed_is_named_with_what_to_do(pocket_folder, tmp_path, monkeypatch, capsys):
+def test_a_missing_library_is_named_with_advice(pocket_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("signal.signal", lambda number, handler: None)
     monkeypatch.setattr(trackers, "find_spec", lambda module: None)
     arguments = ["train", "--preset", "sokoban-pocket", "--out", str(tmp_path), "--set", "trackers=[mlflow]"]
@@ -189,7 +189,7 @@ class Broken(trackers.Tracker):
         raise ConnectionError("no route to host")
 
 
-def test_a_sink_that_fails_is_told_once_and_left_alone_after_three_times(pocket_folder, tmp_path, monkeypatch):
+def test_a_failing_sink_warns_once_and_is_disabled_after_three_failures(pocket_folder, tmp_path, monkeypatch):
     Broken.taken = []
     monkeypatch.setitem(trackers.TRACKERS, "trackio", (Broken, "trackio", "trackio"))
     config = tiny.config(pocket_folder, iterations=6, sinks=["trackio", "tensorboard"], evaluation={"prompts": 0})
@@ -202,7 +202,7 @@ def test_a_sink_that_fails_is_told_once_and_left_alone_after_three_times(pocket_
     assert Broken.taken == [1, 2, 3, 4]
 
 
-def test_a_sink_that_cannot_even_be_opened_does_not_stop_a_run(tmp_path, monkeypatch):
+def test_a_sink_that_cannot_be_opened_does_not_stop_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://nowhere")
     book = Journal(tmp_path)
     trackers.attach(book, ["mlflow"], tmp_path)
@@ -213,12 +213,12 @@ def test_a_sink_that_cannot_even_be_opened_does_not_stop_a_run(tmp_path, monkeyp
     assert told[1].message.startswith("mlflow did not take what it was sent")
 
 
-def test_settings_name_only_sinks_there_are(tmp_path):
+def test_unknown_sinks_are_refused(tmp_path):
     with pytest.raises(ValueError, match="trackers"):
         tiny.config(Path("x"), trackers=["printer"])
 
 
-def test_nothing_is_imported_that_was_not_asked_for():
+def test_only_configured_libraries_are_imported():
     code = "import sys, trainer.loops.train; print({'wandb', 'mlflow', 'trackio', 'tensorboard'} & set(sys.modules))"
     root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)

@@ -103,7 +103,7 @@ def finished(pocket_folder, tmp_path_factory):
     return config, folder, run(config, folder)
 
 
-def test_a_journal_tells_the_run_in_order(finished):
+def test_a_journal_records_the_run_in_order(finished):
     _, folder, end = finished
     told = events(folder)
     assert [event.seq for event in told] == list(range(1, len(told) + 1))
@@ -135,7 +135,7 @@ def test_a_journal_tells_the_run_in_order(finished):
     }
 
 
-def test_every_trajectory_is_announced_played_and_closed_once(finished):
+def test_every_trajectory_is_started_played_and_finished_once(finished):
     config, folder, _ = finished
     open_, turns, closed = {}, {}, []
     for event in events(folder):
@@ -194,7 +194,7 @@ def test_phases_name_the_iteration_they_belong_to(finished):
     assert phases[0] == ("load", 0)
 
 
-def test_old_checkpoints_go_and_the_last_one_loads_as_an_ordinary_model(finished):
+def test_old_checkpoints_are_deleted_and_the_last_loads_as_an_ordinary_model(finished):
     _, folder, _ = finished
     assert checkpoints.checkpoint_iterations(folder) == [2, 3]
     policy = load(checkpoints.path_of(folder, 3), PolicyConfig())
@@ -203,7 +203,7 @@ def test_old_checkpoints_go_and_the_last_one_loads_as_an_ordinary_model(finished
     assert removed == [1]
 
 
-def test_the_exam_is_the_same_each_time(finished):
+def test_evaluations_are_identical_each_time(finished):
     _, folder, _ = finished
     seeds, states = {}, {}
     for event in events(folder):
@@ -217,7 +217,7 @@ def test_the_exam_is_the_same_each_time(finished):
     assert len(set(train)) == len(train)
 
 
-def test_a_finished_run_taken_up_again_does_nothing_more(finished, tmp_path):
+def test_resuming_a_finished_run_does_nothing(finished, tmp_path):
     config, folder, _ = finished
     copy = shutil.copytree(folder, tmp_path / "copy")
     end = run(config, copy)
@@ -230,7 +230,7 @@ def test_a_finished_run_taken_up_again_does_nothing_more(finished, tmp_path):
     same_weights(weights(copy), weights(folder))
 
 
-def test_the_same_settings_say_and_learn_the_same_in_different_processes(llama_folder, tmp_path):
+def test_the_same_settings_give_identical_runs_in_different_processes(llama_folder, tmp_path):
     config = tiny.config(llama_folder, evaluation={"prompts": 2})
     child = in_a_process(config, tmp_path / "there")
     run(config, tmp_path / "here")
@@ -241,7 +241,7 @@ def test_the_same_settings_say_and_learn_the_same_in_different_processes(llama_f
     same_weights(weights(tmp_path / "there"), weights(tmp_path / "here"))
 
 
-def test_another_seed_plays_something_else(pocket_folder, tmp_path):
+def test_another_seed_gives_another_run(pocket_folder, tmp_path):
     config = tiny.config(pocket_folder, iterations=1, evaluation={"prompts": 0})
     run(config, tmp_path / "a")
     run(config.model_copy(update={"seed": 1}), tmp_path / "b")
@@ -266,7 +266,7 @@ def whole(llama_folder, tmp_path_factory):
 
 
 @pytest.mark.parametrize("when", [(1, 1), (2, 4), (3, 0)], ids=str)
-def test_a_run_stopped_anywhere_ends_like_one_that_was_not(whole, tmp_path, when):
+def test_a_run_stopped_anywhere_equals_an_uninterrupted_one(whole, tmp_path, when):
     (config, unbroken), (iteration, turns) = whole, when
     end = run(config, tmp_path / "halves", stop=lambda: turns_told(tmp_path / "halves", iteration) > turns)
     assert (end.reason, end.iteration) == ("interrupted", iteration - 1)
@@ -280,7 +280,7 @@ def test_a_run_stopped_anywhere_ends_like_one_that_was_not(whole, tmp_path, when
     assert again.summary["success_before"] == events(unbroken, RunFinished)[0].summary["success_before"]
 
 
-def test_sigterm_in_a_rollout_checkpoints_and_a_new_process_goes_on_as_if_nothing_had_happened(whole, tmp_path):
+def test_sigterm_in_a_rollout_checkpoints_and_a_new_process_resumes_identically(whole, tmp_path):
     config, unbroken = whole
     halves = tmp_path / "halves"
     child = in_a_process(config, halves)
@@ -298,7 +298,7 @@ def test_sigterm_in_a_rollout_checkpoints_and_a_new_process_goes_on_as_if_nothin
     same_weights(weights(halves), weights(unbroken))
 
 
-def test_a_killed_run_with_a_half_written_line_goes_on_from_its_checkpoint(whole, tmp_path):
+def test_a_killed_run_with_a_partial_line_resumes_from_its_checkpoint(whole, tmp_path):
     config, unbroken = whole
     folder = tmp_path / "killed"
     child = in_a_process(config, folder)
@@ -321,7 +321,7 @@ def test_a_killed_run_with_a_half_written_line_goes_on_from_its_checkpoint(whole
     assert not list((folder / CHECKPOINTS_FOLDER).glob(".*"))
 
 
-def test_changed_settings_are_noticed_when_a_run_goes_on(pocket_folder, tmp_path):
+def test_changed_settings_are_detected_on_resume(pocket_folder, tmp_path):
     config = tiny.config(pocket_folder, iterations=1, evaluation={"prompts": 0})
     run(config, tmp_path)
     run(config.model_copy(update={"iterations": 2}), tmp_path)
@@ -332,9 +332,7 @@ def test_changed_settings_are_noticed_when_a_run_goes_on(pocket_folder, tmp_path
 
 @pytest.mark.parametrize("model", ["pocket", "llama"])
 @pytest.mark.parametrize("world", ["Sokoban", "FrozenLake", "Bandit"])
-def test_random_weights_of_any_architecture_play_any_world_and_take_their_penalties(
-    pocket_folder, llama_folder, tmp_path, model, world
-):
+def test_random_weights_of_any_architecture_play_any_environment(pocket_folder, llama_folder, tmp_path, model, world):
     folder = {"pocket": pocket_folder, "llama": llama_folder}[model]
     end = run(tiny.config(folder, iterations=1, environment={"name": world}), tmp_path)
     assert end.reason == "completed"
@@ -348,7 +346,7 @@ def test_random_weights_of_any_architecture_play_any_world_and_take_their_penalt
     assert skipped or any(not torch.equal(start[name], learnt[name]) for name in start)
 
 
-def test_without_a_thought_in_the_prompt_a_run_works_as_well(pocket_folder, tmp_path):
+def test_a_run_works_without_thoughts_in_the_prompt(pocket_folder, tmp_path):
     end = run(tiny.config(pocket_folder, iterations=1, rollout={"think": False}), tmp_path)
     assert end.reason == "completed"
     assert not any("<think>" in event.prompt for event in events(tmp_path) if event.type == "group_started")
@@ -366,7 +364,7 @@ class Broken(Sokoban):
         return super().step(action)
 
 
-def test_a_world_that_keeps_failing_does_not_end_the_run(pocket_folder, tmp_path, monkeypatch):
+def test_a_persistently_failing_environment_does_not_end_the_run(pocket_folder, tmp_path, monkeypatch):
     monkeypatch.setattr("envs.registry.make", lambda name, settings: Broken())
     monkeypatch.setattr("trainer.rollout.episode.parse_response", always_left)
     end = run(tiny.config(pocket_folder, iterations=1), tmp_path)

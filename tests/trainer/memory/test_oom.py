@@ -98,34 +98,34 @@ def assert_halved_is_small(pocket_folder, monkeypatch, start, fails, **sections)
 
 @pytest.mark.parametrize("critic", [False, True])
 @pytest.mark.parametrize(("start", "fails"), [(WHOLE, whole_batch), (WHOLE, whole_step), (HALF, second_pass)])
-def test_a_halved_step_makes_the_weights_of_small_micro_batches_from_the_start(
+def test_an_oom_retry_gives_the_weights_of_the_smaller_micro_batch_size(
     pocket_folder, monkeypatch, critic, start, fails
 ):
     assert_halved_is_small(pocket_folder, monkeypatch, start, fails, critic=critic)
 
 
 @pytest.mark.parametrize(("start", "fails"), [(WHOLE, whole_batch), (WHOLE, whole_step), (HALF, second_pass)])
-def test_what_adapters_drop_is_what_they_would_have_dropped(pocket_folder, monkeypatch, start, fails):
+def test_an_oom_retry_repeats_the_adapter_dropout(pocket_folder, monkeypatch, start, fails):
     assert_halved_is_small(pocket_folder, monkeypatch, start, fails, lora={"rank": 2, "dropout": 0.5})
 
 
-def test_gradients_of_float32_copies_are_thrown_away_too(pocket_folder, monkeypatch):
+def test_an_oom_retry_discards_gradients_of_float32_copies(pocket_folder, monkeypatch):
     assert_halved_is_small(pocket_folder, monkeypatch, HALF, second_pass, policy={"dtype": "bfloat16"})
 
 
-def test_the_sentence_says_what_happened_and_what_to_set(pocket_folder, monkeypatch):
+def test_the_oom_notice_names_the_cause_and_the_setting(pocket_folder, monkeypatch):
     (sentence,) = trained(pocket_folder, monkeypatch, WHOLE, whole_batch).said
     assert f"optimizer.micro_batch_tokens={WHOLE}" in sentence
     assert f"optimizer.micro_batch_tokens={HALF}" in sentence
     assert "optimizer.gradient_checkpointing" in sentence
 
 
-def test_a_second_time_ends_with_what_to_set(pocket_folder, monkeypatch):
+def test_a_second_oom_ends_with_advice(pocket_folder, monkeypatch):
     with pytest.raises(OutOfMemoryError, match=r"micro-batches of 128 tokens.*gradient_checkpointing"):
         trained(pocket_folder, monkeypatch, WHOLE, lambda number, tokens: True)
 
 
-def test_once_is_once_however_many_steps_there_are():
+def test_the_micro_batch_size_is_halved_only_once():
     room, tries = OomRetry(100), []
 
     def work(tokens):
@@ -144,17 +144,17 @@ def test_once_is_once_however_many_steps_there_are():
         room.run(never)
 
 
-def test_processes_that_must_keep_step_do_not_begin_anew():
+def test_synchronised_processes_do_not_retry():
     with pytest.raises(OutOfMemoryError, match="micro-batches of 100 tokens: "):
         OomRetry(100, enabled=False).run(lambda tokens: (_ for _ in ()).throw(torch.OutOfMemoryError(FULL)))
 
 
-def test_other_errors_pass():
+def test_other_errors_propagate():
     with pytest.raises(ZeroDivisionError):
         OomRetry(100).run(lambda tokens: 1 / 0)
 
 
-def test_memory_that_runs_out_anywhere_else_is_explained():
+def test_an_oom_outside_the_step_is_explained():
     with (
         pytest.raises(OutOfMemoryError, match=r"Tried to allocate|out of memory.*python -m trainer estimate-memory"),
         oom_errors(),
@@ -163,7 +163,7 @@ def test_memory_that_runs_out_anywhere_else_is_explained():
 
 
 @pytest.mark.parametrize(("failures", "reason"), [(1, "completed"), (2, "error")])
-def test_the_journal_of_a_run_says_so(pocket_folder, tmp_path, monkeypatch, failures, reason):
+def test_the_journal_records_the_oom_retry(pocket_folder, tmp_path, monkeypatch, failures, reason):
     config = tiny.config(pocket_folder, iterations=1, algorithm={"drop_zero_std": False}, evaluation={"prompts": 0})
     config.algorithm.estimator = "reinforce_plus_plus"
     make_learner, broken = train.make_learner, []

@@ -42,7 +42,7 @@ def responses(draw, chat):
 
 
 @given(data=st.data())
-def test_exactly_the_sampled_tokens_are_in_the_mask_whatever_was_said(data):
+def test_the_mask_contains_exactly_the_sampled_tokens(data):
     style, world, think = data.draw(st.sampled_from(list(STYLES))), data.draw(worlds), data.draw(st.booleans())
     chat = ChatFormat(STYLES[style], think=think)
     run = RunConfig.model_validate({"environment": {"name": world}, "rollout": {"think": think, "max_turns": 4}})
@@ -78,7 +78,7 @@ def test_exactly_the_sampled_tokens_are_in_the_mask_whatever_was_said(data):
 
 
 @pytest.mark.parametrize("style", PREFIX_PRESERVING)
-def test_a_dialogue_reads_as_the_template_renders_it(style):
+def test_a_dialogue_equals_the_rendered_template(style):
     tokenizer = STYLES[style]
     chat = ChatFormat(tokenizer, think=True)
     heard, spoken = ["first question", "second question", "third"], ["one</think>a", "two</think>b"]
@@ -94,7 +94,7 @@ def test_a_dialogue_reads_as_the_template_renders_it(style):
     assert tokenizer.decode(ids) == rendered + "<think>"
 
 
-def test_a_template_that_cuts_thoughts_cannot_touch_what_was_sampled():
+def test_a_template_that_drops_thoughts_keeps_sampled_tokens():
     forgetful, plain = (ChatFormat(STYLES[name], think=True) for name in ("thoughts cut from history", "chatml"))
 
     def dialogue(chat):
@@ -105,13 +105,13 @@ def test_a_template_that_cuts_thoughts_cannot_touch_what_was_sampled():
     assert "thought" in text
 
 
-def test_a_template_without_a_system_role_gets_the_system_line_in_the_first_question():
+def test_a_template_without_a_system_role_gets_it_in_the_first_user_turn():
     chat = ChatFormat(STYLES["no system role, own end of turn"], think=True)
     text = chat.tokenizer.decode(chat.opening("hello"))
     assert text == f"<bos><start_of_turn>user\n{SYSTEM}\n\nhello<end_of_turn>\n<start_of_turn>model\n<think>"
 
 
-def test_the_end_of_a_response_is_the_token_by_which_the_template_closes_a_turn():
+def test_the_end_token_is_the_one_closing_a_turn_in_the_template():
     ends = {style: tokenizer.decode([ChatFormat(tokenizer, think=True).eos_id]) for style, tokenizer in STYLES.items()}
     assert ends == {
         "pocket": "<|im_end|>",
@@ -126,7 +126,7 @@ def test_the_end_of_a_response_is_the_token_by_which_the_template_closes_a_turn(
 
 @style_names
 @given(text=st.text("abc </think>", max_size=10), question=st.text("xyz?", min_size=1, max_size=10))
-def test_every_response_is_closed_once_and_a_cut_one_is_closed_unsampled(style, text, question):
+def test_every_response_is_closed_once_and_a_truncated_one_unsampled(style, text, question):
     chat = ChatFormat(STYLES[style], think=True)
     whole, cut = tiny.said(chat, text), tiny.said(chat, text, ended=False)
     after_whole, after_cut = chat.between(question, ended=True), chat.between(question, ended=False)
@@ -139,7 +139,7 @@ def test_every_response_is_closed_once_and_a_cut_one_is_closed_unsampled(style, 
 
 @style_names
 @pytest.mark.parametrize("think", [True, False])
-def test_the_forced_tag_stands_once_before_every_response(style, think):
+def test_the_forced_tag_precedes_every_response_once(style, think):
     chat = ChatFormat(STYLES[style], think=think)
     tag = "<think>" if think else "<answer>"
     for ids in (chat.opening("q"), chat.between("q", ended=True), chat.between("q", ended=False)):
@@ -157,7 +157,7 @@ def test_the_forced_tag_stands_once_before_every_response(style, think):
         ("{{ nonsense(", "cannot render a dialogue"),
     ],
 )
-def test_a_template_that_cannot_hold_a_dialogue_is_refused_in_words(template, complaint):
+def test_an_unsuitable_template_is_refused_with_a_reason(template, complaint):
     tokenizer = tiny.bpe(["<end>"], template, "<end>")
     with pytest.raises(TemplateError, match=complaint):
         ChatFormat(tokenizer, think=True)
@@ -172,7 +172,7 @@ def test_a_tokenizer_that_cannot_end_a_response_is_refused():
 
 @style_names
 @given(data=st.data())
-def test_decoded_text_fits_into_a_database_and_drops_only_the_end_token(style, data):
+def test_decoded_text_is_storable_and_drops_only_the_end_token(style, data):
     chat = ChatFormat(STYLES[style], think=True)
     ids = data.draw(st.lists(st.integers(0, len(chat.tokenizer) + 20), max_size=12))
     text = chat.decode([*ids, chat.eos_id])
@@ -188,7 +188,7 @@ def test_special_tokens_inside_a_response_stay_visible():
 
 
 @given(texts, st.booleans(), st.integers(1, 6))
-def test_any_text_is_parsed_and_never_more_actions_than_allowed(text, think, limit):
+def test_any_text_is_parsed_with_at_most_the_allowed_actions(text, think, limit):
     parsed = parse_response(text, think=think, max_actions=limit)
     assert len(parsed.actions) <= limit
     assert all(action == action.strip() and action and ACTION_SEPARATOR not in action for action in parsed.actions)
@@ -201,14 +201,14 @@ def test_any_text_is_parsed_and_never_more_actions_than_allowed(text, think, lim
 @example("x</think><answer><thi<answer>nk>Up</answer>", True, 5)
 @example("<|im_<|im_start|>end|></think><answer>a||b||c|||</answer>", True, 2)
 @given(texts, st.booleans(), st.integers(1, 6))
-def test_parsing_what_was_parsed_changes_nothing(text, think, limit):
+def test_parsing_is_idempotent(text, think, limit):
     once = parse_response(text, think=think, max_actions=limit)
     again = parse_response(once.text.removeprefix("<think>" if think else "<answer>"), think=think, max_actions=limit)
     assert again == once
 
 
 @given(st.lists(st.sampled_from(["Up", "left", "JUMP", "go up"]), min_size=1, max_size=8), st.integers(1, 8))
-def test_a_well_formed_answer_says_its_first_actions(actions, limit):
+def test_a_well_formed_answer_yields_its_first_actions(actions, limit):
     parsed = parse_response(tiny.answer(*actions, thought=" I see "), think=True, max_actions=limit)
     assert parsed.actions == tuple(actions[:limit])
     assert (parsed.thought, parsed.structured, parsed.problem) == ("I see", True, None)
@@ -225,11 +225,11 @@ def test_a_well_formed_answer_says_its_first_actions(actions, limit):
         ("Up", False, "the answer is not closed with </answer>"),
     ],
 )
-def test_the_problem_of_a_response_is_told_in_words(response, think, problem):
+def test_the_problem_of_a_response_is_described(response, think, problem):
     assert parse_response(response, think=think, max_actions=5).problem == problem
 
 
-def test_the_opening_says_task_symbols_actions_format_and_limits():
+def test_the_opening_has_task_symbols_actions_format_and_limits():
     spec = envs.spec("Sokoban")
     text = opening_message(spec, RolloutConfig(max_actions_per_turn=3, max_response_tokens=77))
     assert text.startswith(spec.instruction)
@@ -241,14 +241,14 @@ def test_the_opening_says_task_symbols_actions_format_and_limits():
     assert "77 tokens" in text
 
 
-def test_the_wording_of_the_task_can_be_replaced_and_the_thought_left_out():
+def test_the_task_wording_is_configurable_and_the_thought_optional():
     text = opening_message(envs.spec("Bandit"), RolloutConfig(think=False, max_actions_per_turn=1), "Choose well.")
     assert text.startswith("Choose well.\n")
     assert "<think>" not in text
     assert "at most" not in text
 
 
-def test_where_any_text_is_an_action_the_prompt_asks_for_an_answer():
+def test_a_free_text_environment_prompts_for_an_answer():
     spec = envs.spec("MetaMathQA")
     text = opening_message(spec, RolloutConfig(max_actions_per_turn=1))
     assert "Actions:" not in text
@@ -257,7 +257,7 @@ def test_where_any_text_is_an_action_the_prompt_asks_for_an_answer():
     assert "<answer>your answer || your answer</answer>, at most 3 answers" in several
 
 
-def test_a_turn_tells_the_last_reward_before_the_state():
+def test_a_turn_shows_the_last_reward_before_the_state():
     assert state_message("board", turn=0, actions_left=10, last_reward=None) == "Turn 1:\nboard\nActions left: 10"
     told = state_message("board", turn=2, actions_left=4, last_reward=-0.1)
     assert told == "Reward: -0.1\nTurn 3:\nboard\nActions left: 4"

@@ -27,7 +27,7 @@ def plainly(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> 
     temperature=st.floats(0.3, 3.0),
     seed=st.integers(0, 2**20),
 )
-def test_stretches_change_neither_the_numbers_nor_their_gradients(
+def test_chunking_changes_neither_values_nor_gradients(
     tokens: int, vocabulary: int, largest: int, temperature: float, seed: int
 ) -> None:
     draw = torch.Generator().manual_seed(seed)
@@ -44,7 +44,7 @@ def test_stretches_change_neither_the_numbers_nor_their_gradients(
         torch.testing.assert_close(mine, theirs, atol=2e-5, rtol=2e-5)
 
 
-def test_the_gradient_is_that_of_finite_differences() -> None:
+def test_the_gradient_matches_finite_differences() -> None:
     draw = torch.Generator().manual_seed(3)
     hidden = torch.randn(5, 4, generator=draw, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(9, 4, generator=draw, dtype=torch.float64, requires_grad=True)
@@ -70,7 +70,7 @@ def test_half_precision_weights_get_gradients_of_their_own_type() -> None:
     assert torch.isfinite(hidden.grad).all()
 
 
-def test_no_tensor_of_tokens_times_vocabulary_is_ever_made() -> None:
+def test_no_tokens_by_vocabulary_tensor_is_allocated() -> None:
     tokens, vocabulary, largest = 300, 1000, 8000
     made: list[int] = []
 
@@ -94,5 +94,5 @@ def test_no_tensor_of_tokens_times_vocabulary_is_ever_made() -> None:
 
 
 @pytest.mark.parametrize("vocabulary, tokens", [(1, 2**25), (151_936, 220), (2**26, 1)])
-def test_a_stretch_holds_at_least_one_token(vocabulary: int, tokens: int) -> None:
+def test_a_chunk_holds_at_least_one_token(vocabulary: int, tokens: int) -> None:
     assert chunk_size(vocabulary) == tokens

@@ -74,7 +74,7 @@ def test_a_failed_reset_gives_no_turns_and_its_group_starts_from_the_others(chat
     )
 
 
-def test_a_group_without_any_start_is_announced_with_the_reason(chat):
+def test_a_group_without_any_start_is_reported_with_the_reason(chat):
     played, emitted = play(chat, {"when": "reset", "how": "fail", "every": 100}, [1, 2])
     assert [t.failed for t in played] == [True, True, False]
     started = emitted[0]

@@ -26,7 +26,7 @@ def executed(turn):
 @pytest.mark.parametrize(
     ("answer", "reward"), [("2 + 5 - 3", 1.0), ("2 + 5 + 3", 0.1), ("4", 0.0), ("no idea", 0.0), ("2+5-3)", 0.1)]
 )
-def test_an_equation_is_passed_on_as_written_and_ends_the_episode(chat, answer, reward):
+def test_an_equation_is_passed_verbatim_and_ends_the_episode(chat, answer, reward):
     episode = start(chat, "Countdown", PROBLEM)
     turn = say(episode, tiny.answer(answer))
     assert executed(turn) == [(answer, "executed", reward)]
@@ -49,7 +49,7 @@ def test_an_empty_or_missing_answer_is_no_action_and_costs_the_penalty_and_a_tur
     assert episode.trajectory.end == "turns"
 
 
-def test_of_several_answers_the_first_counts(chat):
+def test_the_first_of_several_answers_counts(chat):
     single = say(start(chat, "Countdown", PROBLEM), tiny.answer("2 + 5 - 3", "4"))
     assert executed(single) == [("2 + 5 - 3", "executed", 1.0)]
     several = say(start(chat, "Countdown", PROBLEM, max_actions_per_turn=3), tiny.answer("4", "2 + 5 - 3", "x"))
@@ -61,7 +61,7 @@ def test_tries_within_one_turn_halve_the_reward_as_well(chat):
     assert executed(turn) == [("41", "executed", 0.0), ("43", "executed", 0.0), ("42", "executed", 0.25)]
 
 
-def test_after_a_wrong_answer_the_prompt_has_question_and_verdict(chat):
+def test_after_a_wrong_answer_the_prompt_shows_question_and_verdict(chat):
     episode = start(chat, "MetaMathQA", QUESTION, max_turns=3)
     say(episode, tiny.answer("41"))
     prompt = chat.tokenizer.decode(episode.prompt())

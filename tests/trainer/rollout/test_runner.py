@@ -255,7 +255,7 @@ def test_one_failing_environment_does_not_stop_the_others(chat, monkeypatch):
     assert [t.error is None for t in played] == [True, False, True]
 
 
-def test_events_are_emitted_in_the_order_in_which_things_happen(policy, chat):
+def test_events_are_emitted_in_order(policy, chat):
     config = tiny.config("pocket")
     emitted = []
     sampler = TransformersSampler(policy.model, chat.eos_id, policy.pad_id)

@@ -158,7 +158,9 @@ def test_every_advantage_belongs_to_the_token_it_was_computed_for() -> None:
 
 
 @pytest.mark.parametrize(("keep", "splits"), [("all", {"train", "eval"}), ("kept", {"eval"}), ("none", set())])
-def test_the_setting_selects_whose_tokens_are_kept(keep: str, splits: set[str], model: Path, tmp_path: Path) -> None:
+def test_the_setting_selects_the_recorded_trajectories(
+    keep: str, splits: set[str], model: Path, tmp_path: Path
+) -> None:
     """The untrained policy never succeeds, so that the filter keeps no group."""
     events = played(tmp_path, model, iterations=1, journal={"tokens": keep}, algorithm={"estimator": "grpo"})
     if keep == "kept" and any(score.kept for score in of(events, GroupsScored)[0].groups):

@@ -38,7 +38,7 @@ def never():
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_study_runs_end_to_end_and_is_drawn_beside_the_paper(name, tmp_path, pocket_folder, capsys):
+def test_a_study_runs_end_to_end_and_is_plotted_beside_the_paper(name, tmp_path, pocket_folder, capsys):
     study = STUDIES[name]
     assert smoke(name, tmp_path / "out", pocket_folder, "--docs", str(tmp_path / "docs")) == 0
     cells = len(study.worlds) * len(study.arms)
@@ -73,7 +73,7 @@ def test_finished_cells_are_skipped_and_only_missing_ones_are_run(tmp_path, pock
     assert "| seeds | 0 to 1 |" in (tmp_path / "table-4.md").read_text()
 
 
-def test_a_cell_that_was_stopped_goes_on_in_a_process_of_its_own(tmp_path, pocket_folder):
+def test_a_stopped_cell_resumes_in_its_own_process(tmp_path, pocket_folder):
     cells = grid.cells(find("table-4"), "smoke", 1, tmp_path, (f"policy.model={pocket_folder}", "iterations=3"))[:1]
     (cell,) = cells
     book = cell.folder / JOURNAL_FILE
@@ -111,7 +111,7 @@ def test_a_cell_that_fails_is_named_with_its_reason(tmp_path):
     assert not (tmp_path / "bandit" / "no-think").exists()
 
 
-def test_what_cannot_be_run_is_told_before_anything_is(tmp_path, capsys):
+def test_invalid_studies_are_reported_before_any_run(tmp_path, capsys):
     for arguments, complaint in (
         (["study"], "name a study: figure-5, figure-7"),
         (["study", "figure-1"], "unknown study 'figure-1'; choose one of figure-5"),
@@ -124,7 +124,7 @@ def test_what_cannot_be_run_is_told_before_anything_is(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_the_list_tells_sizes_and_times(capsys):
+def test_the_list_shows_sizes_and_times(capsys):
     assert main.main(["study", "--list"]) == 0
     told = capsys.readouterr().out
     assert "| figure-9 | StarPO against StarPO-S | 6, under a minute | 18, about " in told
@@ -136,7 +136,7 @@ def test_the_list_tells_sizes_and_times(capsys):
 
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.parametrize("scale", ["smoke", "pocket", "paper"])
-def test_cells_of_a_study_differ_in_nothing_but_what_it_asks_about(name, scale, tmp_path):
+def test_cells_of_a_study_differ_only_in_the_studied_setting(name, scale, tmp_path):
     study = STUDIES[name]
     cells = grid.cells(study, scale, 2, tmp_path)
     assert len({cell.folder for cell in cells}) == len(cells) == 2 * len(study.worlds) * len(study.arms)
@@ -147,7 +147,7 @@ def test_cells_of_a_study_differ_in_nothing_but_what_it_asks_about(name, scale, 
         assert len({(c.config.rollout.groups, c.config.rollout.group_size) for c in cells}) == 1
 
 
-def test_findings_and_numbers_of_the_paper_name_arms_that_there_are():
+def test_findings_and_paper_values_name_existing_arms():
     assert set(REPORTED) == set(STUDIES)
     for name, study in STUDIES.items():
         arms = {arm.name for arm in study.arms}
@@ -157,7 +157,7 @@ def test_findings_and_numbers_of_the_paper_name_arms_that_there_are():
         assert {reported.world for reported in REPORTED[name]} <= {"", *study.worlds}
 
 
-def test_the_pocket_study_of_figure_9_is_meant_to_fit_into_ninety_minutes_on_two_cores(tmp_path):
+def test_the_pocket_study_of_figure_9_is_planned_for_90_minutes_on_2_cores(tmp_path):
     cells = grid.cells(find("figure-9"), "pocket", 3, tmp_path)
     assert len(cells) == 18
     assert {cell.config.policy.threads for cell in cells} == {1}
@@ -165,7 +165,7 @@ def test_the_pocket_study_of_figure_9_is_meant_to_fit_into_ninety_minutes_on_two
     assert sum(command.estimate(cell.config, "pocket") for cell in cells) / 2 < 90 * 60
 
 
-def test_lora_takes_ten_times_the_learning_rate():
+def test_lora_uses_ten_times_the_learning_rate():
     study = find("appendix-d")
     full, lora = (configuration(study, "paper", "sokoban", arm, 0) for arm in study.arms)
     assert (lora.lora.rank, lora.lora.alpha) == (64, 64)
@@ -190,7 +190,7 @@ def judged(claim, *outcomes, **more):
     return verdict.word
 
 
-def test_a_difference_is_told_only_beyond_two_standard_errors():
+def test_a_difference_is_reported_only_beyond_two_standard_errors():
     clear = [outcome("a", n, 0.8 + n / 100) for n in range(3)], [outcome("b", n, 0.4 + n / 100) for n in range(3)]
     assert judged("higher", *clear[0], *clear[1]) == "yes"
     assert judged("not_lower", *clear[0], *clear[1]) == "yes"
@@ -205,7 +205,7 @@ def test_a_difference_is_told_only_beyond_two_standard_errors():
     assert judged("higher") == "cannot be told"
 
 
-def test_where_nothing_collapsed_nothing_is_said_about_collapses():
+def test_without_collapses_the_page_does_not_mention_them():
     steady, fallen = [0.5] * 30, [0.5] * 10 + [0.0] * 20
     assert judged("collapses_later", outcome("a", 0, 0.5, steady), outcome("b", 0, 0.5, steady)) == "cannot be told"
     assert judged("collapses_later", outcome("a", 0, 0.5, steady), outcome("b", 0, 0.5, fallen)) == "yes"
@@ -236,7 +236,7 @@ def test_costs_and_lengths_are_compared():
         ([], None),
     ],
 )
-def test_a_collapse_is_a_fall_below_half_of_the_best_without_return(success, at):
+def test_a_collapse_is_a_lasting_fall_below_half_of_the_best(success, at):
     assert collapse(success) == at
 
 
@@ -246,7 +246,7 @@ def test_a_collapse_lies_within_the_run_and_only_after_a_success(success, factor
     assert at is None or (5 < at + 4 <= len(success) and max(success) >= 0.1)
 
 
-def test_of_iterations_played_twice_the_last_counts(tmp_path):
+def test_the_last_attempt_at_an_iteration_counts(tmp_path):
     cell = replace(grid.cells(find("table-4"), "smoke", 1, tmp_path)[0], folder=tmp_path / "cell")
     book = Journal(cell.folder)
 
@@ -293,7 +293,7 @@ def test_of_iterations_played_twice_the_last_counts(tmp_path):
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))
-def test_axes_enclose_what_is_drawn(values):
+def test_axes_enclose_the_data(values):
     ticks = _ticks(values)
     slack = 1e-6 * max(1.0, abs(ticks[0]), abs(ticks[-1]))
     assert ticks[0] <= min(values) + slack
@@ -301,14 +301,14 @@ def test_axes_enclose_what_is_drawn(values):
     assert 2 <= len(ticks) <= 7
 
 
-def test_a_picture_is_sound_xml_whatever_it_is_about():
+def test_a_plot_is_valid_xml_for_any_labels():
     line = PlotSeries("a < b & c", [(1, 2.0)], intervals=[(1, 1.0, 3.0)])
     drawn = picture("<title> & more", [Panel("p<q", [line]), Panel("none", [])], [("a < b & c", 0)])
     words = [element.text for element in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
     assert {"<title> & more", "p<q", "a < b & c"} <= set(words)
 
 
-def test_the_page_is_made_from_what_was_recorded(tmp_path, pocket_folder):
+def test_the_page_is_generated_from_recorded_runs(tmp_path, pocket_folder):
     assert smoke("figure-11", tmp_path, pocket_folder) == 0
     record = json.loads((tmp_path / command.RECORD).read_text())
     assert f"{os.cpu_count()} cores" in record["machine"]
