@@ -53,7 +53,7 @@ def ask(client: Client, address: Address, path: str) -> str:
     return outcome(response)
 
 
-def test_no_address_is_forgotten() -> None:
+def test_every_url_is_listed() -> None:
     served = {name for name, _ in patterns() if not name.startswith("api:") or name in ADDRESSES} - NOTHING
     assert served - ADDRESSES.keys() == set(), "tests/webapp/addresses.py says nothing of these"
     assert ADDRESSES.keys() - served == set(), "tests/webapp/addresses.py tells of addresses that are gone"
@@ -74,11 +74,11 @@ def compare(world: World, rule_of: dict[str, tuple[str, ...]], also: str = "") -
     assert not wrong, "\n".join(wrong)
 
 
-def test_everybody_gets_what_their_role_allows(world: World) -> None:
+def test_every_visitor_gets_what_their_role_allows(world: World) -> None:
     compare(world, {name: EXPECTED[address.rule] for name, address in ADDRESSES.items()})
 
 
-def test_a_private_run_is_its_authors_and_the_admins(world: World) -> None:
+def test_a_private_run_is_visible_to_its_author_and_admins(world: World) -> None:
     Run.objects.filter(pk=world.run.pk).update(visibility=Run.Visibility.PRIVATE)
     private = {
         name: (OK, MISSING, MISSING, MISSING, LOGIN)
@@ -88,7 +88,7 @@ def test_a_private_run_is_its_authors_and_the_admins(world: World) -> None:
     compare(world, private)
 
 
-def test_an_open_run_is_read_by_everybody_and_changed_by_its_team_alone(world: World) -> None:
+def test_a_public_run_is_read_by_all_and_changed_by_its_team_only(world: World) -> None:
     Run.objects.filter(pk=world.run.pk).update(visibility=Run.Visibility.LINK)
     opened = {name: (OK,) * 5 for name, address in ADDRESSES.items() if address.open}
     changing = {
@@ -100,7 +100,7 @@ def test_an_open_run_is_read_by_everybody_and_changed_by_its_team_alone(world: W
     compare(world, changing, also=REFUSED)  # that an open run exists is no secret to outsiders
 
 
-def test_nothing_changes_without_the_token_of_the_form(world: World) -> None:
+def test_every_post_requires_a_csrf_token(world: World) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(world.people.owner)
     for name, arguments in ALL:
@@ -108,14 +108,14 @@ def test_nothing_changes_without_the_token_of_the_form(world: World) -> None:
             assert ask(client, ADDRESSES[name], world.path(name, arguments)) == REFUSED, name
 
 
-def test_what_changes_something_cannot_be_asked_by_a_link(world: World) -> None:
+def test_changes_are_refused_by_get(world: World) -> None:
     client = world.visitors()[0][1]
     for name, arguments in ALL:
         if ADDRESSES[name].method == "post" and name not in {"logout", "account_logout"}:
             assert client.get(world.path(name, arguments)).status_code == 405, name
 
 
-def test_every_answer_forbids_inline_and_foreign_code(world: World) -> None:
+def test_every_response_forbids_inline_and_third_party_code(world: World) -> None:
     client = world.visitors()[0][1]
     for name, arguments in ALL:
         if ADDRESSES[name].method == "get":

@@ -38,7 +38,7 @@ def world(people: People, run: Run, tmp_path: Path, settings: Settings) -> World
     return furnished(people, run)
 
 
-def test_no_socket_is_forgotten() -> None:
+def test_every_socket_is_listed() -> None:
     assert {str(route.pattern) for route in websockets.routes} == SOCKETS.keys()
 
 
@@ -70,10 +70,10 @@ async def answers(world: World) -> dict[str, tuple[int, ...]]:
     }
 
 
-async def test_sockets_are_for_the_team(world: World) -> None:
+async def test_sockets_accept_the_team_only(world: World) -> None:
     assert await answers(world) == SOCKETS
 
 
-async def test_an_open_run_may_be_listened_to_by_everybody(world: World) -> None:
+async def test_sockets_of_a_public_run_accept_all(world: World) -> None:
     await sync_to_async(Run.objects.filter(pk=world.run.pk).update)(visibility=Run.Visibility.LINK)
     assert await answers(world) == OPEN

@@ -68,14 +68,14 @@ def test_a_finished_run_is_imported_whole(callers: Callers, people: People, whol
 
 
 @pytest.mark.parametrize("members", [1, 3])
-def test_a_packed_journal_is_unpacked_also_one_of_several_members(callers: Callers, whole: bytes, members: int) -> None:
+def test_a_gzipped_journal_with_one_or_more_members_is_unpacked(callers: Callers, whole: bytes, members: int) -> None:
     size = -(-len(whole) // members)
     packed = b"".join(gzip.compress(whole[at : at + size]) for at in range(0, len(whole), size))
     run = imported(callers.owner.post("/api/runs/import", packed, Content_Type="application/gzip"))
     assert (run.journal_offset, run.state) == (len(whole), "finished")
 
 
-def test_a_journal_comes_as_the_file_of_a_form(people: People, whole: bytes) -> None:
+def test_a_journal_can_be_uploaded_as_a_form_file(people: People, whole: bytes) -> None:
     browser = Client()
     browser.force_login(people.owner)
     run = imported(browser.post("/api/runs/import", {"file": SimpleUploadedFile("journal.jsonl", whole)}))
@@ -83,7 +83,7 @@ def test_a_journal_comes_as_the_file_of_a_form(people: People, whole: bytes) -> 
     assert "field “file”" in problem(browser.post("/api/runs/import", {"other": "x"}))["message"]
 
 
-def test_a_growing_run_is_tailed_and_looks_the_same_as_if_it_had_come_at_once(callers: Callers, whole: bytes) -> None:
+def test_a_run_pushed_in_chunks_equals_one_pushed_at_once(callers: Callers, whole: bytes) -> None:
     once = imported(callers.owner.post("/api/runs/import", whole))
     half = len(whole) // 2
     answer = callers.owner.post("/api/runs/import?growing=true", whole[:half])
@@ -102,7 +102,7 @@ def test_a_growing_run_is_tailed_and_looks_the_same_as_if_it_had_come_at_once(ca
     assert Turn.objects.filter(trajectory__run=run).count() == Turn.objects.filter(trajectory__run=once).count()
 
 
-def test_a_piece_from_another_place_is_refused_with_the_place_that_is_due(callers: Callers, begun: bytes) -> None:
+def test_a_chunk_at_a_wrong_offset_is_refused_with_the_expected_one(callers: Callers, begun: bytes) -> None:
     answer = callers.owner.post("/api/runs/import?growing=true", begun)
     due = answer.json()["journal"]["offset"]
     assert due == begun.rindex(b"\n") + 1
@@ -113,7 +113,7 @@ def test_a_piece_from_another_place_is_refused_with_the_place_that_is_due(caller
         assert problem(refused)["details"] == {"offset": due}
 
 
-def test_sent_again_with_the_same_key_it_is_the_same_run(callers: Callers, begun: bytes) -> None:
+def test_the_same_idempotency_key_gives_the_same_run(callers: Callers, begun: bytes) -> None:
     first = callers.owner.post("/api/runs/import?growing=true", begun, Idempotency_Key="j1")
     again = callers.owner.post("/api/runs/import?growing=true", begun, Idempotency_Key="j1")
     assert (first.status_code, again.status_code) == (201, 200)
@@ -123,7 +123,7 @@ def test_sent_again_with_the_same_key_it_is_the_same_run(callers: Callers, begun
     assert other.status_code == 409
 
 
-def test_a_growing_run_whose_sender_falls_silent_is_stopped_and_goes_on_when_it_is_back(
+def test_a_run_with_a_silent_sender_is_stopped_and_resumes_with_it(
     callers: Callers, whole: bytes, begun: bytes
 ) -> None:
     run = imported(callers.owner.post("/api/runs/import?growing=true", begun))
@@ -140,7 +140,7 @@ def test_a_growing_run_whose_sender_falls_silent_is_stopped_and_goes_on_when_it_
     assert (back.json()["growing"], run.state, run.ended_at) == (True, "running", None)
 
 
-def test_the_last_word_of_a_sender_ends_a_run_that_has_not_finished(callers: Callers, begun: bytes) -> None:
+def test_the_final_chunk_ends_an_unfinished_run(callers: Callers, begun: bytes) -> None:
     run = imported(callers.owner.post("/api/runs/import?growing=true", begun))
     path = f"/api/runs/{run.slug}/journal?offset={run.journal_offset}&growing=false"
     assert callers.owner.call("PUT", path, b"").json()["growing"] is False
@@ -148,9 +148,7 @@ def test_the_last_word_of_a_sender_ends_a_run_that_has_not_finished(callers: Cal
     assert run.state == "stopped"
 
 
-def test_a_line_that_cannot_be_read_stops_the_import_in_words_and_can_be_left_out(
-    callers: Callers, whole: bytes
-) -> None:
+def test_an_unreadable_line_stops_the_import_with_a_reason_and_can_be_skipped(callers: Callers, whole: bytes) -> None:
     lines = whole.splitlines(keepends=True)
     broken = b"".join([*lines[:-3], b"?\n", *lines[-2:]])
     answer = callers.owner.post("/api/runs/import", broken)
@@ -168,7 +166,7 @@ def test_a_line_that_cannot_be_read_stops_the_import_in_words_and_can_be_left_ou
     assert run.state == "finished"
 
 
-def test_more_than_the_limit_is_refused_and_what_came_before_is_kept(
+def test_data_beyond_the_limit_is_refused_and_earlier_data_kept(
     callers: Callers, whole: bytes, settings: Settings
 ) -> None:
     settings.ECHOSCOPE_UPLOAD_MB = 1000 / 2**20
@@ -188,7 +186,7 @@ def test_more_than_the_limit_is_refused_and_what_came_before_is_kept(
         (b'{"type":"run_started","seq":1', "does not begin with run_started"),
     ],
 )
-def test_what_is_no_journal_is_told_and_leaves_nothing(callers: Callers, body: bytes, words: str) -> None:
+def test_a_file_that_is_not_a_journal_is_reported_and_leaves_no_run(callers: Callers, body: bytes, words: str) -> None:
     answer = callers.owner.post("/api/runs/import", body)
     assert (answer.status_code, words in problem(answer)["message"]) == (422, True), answer.content
     assert not Run.objects.exists()
@@ -199,9 +197,7 @@ def start_with(tmp_path: Path, **changes: object) -> bytes:
     return journal_builder.write(tmp_path / "odd", event).read_bytes()
 
 
-def test_settings_of_another_version_and_unknown_environments_can_be_looked_at(
-    callers: Callers, tmp_path: Path
-) -> None:
+def test_runs_with_unknown_settings_or_environments_can_be_viewed(callers: Callers, tmp_path: Path) -> None:
     odd = {"iterations": 4, "invented": {"later": 1}, "environment": {"name": "TheirOwn", "settings": {"size": 3}}}
     run = imported(callers.owner.post("/api/runs/import", start_with(tmp_path, config=odd)))
     assert (run.environment, run.config["invented"], run.config["rollout"]["groups"]) == ("TheirOwn", {"later": 1}, 8)
@@ -222,7 +218,7 @@ def test_settings_of_another_version_and_unknown_environments_can_be_looked_at(
         ({"config": {"invented": "\ud800"}}, "cannot be stored"),
     ],
 )
-def test_a_start_that_could_not_be_shown_is_refused(
+def test_an_undisplayable_run_start_is_refused(
     callers: Callers, tmp_path: Path, changes: dict[str, object], words: str
 ) -> None:
     if "invented" in str(changes):  # JSON can spell it, the writer cannot
@@ -236,7 +232,7 @@ def test_a_start_that_could_not_be_shown_is_refused(
         assert words in problem(answer)["message"]
 
 
-def test_only_runs_trained_elsewhere_take_pieces_and_they_cannot_be_steered_from_here(
+def test_only_external_runs_accept_chunks_and_they_cannot_be_controlled(
     callers: Callers, run: Run, begun: bytes
 ) -> None:
     answer = callers.owner.call("PUT", f"/api/runs/{run.slug}/journal?offset=0", begun)
@@ -249,13 +245,13 @@ def test_only_runs_trained_elsewhere_take_pieces_and_they_cannot_be_steered_from
     assert (far.state, far.requested) == ("running", "")
 
 
-def test_a_body_that_comes_in_small_pieces_is_read_to_its_end(whole: bytes) -> None:
+def test_a_body_in_small_pieces_is_read_to_its_end(whole: bytes) -> None:
     request = RequestFactory().post("/", whole, content_type="application/x-ndjson")
     request._stream = BytesIO(whole)  # type: ignore[attr-defined]
     assert b"".join(uploads.pieces(request, len(whole))) == whole
 
 
-def test_the_state_of_a_journal_is_read_by_those_who_see_the_run(callers: Callers, run: Run) -> None:
+def test_journal_state_is_readable_by_readers_of_the_run(callers: Callers, run: Run) -> None:
     assert callers.viewer.get(f"/api/runs/{run.slug}/journal").json() == {
         "offset": 0,
         "seq": 0,

@@ -83,7 +83,7 @@ def ask(caller: Program, name: str, method: str, path: str, world: dict[str, str
 
 
 @pytest.mark.django_db
-def test_the_owner_may(
+def test_the_owner_may_do_everything(
     name: str, method: str, path: str, callers: Callers, world: dict[str, str], tmp_path: Path
 ) -> None:
     prepared(name, world)
@@ -92,7 +92,7 @@ def test_the_owner_may(
 
 
 @pytest.mark.django_db
-def test_a_member_may_all_but_delete_what_others_made(
+def test_a_member_may_do_everything_but_delete_runs_of_others(
     name: str, method: str, path: str, callers: Callers, people: People, world: dict[str, str], tmp_path: Path
 ) -> None:
     do_set_role(people.team, people.viewer, Membership.Role.MEMBER)
@@ -102,7 +102,7 @@ def test_a_member_may_all_but_delete_what_others_made(
 
 
 @pytest.mark.django_db
-def test_a_viewer_and_a_reading_token_may_read_and_are_told_why_not_more(
+def test_a_viewer_and_a_read_token_may_read_and_get_a_reason_otherwise(
     name: str, method: str, path: str, callers: Callers, world: dict[str, str], tmp_path: Path
 ) -> None:
     prepared(name, world)
@@ -118,7 +118,7 @@ def test_a_viewer_and_a_reading_token_may_read_and_are_told_why_not_more(
 
 
 @pytest.mark.django_db
-def test_for_an_outsider_it_does_not_exist(
+def test_an_outsider_gets_404(
     name: str, method: str, path: str, callers: Callers, people: People, world: dict[str, str], tmp_path: Path
 ) -> None:
     prepared(name, world)
@@ -134,7 +134,7 @@ def test_for_an_outsider_it_does_not_exist(
 
 
 @pytest.mark.django_db
-def test_nobody_in_particular_may_nothing(
+def test_an_anonymous_request_may_do_nothing(
     name: str, method: str, path: str, callers: Callers, world: dict[str, str], tmp_path: Path
 ) -> None:
     Run.objects.update(visibility=Run.Visibility.LINK)

@@ -23,7 +23,7 @@ def curve(run: Run) -> Run:
     return run
 
 
-def test_metrics_are_listed_with_their_meaning_and_newest_value(callers: Callers, curve: Run) -> None:
+def test_metrics_are_listed_with_description_and_latest_value(callers: Callers, curve: Run) -> None:
     (told,) = callers.viewer.get(f"/api/runs/{curve.slug}/metrics").json()
     assert (told["name"], told["title"], told["points"], told["last_iteration"], told["last"]) == (
         "reward/mean",
@@ -35,7 +35,7 @@ def test_metrics_are_listed_with_their_meaning_and_newest_value(callers: Callers
     assert told["meaning"]
 
 
-def test_each_iteration_is_a_point_where_there_is_room(callers: Callers, curve: Run) -> None:
+def test_each_iteration_is_a_point_below_the_limit(callers: Callers, curve: Run) -> None:
     (told,) = callers.owner.get(f"/api/runs/{curve.slug}/metrics/points?name=reward/mean").json()
     assert [point["last"] for point in told["points"]] == [99.0 if n == 37 else n / 10 for n in range(1, 101)]
     assert all(point["min"] == point["max"] == point["last"] for point in told["points"])
@@ -52,7 +52,7 @@ def test_buckets_keep_spikes_and_cover_every_iteration_once(callers: Callers, cu
     assert (points[0]["tokens"], points[0]["seconds"]) == (150, 15.0)
 
 
-def test_a_range_and_several_names_are_read_at_once(callers: Callers, curve: Run) -> None:
+def test_a_range_and_several_names_can_be_combined(callers: Callers, curve: Run) -> None:
     path = f"/api/runs/{curve.slug}/metrics/points?name=reward/mean&name=no/such&first=10&last=12"
     first, second = callers.owner.get(path).json()
     assert [point["first_iteration"] for point in first["points"]] == [10, 11, 12]
@@ -66,7 +66,7 @@ def test_a_range_that_ends_before_it_begins_is_refused(callers: Callers, curve: 
     assert (without.status_code, list(problem(without)["fields"])) == (422, ["name"])
 
 
-def test_evaluations_checkpoints_alarms_and_log_are_those_of_the_run(callers: Callers, run: Run) -> None:
+def test_evaluations_checkpoints_alarms_and_log_belong_to_the_run(callers: Callers, run: Run) -> None:
     play(run, 1)
     run.alarms.create(seq=1, iteration=1, state="watch", message="It falls.", time=run.created_at, evidence={"a": 1.0})
     run.checkpoints.create(iteration=1, path="checkpoints/000001", bytes=7, time=run.created_at)
@@ -79,7 +79,7 @@ def test_evaluations_checkpoints_alarms_and_log_are_those_of_the_run(callers: Ca
     assert callers.viewer.get(f"{base}/log").json() == {"text": "first line\nlast line\n"}
 
 
-def test_whoever_has_only_the_address_of_a_run_reads_no_log(callers: Callers, run: Run) -> None:
+def test_the_log_is_not_readable_by_link(callers: Callers, run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(visibility="link")
     stranger = Client()
     stranger.force_login(User.objects.get(username="mallory"))

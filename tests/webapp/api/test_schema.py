@@ -104,7 +104,7 @@ def at_home(case: schemathesis.Case, world: World) -> None:
 @settings(
     max_examples=EXAMPLES, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
-def test_no_answer_breaks_the_schema(case: schemathesis.Case, world: World, one_connection: None) -> None:
+def test_no_response_violates_the_schema(case: schemathesis.Case, world: World, one_connection: None) -> None:
     at_home(case, world)
     ruled = case.operation.definition.raw["operationId"] in WITH_RULES
     left_out = [CHECKS.get_one("positive_data_acceptance")] if ruled else []

@@ -65,7 +65,7 @@ OUTCOMES = [
 ]
 
 
-def test_the_phase_is_told_in_words() -> None:
+def test_the_phase_is_described() -> None:
     assert formatting.phase_text(PHASES[0], 200) == "Iteration 37 of 200 · rollout 96 of 128 trajectories"
     assert formatting.phase_text(PHASES[1], 200) == "Before the first iteration · loading the policy"
     assert formatting.phase_text(PHASES[0], 0) == "Rollout 96 of 128 trajectories", "a run that only evaluates"
@@ -75,12 +75,12 @@ def test_the_phase_is_told_in_words() -> None:
     )
 
 
-def test_the_outcome_is_told_in_words() -> None:
+def test_the_outcome_is_described() -> None:
     assert formatting.outcome(True, "terminated", 2, 6) == "solved in 2 turns, 6 actions"
     assert formatting.outcome(False, "turns", 5, 6, LOST) == "stuck at turn 2, action 3: the box is in a corner"
 
 
-def test_browser_and_server_say_the_same() -> None:
+def test_browser_and_server_format_identically() -> None:
     expression = """({
         signed: data.numbers.map(signed),
         durations: data.seconds.map(duration),

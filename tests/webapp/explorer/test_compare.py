@@ -38,7 +38,7 @@ def examined(*runs: Run) -> None:
         JournalTailer(run).drain()
 
 
-def test_the_page_shows_what_differs_with_the_settings_help(people: People, run: Run, who: Visitors) -> None:
+def test_the_page_shows_differing_settings_with_their_help(people: People, run: Run, who: Visitors) -> None:
     other = another(people, run, policy_lr=0.0005)
     page = who.viewer.get(f"/compare?runs={run.slug},{other.slug}").content.decode()
     assert "Compare 2 runs" in page
@@ -47,7 +47,7 @@ def test_the_page_shows_what_differs_with_the_settings_help(people: People, run:
     assert page.count('class="group"') == 1, "groups in which nothing differs are left out"
 
 
-def test_runs_with_the_same_settings_are_said_to_have_them(people: People, run: Run, who: Visitors) -> None:
+def test_identical_settings_are_stated(people: People, run: Run, who: Visitors) -> None:
     other = another(people, run)
     other.config["name"] = "Named otherwise"
     other.save(update_fields=["config"])
@@ -55,7 +55,7 @@ def test_runs_with_the_same_settings_are_said_to_have_them(people: People, run: 
     assert "the runs have the same settings" in page
 
 
-def test_they_are_as_private_as_the_runs(people: People, run: Run, who: Visitors) -> None:
+def test_comparisons_respect_run_permissions(people: People, run: Run, who: Visitors) -> None:
     other = another(people, run)
     address = f"/compare?runs={run.slug},{other.slug}"
     stranger = who.outsider.get(address)
@@ -70,20 +70,20 @@ def test_they_are_as_private_as_the_runs(people: People, run: Run, who: Visitors
     assert who.outsider.get(f"/compare/curves.json?runs={run.slug}").json()["runs"].keys() == {run.slug}
 
 
-def test_a_wrong_id_is_told_and_the_others_are_compared(run: Run, who: Visitors) -> None:
+def test_a_wrong_id_is_reported_and_the_others_are_compared(run: Run, who: Visitors) -> None:
     page = who.owner.get(f"/compare?runs=nonsense,{run.slug},{run.slug}").content.decode()
     assert "Run &#x27;nonsense&#x27; does not exist" in page
     assert "Compare 1 run" in page
 
 
-def test_more_than_can_be_told_apart_are_cut_off_in_words(people: People, run: Run, who: Visitors) -> None:
+def test_too_many_runs_are_truncated_with_a_notice(people: People, run: Run, who: Visitors) -> None:
     runs = [run, *(another(people, run, f"Run {number}") for number in range(MAX_RUNS))]
     page = who.owner.get("/compare?runs=" + ",".join(one.slug for one in runs)).content.decode()
     assert f"At most {MAX_RUNS} runs can be compared" in page
     assert f"Compare {MAX_RUNS} runs" in page
 
 
-def test_without_runs_it_offers_some(run: Run, who: Visitors) -> None:
+def test_without_runs_the_page_suggests_some(run: Run, who: Visitors) -> None:
     page = who.viewer.get("/compare").content.decode()
     assert f'name="runs" value="{run.slug}"' in page
     assert f'value="{run.slug}"' not in who.outsider.get("/compare").content.decode()
@@ -106,7 +106,7 @@ def test_the_same_prompt_is_shown_as_each_run_played_it(people: People, run: Run
     assert 'value="1"' in beyond, "beyond the last prompt is the last one"
 
 
-def test_a_prompt_that_began_elsewhere_is_not_called_the_same(people: People, run: Run, who: Visitors) -> None:
+def test_a_prompt_with_another_start_is_not_the_same(people: People, run: Run, who: Visitors) -> None:
     other = another(people, run)
     examined(run, other)
     other.groups.filter(split="eval", number=0).update(seed=8)
@@ -115,7 +115,7 @@ def test_a_prompt_that_began_elsewhere_is_not_called_the_same(people: People, ru
     assert "or not from this state" in page
 
 
-def test_data_of_all_runs_comes_in_one_answer(people: People, run: Run, who: Visitors) -> None:
+def test_data_of_all_runs_comes_in_one_response(people: People, run: Run, who: Visitors) -> None:
     other = another(people, run)
     play(run, finished=2)
     play(other, finished=1)
@@ -127,7 +127,7 @@ def test_data_of_all_runs_comes_in_one_answer(people: People, run: Run, who: Vis
 
 
 @pytest.mark.parametrize("count", [2, MAX_RUNS])
-def test_the_page_takes_the_same_number_of_queries_for_many_runs(
+def test_the_query_count_is_constant_in_the_number_of_runs(
     count: int, people: People, run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     runs = [run, *(another(people, run, f"Run {number}") for number in range(count - 1))]

@@ -127,7 +127,7 @@ def counted(early: list[dict[str, Any]], events: list[dict[str, Any]], cuts: lis
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_the_counts_at_one_event_plus_the_events_since_are_the_counts_of_the_page_reloaded(
+def test_counts_updated_by_events_equal_reloaded_counts(
     data: st.DataObject, people: People, tmp_path: Path, settings: Settings
 ) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
@@ -160,7 +160,7 @@ def live(people: People, tmp_path: Path, settings: Settings) -> Run:
     return tell(new_run(people), recorded(JOURNALS[0])[:200])
 
 
-def test_a_new_attempt_a_rewind_and_a_gap_leave_the_counting_to_the_server(live: Run) -> None:
+def test_a_new_attempt_a_rewind_or_a_gap_requests_counts_from_the_server(live: Run) -> None:
     early = counts(live, "")
     head = {"seq": early["seq"] + 1, "time": 0.0}
     again = started(2, from_iteration=1).model_dump() | head
@@ -172,19 +172,19 @@ def test_a_new_attempt_a_rewind_and_a_gap_leave_the_counting_to_the_server(live:
         assert late["seq"] == event["seq"]
 
 
-def test_events_that_the_page_knows_already_change_nothing(live: Run) -> None:
+def test_events_already_applied_change_nothing(live: Run) -> None:
     early = [counts(live, query) for query in QUERIES]
     assert counted(early, events_after(live, 0), [50]) == early
 
 
-def test_what_only_the_database_can_find_is_asked_of_it(live: Run) -> None:
+def test_filters_needing_the_database_request_server_counts(live: Run) -> None:
     for query in ("text=corner", "starred=yes", "tag=odd"):
         known = counts(live, query)
         assert not known["by_itself"]
         assert "open" not in known
 
 
-def test_a_rollout_too_large_for_a_page_is_counted_by_the_server(
+def test_a_large_rollout_is_counted_by_the_server(
     people: People, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
@@ -195,7 +195,7 @@ def test_a_rollout_too_large_for_a_page_is_counted_by_the_server(
     assert not counts(run, "")["by_itself"]
 
 
-def test_beyond_the_limit_only_more_is_said(live: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_the_limit_the_count_says_more(live: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = facts(live, Filters()).found
     monkeypatch.setattr("webapp.explorer.counts.LIMIT", everything)
     assert not facts(live, Filters()).more

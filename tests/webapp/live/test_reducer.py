@@ -73,7 +73,7 @@ def reduced_from(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.2, 0.45, 0.7, 0.93])
-def test_the_snapshot_plus_the_events_since_is_the_snapshot_reloaded(
+def test_a_snapshot_updated_by_events_equals_a_reloaded_one(
     share: float, run: Run, tmp_path: Path, settings: Settings
 ) -> None:
     reduced = reduced_from(snapshot, share, run, tmp_path, settings)
@@ -86,7 +86,7 @@ def test_the_snapshot_plus_the_events_since_is_the_snapshot_reloaded(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
-def test_the_header_of_other_tabs_goes_on_by_events_as_well(
+def test_headers_of_other_tabs_are_updated_by_events(
     share: float, run: Run, tmp_path: Path, settings: Settings
 ) -> None:
     reduced = reduced_from(heading, share, run, tmp_path, settings)
@@ -96,7 +96,7 @@ def test_the_header_of_other_tabs_goes_on_by_events_as_well(
     assert reduced.keys() == reloaded.keys()
 
 
-def test_events_told_twice_change_nothing(run: Run, tmp_path: Path, settings: Settings) -> None:
+def test_duplicate_events_change_nothing(run: Run, tmp_path: Path, settings: Settings) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     config = RunConfig.model_validate(run.config)
     log = Journal(run.folder)
@@ -110,7 +110,7 @@ def test_events_told_twice_change_nothing(run: Run, tmp_path: Path, settings: Se
     )
 
 
-def test_the_reducer_never_changes_what_it_is_given(run: Run, tmp_path: Path, settings: Settings) -> None:
+def test_the_reducer_does_not_mutate_its_input(run: Run, tmp_path: Path, settings: Settings) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     config = RunConfig.model_validate(run.config)
     log = Journal(run.folder)
@@ -163,9 +163,7 @@ def recorded(config: RunConfig) -> list[journal.Event]:
     return [*events, rewound, journal.Notice(level="warning", message="Back to iteration 400.")]
 
 
-def test_from_any_moment_to_any_later_one_the_page_goes_on_as_if_it_were_reloaded(
-    run: Run, tmp_path: Path, settings: Settings
-) -> None:
+def test_updates_from_any_state_equal_a_reload(run: Run, tmp_path: Path, settings: Settings) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     config = RunConfig.model_validate(run.config)
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title())

@@ -61,7 +61,7 @@ def switch(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) 
     stop(made.program, made.process)
 
 
-async def test_events_continue_without_redis_and_tokens_resume_with_it(
+async def test_events_continue_without_redis_and_tokens_resume_afterwards(
     run: Run, people: People, tmp_path: Path, switch: Switch
 ) -> None:
     async with browser(run, people.owner) as page:
@@ -82,7 +82,7 @@ async def test_events_continue_without_redis_and_tokens_resume_with_it(
         assert frame["text"] == "I am back"
 
 
-async def test_a_page_opened_while_redis_is_away_gets_everything(
+async def test_a_page_opened_while_redis_is_down_gets_everything(
     run: Run, people: People, tmp_path: Path, switch: Switch
 ) -> None:
     await sync_to_async(switch.off)()

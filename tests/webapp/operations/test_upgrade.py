@@ -37,7 +37,7 @@ def old_database(postgres_server: Postgres, django_db_setup: None, django_db_blo
     del connections[ALIAS], connections.databases[ALIAS]
 
 
-def test_an_old_database_upgrades_without_help(old_database: str) -> None:
+def test_an_old_database_is_upgraded_by_migrations(old_database: str) -> None:
     models = [model for app in APPS for model in apps.get_app_config(app).get_models()]
     call_command("migrate", database=old_database, verbosity=0)
     loader = MigrationLoader(connections[old_database])

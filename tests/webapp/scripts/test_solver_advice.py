@@ -59,7 +59,7 @@ SOLVED = trajectory(
         (5, "Solved."),
     ],
 )
-def test_the_best_play_is_compared_with_what_was_done(index: int, words: str) -> None:
+def test_the_best_play_is_compared_with_the_actions_taken(index: int, words: str) -> None:
     assert said(SOLVED, index) == words
 
 
@@ -69,7 +69,7 @@ def test_a_failed_trajectory_is_reported_and_a_running_one_is_not_compared() -> 
     assert said(failed | {"success": None}, 0) == "Best play: 2 actions to go, next Up."
 
 
-def test_after_the_losing_move_it_is_said_when_and_why() -> None:
+def test_a_losing_move_is_reported_with_its_reason() -> None:
     lost = trajectory(
         [action("Left", far(3, "Up")), action("Up", {"solvable": "no"}), action("Up", {"solvable": "no"})],
         far(2, "Up"),
@@ -80,7 +80,7 @@ def test_after_the_losing_move_it_is_said_when_and_why() -> None:
     assert said(lost, 1).startswith("Best play: 3 actions to go")
 
 
-def test_random_dynamics_have_a_chance_and_unknown_ones_a_reason() -> None:
+def test_random_dynamics_show_a_probability_and_unknown_ones_a_reason() -> None:
     lake = trajectory([], {"value": 0.743, "actions": ["Down"]})
     assert said(lake, 0) == "Best play succeeds with 74.3 % from here, next Down."
     assert said(trajectory([], {"solvable": "unknown"}), 0) == "The solver ran out of its budget here."

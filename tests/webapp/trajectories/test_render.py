@@ -68,7 +68,7 @@ def test_sokoban_is_drawn_cell_by_cell() -> None:
     assert at_cell(2, 2, "target")
 
 
-def test_a_lake_and_a_legend_are_told_apart() -> None:
+def test_a_lake_and_a_legend_board_render_differently() -> None:
     lake = draw_board({"kind": "grid", "theme": "frozen_lake", "rows": ["@ ", "OG"]}, SIDE)
     assert close(lake, SIDE * 0.75, SIDE * 0.9, "ice_alt") or close(lake, SIDE * 0.75, SIDE * 0.25, "ice_alt")
     assert close(lake, SIDE * 0.25, SIDE * 0.8, "hole")
@@ -79,7 +79,7 @@ def test_a_lake_and_a_legend_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("name", envs.names())
-def test_every_environment_has_a_picture(name: str) -> None:
+def test_every_environment_has_an_image(name: str) -> None:
     env = envs.make(name)
     env.reset(seed=5, options=STARTS.get(name))
     image = draw_board(env.board().model_dump(exclude_none=True), SIDE)
@@ -112,7 +112,7 @@ def test_every_environment_has_a_picture(name: str) -> None:
         {},
     ],
 )
-def test_odd_boards_are_drawn_too(board: dict[str, Any]) -> None:
+def test_unusual_boards_are_drawn_too(board: dict[str, Any]) -> None:
     assert draw_board(board, SIDE).size == (SIDE, SIDE)
 
 
@@ -126,14 +126,14 @@ def test_odd_boards_are_drawn_too(board: dict[str, Any]) -> None:
         turn(actions=[{"text": "x" * 300, "status": "illegal"}] * 12),
     ],
 )
-def test_a_card_holds_whatever_was_thought(shown: dict[str, Any]) -> None:
+def test_a_card_fits_any_thought(shown: dict[str, Any]) -> None:
     board = {"kind": "grid", "theme": "sokoban", "rows": ["###", "#@#", "###"]}
     for action in (-1, 0, 7):
         assert draw_preview(Position(0, action, board, shown), CAPTION).size == (1200, 630)
     assert draw_preview(Position(0, -1, board, None), CAPTION).size == (1200, 630)
 
 
-def test_what_is_written_depends_on_the_words_and_never_leaves_its_room() -> None:
+def test_text_stays_inside_its_box() -> None:
     text = "The box is at row 2, column 3 and " * 20
     lines = wrapped(text, 20, 300, 5)
     assert len(lines) == 5
@@ -144,7 +144,7 @@ def test_what_is_written_depends_on_the_words_and_never_leaves_its_room() -> Non
     assert width(fitted("m" * 90, 20, 200), 20) <= 200
 
 
-def test_without_other_faces_plain_letters_take_the_place_of_unknown_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fallback_fonts_unknown_characters_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pictures_text, "machine", lambda size: None)
     monkeypatch.setattr(pictures_text, "_knows", pictures_text._knows.__wrapped__)
     face, written = pictures_text.choose("Käse × 2 → ½ 中", 20)
@@ -170,7 +170,7 @@ def played(turns: int, actions: int) -> dict[str, Any]:
     }
 
 
-def test_positions_are_the_players() -> None:
+def test_positions_match_the_player() -> None:
     line = positions(played(2, 2))
     assert [(step.turn, step.action, step.board["text"]) for step in line] == [
         (0, -1, "0"),
@@ -188,7 +188,7 @@ def test_positions_are_the_players() -> None:
     assert len(positions(played(0, 0))) == 1
 
 
-def test_addresses_of_positions_count_from_one() -> None:
+def test_position_urls_count_from_one() -> None:
     assert requested_position({"turn": "2", "action": "3"}) == (1, 2)
     assert requested_position({"turn": "2"}) == (1, -1)
     assert requested_position({"turn": "0"}) == (0, -1)
@@ -203,7 +203,7 @@ def picture(data: bytes) -> Image.Image:
     return Image.open(io.BytesIO(data)).convert("RGB")
 
 
-def test_a_links_picture_shows_its_position_and_is_asked_for_once(link: ShareLink, who: Visitors) -> None:
+def test_the_image_of_a_link_shows_its_position_and_is_cached(link: ShareLink, who: Visitors) -> None:
     address = f"/s/{link.token}/picture.png"
     first = who.nobody.get(f"{address}?turn=1")
     assert (first.status_code, first["Content-Type"]) == (200, "image/png")
@@ -216,7 +216,7 @@ def test_a_links_picture_shows_its_position_and_is_asked_for_once(link: ShareLin
     assert first.cookies == {}
 
 
-def test_the_team_has_the_picture_without_a_link(trajectory: Trajectory, who: Visitors) -> None:
+def test_the_team_gets_the_image_without_a_link(trajectory: Trajectory, who: Visitors) -> None:
     address = f"/t/{trajectory.slug}/picture.png"
     assert who.viewer.get(address)["Content-Type"] == "image/png"
     assert_private(address, who)

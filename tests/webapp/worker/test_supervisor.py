@@ -132,7 +132,7 @@ def test_a_message_delivered_twice_starts_one_trainer(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("wish", "state"), [("pause", "paused"), ("stop", "stopped")])
-def test_a_running_run_obeys_after_its_turn_and_can_be_resumed(run: Run, wish: str, state: str) -> None:
+def test_a_running_run_stops_after_its_turn_and_can_be_resumed(run: Run, wish: str, state: str) -> None:
     watch = Watch(run, "long")
     watch.until(lambda now: now.iteration >= 1)
     do_request(run, wish)
@@ -156,7 +156,7 @@ def test_a_cancelled_run_ends_at_once(run: Run) -> None:
     assert parent_guard.stale_trainer(RunFiles(run.folder).pid) is None
 
 
-def test_a_trainer_that_does_not_obey_is_killed_after_the_deadline(run: Run) -> None:
+def test_an_unresponsive_trainer_is_killed_after_the_deadline(run: Run) -> None:
     impatient = Intervals(tick=0.01, control=0.02, renew=0.1, stop_timeout=0.3)
     watch = Watch(run, "stubborn", impatient)
     watch.until(lambda now: now.state == "running")
@@ -172,12 +172,12 @@ def test_a_crash_fails_the_run_and_keeps_the_end_of_its_log(run: Run) -> None:
     assert "no checkpoint yet" in run.failure
 
 
-def test_a_configuration_that_cannot_be_trained_says_why(run: Run) -> None:
+def test_an_untrainable_configuration_fails_with_a_reason(run: Run) -> None:
     assert supervise(take(run), command=act("bad configuration"), intervals=INTERVALS) == "failed"
     assert "policy.model: there is no folder /nowhere" in fresh(run).failure
 
 
-def test_a_killed_trainer_is_started_again_and_nothing_is_counted_twice(run: Run) -> None:
+def test_a_killed_trainer_is_restarted_without_double_counting(run: Run) -> None:
     assert supervise(take(run), command=act("killed once"), intervals=INTERVALS) == "queued"
     assert supervise(take(run), command=act("killed once"), intervals=INTERVALS) == "finished"
     run = fresh(run)
@@ -185,7 +185,7 @@ def test_a_killed_trainer_is_started_again_and_nothing_is_counted_twice(run: Run
     assert_complete(run)
 
 
-def test_a_trainer_that_is_killed_every_time_is_given_up(run: Run) -> None:
+def test_a_repeatedly_killed_trainer_is_given_up(run: Run) -> None:
     outcomes = [
         supervise(take(run), command=act("killed"), intervals=INTERVALS) for _ in range(actions.MAX_CRASHES + 1)
     ]
@@ -193,7 +193,7 @@ def test_a_trainer_that_is_killed_every_time_is_given_up(run: Run) -> None:
     assert "SIGKILL 4 times" in fresh(run).failure
 
 
-def test_a_supervisor_that_lost_its_lease_ends_its_trainer_and_touches_nothing(run: Run) -> None:
+def test_a_supervisor_without_lease_ends_its_trainer_and_writes_nothing(run: Run) -> None:
     watch = Watch(run, "long")
     watch.until(lambda now: now.state == "running")
     Run.objects.filter(pk=run.pk).update(lease="somebody else")
@@ -202,7 +202,7 @@ def test_a_supervisor_that_lost_its_lease_ends_its_trainer_and_touches_nothing(r
     assert fresh(run).lease == "somebody else"
 
 
-def test_a_worker_that_shuts_down_gives_its_run_back_with_a_checkpoint(run: Run) -> None:
+def test_a_worker_shutdown_requeues_its_run_with_a_checkpoint(run: Run) -> None:
     worker = actions.do_record_heartbeat("w", timezone.now())
     watch = Watch(run, "long", worker=worker)
     watch.until(lambda now: now.iteration >= 1)
@@ -211,7 +211,7 @@ def test_a_worker_that_shuts_down_gives_its_run_back_with_a_checkpoint(run: Run)
     assert fresh(run).checkpoints.exists()
 
 
-def test_a_broken_line_is_told_and_does_not_change_how_the_run_ends(run: Run) -> None:
+def test_a_broken_line_is_reported_without_changing_the_outcome(run: Run) -> None:
     run.folder.mkdir(parents=True)
     (run.folder / JOURNAL_FILE).write_bytes(b"rubbish\n")
     assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "finished"
@@ -220,7 +220,7 @@ def test_a_broken_line_is_told_and_does_not_change_how_the_run_ends(run: Run) ->
     assert (run.state, run.failure, run.seq) == ("finished", "", 0)
 
 
-def test_a_run_whose_folder_cannot_be_made_fails_in_words(run: Run) -> None:
+def test_a_run_whose_folder_cannot_be_created_fails_with_a_reason(run: Run) -> None:
     run.folder.parent.mkdir(parents=True, exist_ok=True)
     run.folder.write_text("in the way")
     assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "failed"
@@ -248,7 +248,7 @@ def outside_supervisor(run: Run, scene: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", program], env=env, start_new_session=True)
 
 
-def test_after_kill_9_of_the_worker_the_trainer_goes_too_and_the_next_worker_continues(run: Run) -> None:
+def test_after_kill_9_of_the_worker_the_trainer_ends_and_the_next_worker_continues(run: Run) -> None:
     victim = outside_supervisor(run, "long")
     eventually(lambda: fresh(run).iteration >= 2)
     trainer = parent_guard.stale_trainer(RunFiles(run.folder).pid)
@@ -265,7 +265,7 @@ def test_after_kill_9_of_the_worker_the_trainer_goes_too_and_the_next_worker_con
     assert_complete(fresh(run))
 
 
-def test_a_trainer_left_behind_is_ended_before_another_one_writes(run: Run, tmp_path: Path) -> None:
+def test_an_orphaned_trainer_is_ended_before_another_one_writes(run: Run, tmp_path: Path) -> None:
     run.folder.mkdir(parents=True)
     pid_file = RunFiles(run.folder).pid
     left = subprocess.Popen(
@@ -288,13 +288,13 @@ def test_a_trainer_left_behind_is_ended_before_another_one_writes(run: Run, tmp_
     assert left.wait(10) == -signal.SIGKILL
 
 
-def test_a_process_that_only_has_the_same_number_is_left_alone(tmp_path: Path) -> None:
+def test_a_process_with_a_reused_pid_is_not_killed(tmp_path: Path) -> None:
     pid_file = tmp_path / "trainer.pid"
     pid_file.write_text(f'{{"pid": {os.getpid()}, "born": "1", "host": "{os.uname().nodename}"}}')
     assert parent_guard.kill_stale_trainer(pid_file, 0) is False
 
 
-def test_watched_thoughts_reach_the_channel_layer_while_they_are_written(run: Run) -> None:
+def test_watched_thoughts_reach_the_channel_layer_during_generation(run: Run) -> None:
     heard: list[dict[str, object]] = []
 
     async def listen() -> None:
@@ -343,7 +343,7 @@ class Pair(Watch):
             connection.close()
 
 
-def test_several_processes_train_together_and_each_is_asked_to_stop(run: Run) -> None:
+def test_several_ranks_train_together_and_each_gets_the_stop_signal(run: Run) -> None:
     watch = Pair(run, "long")
     watch.until(lambda now: now.iteration >= 1)
     do_request(run, "stop")
@@ -352,7 +352,7 @@ def test_several_processes_train_together_and_each_is_asked_to_stop(run: Run) ->
     assert_complete(fresh(run))
 
 
-def test_no_process_of_several_outlives_a_cancelled_run(run: Run) -> None:
+def test_no_rank_outlives_a_cancelled_run(run: Run) -> None:
     watch = Pair(run, "long")
     watch.until(lambda now: now.iteration >= 1)
     mark = json.loads(RunFiles(run.folder).pid.read_text())["mark"]
@@ -362,7 +362,7 @@ def test_no_process_of_several_outlives_a_cancelled_run(run: Run) -> None:
     eventually(lambda: not parent_guard.tagged_processes(mark))
 
 
-def test_trainers_whose_launcher_was_killed_are_ended_before_another_one_begins(run: Run) -> None:
+def test_orphaned_ranks_are_ended_before_a_new_launch(run: Run) -> None:
     watch = Pair(run, "long")
     watch.until(lambda now: now.iteration >= 1)
     noted = json.loads(RunFiles(run.folder).pid.read_text())
@@ -372,7 +372,7 @@ def test_trainers_whose_launcher_was_killed_are_ended_before_another_one_begins(
     assert fresh(run).crashes == 1
 
 
-def test_one_process_is_started_as_ever_and_several_by_their_launcher(tmp_path: Path) -> None:
+def test_one_process_starts_directly_and_several_by_torchrun(tmp_path: Path) -> None:
     one, two = trainer_command(RunFiles(tmp_path)), trainer_command(RunFiles(tmp_path), processes=2)
     assert one[1:4] == ["-m", "trainer", "train"]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "trainer", "train"]

@@ -57,7 +57,7 @@ def hosted(request: pytest.FixtureRequest, run: Run) -> Run:
     return run
 
 
-def test_every_page_of_the_run_opens_and_tells_what_it_took(hosted: Run, who: Visitors) -> None:
+def test_every_page_of_a_hosted_run_opens_and_shows_its_usage(hosted: Run, who: Visitors) -> None:
     for tab in ("", "trajectories", "curves", "evaluation", "configuration", "snapshot.json", "curves.csv"):
         answer = who.owner.get(f"/runs/{hosted.slug}/{tab}")
         assert answer.status_code == 200, tab
@@ -71,7 +71,7 @@ def test_every_page_of_the_run_opens_and_tells_what_it_took(hosted: Run, who: Vi
     assert answer.json()["parameters"] == 0
 
 
-def test_the_player_shows_what_is_known_and_nothing_else(hosted: Run, who: Visitors) -> None:
+def test_the_player_shows_only_reported_values(hosted: Run, who: Visitors) -> None:
     trajectory = Trajectory.objects.filter(run=hosted).first()
     assert trajectory is not None
     page = who.owner.get(f"/t/{trajectory.slug}").content.decode()

@@ -72,13 +72,13 @@ def test_the_baseline_is_launched_with_its_own_settings(who: Visitors) -> None:
     assert summaries.estimate_words(config) == "48 steps of 128 out of 1,000 demonstrations"
 
 
-def test_an_evaluation_of_nothing_is_told_at_its_field(who: Visitors) -> None:
+def test_an_evaluation_without_suites_is_reported_at_its_field(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"kind": "evaluate", "evaluation.prompts": "0"}
     page = html.unescape(who.owner.post("/runs/new/check", fields).content.decode())
     assert 'id="f-evaluation-prompts-error" hx-swap-oob="true">a run of kind evaluate needs' in page
 
 
-def test_a_suite_that_does_not_exist_is_told_at_its_field(who: Visitors) -> None:
+def test_an_unknown_suite_is_reported_at_its_field(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"evaluation.suites": "Chess"}
     page = html.unescape(who.owner.post("/runs/new/check", fields).content.decode())
     assert "hx-swap-oob=\"true\">unknown environment 'Chess' in 'Chess'" in page

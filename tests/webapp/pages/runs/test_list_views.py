@@ -56,7 +56,7 @@ def titles(client: Client, query: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("count", [1, 12])
-def test_the_list_takes_the_same_number_of_queries_however_long(
+def test_the_query_count_of_the_runs_page_is_constant(
     count: int, people: People, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(count):
@@ -69,19 +69,19 @@ def test_the_list_takes_the_same_number_of_queries_however_long(
         who.owner.get("/", headers={"HX-Request": "true"})
 
 
-def test_the_list_shows_the_teams_runs_and_no_others(run: Run, who: Visitors) -> None:
+def test_the_list_shows_only_runs_of_the_team(run: Run, who: Visitors) -> None:
     assert titles(who.owner) == titles(who.viewer) == ["Trial"]
     assert titles(who.outsider) == []
     assert who.nobody.get("/")["Location"] == "/login?next=/"
 
 
-def test_a_private_run_is_listed_for_its_author_alone(people: People, run: Run, who: Visitors) -> None:
+def test_a_private_run_appears_only_for_its_author(people: People, run: Run, who: Visitors) -> None:
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.PRIVATE)
     assert titles(who.owner) == ["Trial"]
     assert titles(who.viewer) == []
 
 
-def test_an_empty_list_says_how_to_fill_it(who: Visitors) -> None:
+def test_an_empty_list_explains_how_to_start(who: Visitors) -> None:
     assert "Launch the first run" in who.owner.get("/").content.decode()
     assert "Launch the first run" not in who.viewer.get("/").content.decode()
 
@@ -116,7 +116,7 @@ def test_the_list_is_filtered(query: str, found: bool, run: Run, who: Visitors) 
     assert titles(who.owner, query) == (["Trial"] if found else [])
 
 
-def test_mine_means_the_readers_own(run: Run, who: Visitors) -> None:
+def test_mine_selects_runs_of_the_reader(run: Run, who: Visitors) -> None:
     assert titles(who.viewer, "mine=1") == []
 
 
@@ -141,7 +141,7 @@ def test_tags_and_authors_of_the_team_are_offered(people: People, who: Visitors)
     assert "baseline" not in who.outsider.get("/").content.decode()
 
 
-def test_the_order_can_be_chosen(people: People, who: Visitors) -> None:
+def test_the_order_can_be_selected(people: People, who: Visitors) -> None:
     low, high, none = make(people, "Low"), make(people, "High"), make(people, "None")
     examined(low, 1, 0.9)
     examined(low, 2, 0.3)
@@ -156,7 +156,7 @@ def test_the_order_can_be_chosen(people: People, who: Visitors) -> None:
     assert titles(who.owner, "sort=progress")[0] == "None"
 
 
-def test_the_newest_result_stands_in_the_row_with_its_interval(people: People, who: Visitors) -> None:
+def test_a_row_shows_the_latest_result_with_its_interval(people: People, who: Visitors) -> None:
     run = make(people, "One")
     examined(run, 1, 0.2)
     examined(run, 5, 0.5)
@@ -166,7 +166,7 @@ def test_the_newest_result_stands_in_the_row_with_its_interval(people: People, w
     assert "45.0 % to 55.0 %" in page
 
 
-def test_long_curves_are_averaged_by_the_database_and_end_with_the_newest_value(people: People) -> None:
+def test_long_curves_are_averaged_and_end_with_the_latest_value(people: People) -> None:
     run = make(people, "Long")
     Run.objects.filter(pk=run.pk).update(iterations=600)
     MetricPoint.objects.bulk_create(
@@ -179,26 +179,26 @@ def test_long_curves_are_averaged_by_the_database_and_end_with_the_newest_value(
     assert card.success_last == 1.0
 
 
-def test_chosen_runs_lead_to_their_comparison_without_scripts(people: People, who: Visitors) -> None:
+def test_selected_runs_are_compared_without_javascript(people: People, who: Visitors) -> None:
     one, two = make(people, "One"), make(people, "Two")
     answer = who.owner.get(f"/?compare={one.slug}&compare={two.slug}&compare=nothing&compare_now=1")
     assert answer["Location"] == f"/compare?runs={one.slug},{two.slug}"
 
 
-def test_only_the_rows_are_sent_when_they_are_asked_for_again(run: Run, who: Visitors) -> None:
+def test_a_refresh_gets_the_rows_only(run: Run, who: Visitors) -> None:
     page = who.owner.get("/", headers={"HX-Request": "true"}).content.decode()
     assert "<html" not in page
     assert 'id="runs"' in page
     assert "every 3s" in page
 
 
-def test_a_list_on_which_nothing_is_played_asks_seldom(run: Run, who: Visitors) -> None:
+def test_an_idle_list_polls_slowly(run: Run, who: Visitors) -> None:
     Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
     assert "every 20s" in who.owner.get("/").content.decode()
 
 
 @pytest.mark.parametrize("query", ["", "?sort=reward&environment=Sokoban"])
-def test_an_open_list_shows_what_a_reload_would_show(
+def test_an_open_list_equals_a_reloaded_one(
     query: str, run: Run, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page's rows, and what it is sent while the journal of a run grows, equal the page loaded anew at every step."""
@@ -236,7 +236,7 @@ def loaded(client: Client, query: str) -> str:
     return page[page.index('<div id="runs"') : page.index('<div class="compare-bar"')].strip()
 
 
-def test_a_played_run_shows_how_it_did(run: Run, who: Visitors) -> None:
+def test_a_played_run_shows_its_results(run: Run, who: Visitors) -> None:
     play(run, finished=3)
     page = who.owner.get("/").content.decode()
     assert 'class="success" points="' in page

@@ -17,7 +17,7 @@ from webapp.trajectories.models import ShareLink, Trajectory
 __all__ = ["link", "trajectory", "who"]
 
 
-def test_every_site_may_frame_the_embedded_player_and_nothing_else(link: ShareLink, who: Visitors) -> None:
+def test_only_the_embedded_player_may_be_framed(link: ShareLink, who: Visitors) -> None:
     response = who.nobody.get(f"/embed/{link.token}")
     assert response.status_code == 200
     policy = response["Content-Security-Policy"]
@@ -31,9 +31,7 @@ def test_every_site_may_frame_the_embedded_player_and_nothing_else(link: ShareLi
         assert other["X-Frame-Options"] == "DENY"
 
 
-def test_it_shows_the_trajectory_without_the_team_and_leads_back_to_the_shared_page(
-    link: ShareLink, who: Visitors
-) -> None:
+def test_it_hides_the_team_and_links_to_the_shared_page(link: ShareLink, who: Visitors) -> None:
     page = html.unescape(who.nobody.get(f"/embed/{link.token}?turn=2").content.decode())
     assert link.trajectory.turns.all()[0].event["thought"] in page
     assert f'href="http://testserver/s/{link.token}?turn=2" target="_blank" rel="noopener"' in page
@@ -42,7 +40,7 @@ def test_it_shows_the_trajectory_without_the_team_and_leads_back_to_the_shared_p
     assert "noindex" in who.nobody.get(f"/embed/{link.token}")["X-Robots-Tag"]
 
 
-def test_options_stand_in_the_query(trajectory: Trajectory, who: Visitors) -> None:
+def test_options_are_read_from_the_query(trajectory: Trajectory, who: Visitors) -> None:
     found = share(who.owner, trajectory, here="on", turn="2")
     plain = who.nobody.get(f"/embed/{found.token}").content.decode()
     assert 'data-start="?turn=2"' in plain
@@ -54,7 +52,7 @@ def test_options_stand_in_the_query(trajectory: Trajectory, who: Visitors) -> No
     assert "alert" not in who.nobody.get(f'/embed/{found.token}?theme="><script>alert').content.decode()
 
 
-def test_a_closed_link_says_so_in_its_frame_and_not_why(link: ShareLink, who: Visitors) -> None:
+def test_a_closed_link_is_reported_without_a_reason(link: ShareLink, who: Visitors) -> None:
     ShareLink.objects.filter(pk=link.pk).update(revoked_at=timezone.now())
     response = who.nobody.get(f"/embed/{link.token}")
     assert response.status_code == 404
@@ -63,7 +61,7 @@ def test_a_closed_link_says_so_in_its_frame_and_not_why(link: ShareLink, who: Vi
     assert response.content == who.nobody.get("/embed/thereisnosuchtoken").content
 
 
-def test_an_embedded_player_counts_its_visitors_too(link: ShareLink) -> None:
+def test_embedded_views_are_counted(link: ShareLink) -> None:
     reader = Client(headers={"user-agent": PERSON})
     reader.get(f"/embed/{link.token}")
     reader.get(f"/embed/{link.token}")
@@ -80,7 +78,7 @@ def ask(link: ShareLink, path: str = "/s/", query: str = "", **given: str) -> tu
 
 
 @pytest.mark.parametrize("path", ["/s/", "/embed/"])
-def test_oembed_tells_how_to_embed_a_link(link: ShareLink, path: str) -> None:
+def test_oembed_returns_the_embed_code_of_a_link(link: ShareLink, path: str) -> None:
     status, told = ask(link, path, "?turn=2&action=1&evil=%22")
     assert status == 200
     assert (told["version"], told["type"], told["provider_name"]) == ("1.0", "rich", "Echoscope")
@@ -93,7 +91,7 @@ def test_oembed_tells_how_to_embed_a_link(link: ShareLink, path: str) -> None:
     assert Client().get(html.unescape(frame[1])).status_code == 200
 
 
-def test_oembed_keeps_within_the_size_that_is_allowed(link: ShareLink) -> None:
+def test_oembed_respects_the_maximum_size(link: ShareLink) -> None:
     _, told = ask(link, maxwidth="400", maxheight="300")
     assert (told["width"], told["height"]) == (400, 300)
     assert "thumbnail_url" not in told
@@ -107,13 +105,15 @@ def test_oembed_keeps_within_the_size_that_is_allowed(link: ShareLink) -> None:
     "given, status",
     [({"format": "xml"}, 501), ({"maxwidth": "wide"}, 400), ({"maxheight": "0"}, 400), ({"format": "json"}, 200)],
 )
-def test_oembed_refuses_by_the_protocols_codes(link: ShareLink, given: dict[str, str], status: int) -> None:
+def test_oembed_errors_use_the_status_codes_of_the_protocol(
+    link: ShareLink, given: dict[str, str], status: int
+) -> None:
     answered, told = ask(link, **given)
     assert answered == status
     assert status == 200 or str(told["error"]).endswith(".")
 
 
-def test_oembed_knows_open_links_of_this_site_alone(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
+def test_oembed_accepts_only_open_links_of_this_site(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
     expired = share(who.owner, trajectory, ends="7")
     ShareLink.objects.filter(pk=expired.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     addresses = [

@@ -36,7 +36,7 @@ def one(run: Run, key: str) -> Trajectory:
     return Trajectory.objects.select_related("group", "run").get(run=run, key=key)
 
 
-def test_the_pages_open_for_the_team_and_for_nobody_else(told: Run, who: Visitors) -> None:
+def test_the_pages_are_visible_to_the_team_only(told: Run, who: Visitors) -> None:
     first, second = one(told, "train-1-0-0"), one(told, "train-1-0-1")
     for address in (f"/t/{first.slug}/prompt", f"/t/{first.slug}/diff/{second.slug}"):
         assert who.owner.get(address).status_code == 200
@@ -44,7 +44,7 @@ def test_the_pages_open_for_the_team_and_for_nobody_else(told: Run, who: Visitor
         assert_private(address, who)
 
 
-def test_two_thoughts_are_shown_only_to_those_who_may_read_both(told: Run, who: Visitors, people: People) -> None:
+def test_a_diff_requires_access_to_both_trajectories(told: Run, who: Visitors, people: People) -> None:
     mine = one(told, "train-1-0-0")
     other_run = Run.objects.create(
         team=people.outsider.memberships.get().team, title="Theirs", config=told.config, environment="Sokoban"
@@ -57,7 +57,7 @@ def test_two_thoughts_are_shown_only_to_those_who_may_read_both(told: Run, who: 
     assert "of Theirs" in get(who.owner, f"/t/{mine.slug}/diff/{theirs.slug}")
 
 
-def test_a_fixed_prompt_is_followed_through_all_examinations_of_its_suite(told: Run) -> None:
+def test_a_fixed_prompt_is_followed_through_all_evaluations_of_its_suite(told: Run) -> None:
     found = one(told, "fixed-2-1-0")
     again = same_prompt(found)
     assert [each.iteration for each in again] == [0, 2, 4]
@@ -66,21 +66,21 @@ def test_a_fixed_prompt_is_followed_through_all_examinations_of_its_suite(told: 
     assert [each.mean for each in again] == [each.first.trajectory.total_reward for each in again]
 
 
-def test_training_groups_from_the_same_seed_are_found_with_all_their_members(told: Run) -> None:
+def test_training_groups_with_the_same_seed_are_found_with_all_members(told: Run) -> None:
     again = same_prompt(one(told, "train-3-1-2"))
     assert [each.iteration for each in again] == [1, 2, 3, 4, 5, 6]
     assert all(len(each.members) == 4 for each in again)
     assert [each.iteration for each in same_prompt(one(told, "train-3-2-2"))] == [3]
 
 
-def test_other_runs_and_replaced_trajectories_are_no_neighbours(told: Run, people: People) -> None:
+def test_other_runs_and_replaced_trajectories_are_not_related(told: Run, people: People) -> None:
     twin = Run.objects.create(team=people.team, title="Twin", config=told.config, environment="Sokoban")
     tell(twin)
     Trajectory.objects.filter(run=told, key="fixed-4-1-0").update(superseded=True)
     assert [each.iteration for each in same_prompt(one(told, "fixed-2-1-0"))] == [0, 2]
 
 
-def test_the_first_turn_at_which_a_member_parts_is_told(told: Run) -> None:
+def test_the_first_diverging_turn_of_a_member_is_shown(told: Run) -> None:
     found = one(told, "train-1-0-3")
     own = list(found.turns.order_by("number"))
     for key, changed in (("train-1-0-0", 0), ("train-1-0-1", 1)):
@@ -98,7 +98,7 @@ def test_the_first_turn_at_which_a_member_parts_is_told(told: Run) -> None:
     assert differs == {"train-1-0-0": 0, "train-1-0-1": 1, "train-1-0-2": 1, "train-1-0-3": None}
 
 
-def test_the_prompts_page_names_outcome_and_reward_of_every_member(told: Run, who: Visitors) -> None:
+def test_the_prompt_page_lists_outcome_and_reward_of_every_member(told: Run, who: Visitors) -> None:
     found = one(told, "train-3-1-2")
     page = get(who.viewer, f"/t/{found.slug}/prompt")
     for other in Trajectory.objects.filter(group=found.group):
@@ -109,20 +109,20 @@ def test_the_prompts_page_names_outcome_and_reward_of_every_member(told: Run, wh
     assert "iteration 3, group 1 · dropped by the filter" in page
 
 
-def test_a_prompt_that_came_once_says_so(told: Run, who: Visitors) -> None:
+def test_a_prompt_seen_once_is_labelled(told: Run, who: Visitors) -> None:
     found = one(told, "train-3-2-2")
     assert "played at iteration 3 only" in get(who.viewer, f"/t/{found.slug}/prompt")
     assert "played at iteration 3 only" in get(who.viewer, f"/t/{found.slug}")
 
 
-def test_the_trajectorys_page_leads_to_the_other_iterations(told: Run, who: Visitors) -> None:
+def test_the_trajectory_page_links_to_other_iterations(told: Run, who: Visitors) -> None:
     found, later = one(told, "fixed-2-1-0"), one(told, "fixed-4-1-0")
     page = get(who.viewer, f"/t/{found.slug}")
     assert re.search(rf'href="/t/{later.slug}"[^>]*aria-label="Iteration 4: ', page)
     assert f'href="/t/{found.slug}/prompt"' in page
 
 
-def test_two_thoughts_are_told_word_by_word_and_nothing_said_becomes_markup(told: Run, who: Visitors) -> None:
+def test_thoughts_are_diffed_by_word_and_escaped(told: Run, who: Visitors) -> None:
     left, right = one(told, "train-1-0-0"), one(told, "train-1-0-1")
     for found, word in ((left, "<b>up</b>"), (right, "down")):
         turn = found.turns.get(number=0)
@@ -139,7 +139,7 @@ def test_two_thoughts_are_told_word_by_word_and_nothing_said_becomes_markup(told
     assert re.search(r"I push the box <del>.*</del><ins>.*</ins>now\.", one_text)
 
 
-def test_a_trajectory_beside_itself_is_the_same_word_by_word(told: Run, who: Visitors) -> None:
+def test_a_trajectory_diffed_with_itself_is_identical(told: Run, who: Visitors) -> None:
     found = one(told, "train-1-0-0")
     assert "Thoughts and answers are identical" in get(who.viewer, f"/t/{found.slug}/diff/{found.slug}")
 

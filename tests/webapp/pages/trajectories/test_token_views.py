@@ -26,13 +26,13 @@ def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
     return found
 
 
-def test_the_team_reads_them_and_nobody_else(trajectory: Trajectory, who: Visitors) -> None:
+def test_tokens_are_visible_to_the_team_only(trajectory: Trajectory, who: Visitors) -> None:
     address = f"/t/{trajectory.slug}/tokens.json"
     assert who.owner.get(address).json() == who.viewer.get(address).json()
     assert_private(address, who)
 
 
-def test_tokens_are_the_responses_cut_in_pieces_with_their_numbers(trajectory: Trajectory, who: Visitors) -> None:
+def test_tokens_split_the_responses_with_their_values(trajectory: Trajectory, who: Visitors) -> None:
     found = who.viewer.get(f"/t/{trajectory.slug}/tokens.json").json()
     assert found["note"] == ""
     responses = {turn.number: turn.event["response"] for turn in trajectory.turns.all()}
@@ -44,7 +44,7 @@ def test_tokens_are_the_responses_cut_in_pieces_with_their_numbers(trajectory: T
         assert isinstance(token["id"], int)
 
 
-def test_a_share_link_shows_them_to_everybody_until_it_is_revoked(trajectory: Trajectory, who: Visitors) -> None:
+def test_a_share_link_shows_tokens_until_it_is_revoked(trajectory: Trajectory, who: Visitors) -> None:
     link = do_share_trajectory(trajectory, trajectory.run.author)  # type: ignore[arg-type]
     address = f"/s/{link.token}/tokens.json"
     response = who.nobody.get(address)
@@ -56,7 +56,7 @@ def test_a_share_link_shows_them_to_everybody_until_it_is_revoked(trajectory: Tr
     assert who.nobody.get(address).status_code == who.owner.get(address).status_code == 404
 
 
-def test_what_the_filter_dropped_has_tokens_but_no_advantages(trajectory: Trajectory, who: Visitors) -> None:
+def test_filtered_trajectories_have_tokens_without_advantages(trajectory: Trajectory, who: Visitors) -> None:
     dropped = Trajectory.objects.filter(run=trajectory.run, group__kept=False).first()
     assert dropped is not None
     found = who.owner.get(f"/t/{dropped.slug}/tokens.json").json()
@@ -75,7 +75,7 @@ def test_what_the_filter_dropped_has_tokens_but_no_advantages(trajectory: Trajec
         ({"journal": {"tokens": "all"}}, {}, True, "broken off, or its update never finished"),
     ],
 )
-def test_where_there_are_none_it_is_said_why(
+def test_missing_tokens_are_explained(
     trajectory: Trajectory,
     who: Visitors,
     config: dict[str, Any],
@@ -92,14 +92,14 @@ def test_where_there_are_none_it_is_said_why(
     assert note in found["note"]
 
 
-def test_damaged_arrays_are_told_instead_of_failing(trajectory: Trajectory, who: Visitors) -> None:
+def test_damaged_arrays_are_reported_without_failing(trajectory: Trajectory, who: Visitors) -> None:
     TokenArrays.objects.update(data=b"not packed")
     found = who.owner.get(f"/t/{trajectory.slug}/tokens.json").json()
     assert found["turns"] == []
     assert "cannot be read: the token arrays are not zlib data." in found["note"]
 
 
-def test_they_take_few_queries(
+def test_the_token_view_takes_few_queries(
     trajectory: Trajectory, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_max_num_queries(5):
