@@ -1,4 +1,4 @@
-"""Medians, ratios and the line to contenders in processes of their own."""
+"""Benchmark comparison: medians, ratios, and the pipe to contenders in separate processes."""
 
 from __future__ import annotations
 

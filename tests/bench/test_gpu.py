@@ -1,4 +1,4 @@
-"""The benchmark for a bare GPU machine: what it imports, whose peak it takes, and that both players play in full."""
+"""GPU benchmark: imports, peak FLOPS lookup, full-length responses of both samplers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contenders in the update's comparison do the same work: the same gradient from the same dialogues."""
+"""Update benchmark: equal work of all contenders, that is, equal gradients from equal dialogues."""
 
 from __future__ import annotations
 
