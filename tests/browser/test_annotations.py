@@ -1,4 +1,4 @@
-"""Two people on one trajectory's page, and alerts, on the running product with Redis, its clock and its worker."""
+"""Two users annotating one trajectory, and alerts, on the running product with Redis, scheduler and worker."""
 
 from __future__ import annotations
 

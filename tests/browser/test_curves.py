@@ -1,4 +1,4 @@
-"""Curves in a real browser: they draw, zoom, answer the keyboard and lead to trajectories; runs are compared."""
+"""Curves in a real browser: drawing, zoom, keyboard, links to trajectories, comparison of runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 
 def imported(stack: LiveStack, folder: Path, title: str) -> str:
-    """A run of twelve iterations that was played elsewhere; its slug."""
+    """Slug of an imported run of twelve iterations."""
     config = RunConfig(iterations=12)
     config.rollout.groups, config.rollout.group_size = 2, 2
     recorded_journal.write(folder, config, 12)

@@ -30,7 +30,7 @@ tell(Run.objects.get(slug="{slug}"), [evaluated({iteration}, {success})])
 
 
 def set_up(stack: LiveStack) -> str:
-    """A run with an examination; its slug."""
+    """Slug of a run with an evaluation."""
     return stack.manage("shell", input=SET_UP).split("slug=")[1].split()[0]
 
 

@@ -1,6 +1,6 @@
-"""Every page in a real browser: no barrier that axe-core knows in either theme, nothing wider than a phone, a picture.
+"""Every page in a real browser: axe-core in both themes, width of a phone, screenshots.
 
-Pictures of all pages at three widths are kept in `var/screenshots`, or where ECHOSCOPE_SCREENSHOTS says.
+Screenshots of all pages at three widths are written to `var/screenshots` or to ECHOSCOPE_SCREENSHOTS.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PICTURES = Path(os.environ.get("ECHOSCOPE_SCREENSHOTS", ROOT / "var" / "screensh
 WIDTHS = {"phone": 390, "tablet": 820, "desktop": 1380}
 PUBLIC = {"login", "account_reset_password", "invitation", "shared", "embed"}
 """Pages visited without an account."""
-QUIET = 250  # milliseconds for scripts to draw what they draw
+QUIET = 250  # milliseconds for scripts to draw
 
 LOOK = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations.map(
   (found) => `${found.id} (${found.impact}): ${found.help}: ${found.nodes.slice(0, 3).map((node) =>
@@ -46,7 +46,7 @@ WIDER = """() => [...document.querySelectorAll('body *')].filter((part) => {
 
 @pytest.fixture(scope="module", autouse=True)
 def _tables_beside_the_browser() -> Iterator[None]:
-    """Playwright's loop runs in this thread, and Django would refuse to ask its tables there. Nothing is concurrent."""
+    """Playwright's event loop runs in this thread, where Django refuses queries. Nothing is concurrent."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         yield
@@ -69,7 +69,7 @@ def pages(world: World) -> list[tuple[str, str]]:
 
 
 def visit(browser: Browser, world: World, name: str, **options: Any) -> Iterator[tuple[Page, str]]:
-    """All pages, one after the other, each opened by whom it is for."""
+    """All pages in turn, each opened by a visitor with access."""
     owner, nobody = world.visitors()[0][1], world.visitors()[-1][1]
     context = browser.new_context(reduced_motion="reduce", **options)
     strangers = browser.new_context(reduced_motion="reduce", **options)

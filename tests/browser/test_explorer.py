@@ -1,4 +1,4 @@
-"""The explorer in a browser: filters that work in place, the address, Back, keys, and new trajectories while live."""
+"""Explorer in a browser: in-place filters, URL, Back button, keys, and new trajectories during a live run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stranger's grid in a real browser: tones take the page's colours, pieces keep their nodes and slide."""
+"""Grid of a third-party environment in a real browser: colours of tones, and DOM nodes of moving pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a newcomer does, on the running product with the real trainer: from the form to a link on a second machine."""
+"""Journey of a new user on the running product with the real trainer: from the form to a share link."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_from_the_form_to_a_shared_link(
 ) -> None:
     page = signed_in()
 
-    # launch, with a slip of the finger on the way
+    # launch, with an invalid value first
     page.goto("/runs/new")
     field = page.get_by_label("Iterations", exact=False).first
     field.fill("many")
@@ -28,7 +28,7 @@ def test_from_the_form_to_a_shared_link(
     expect(page.locator("#f-iterations-error")).to_have_text("")
     launch(page)
 
-    # turns arrive by themselves
+    # turns arrive without a reload
     expect(page.locator(".state").first).to_have_attribute("data-state", "running")
     expect(page.locator("[data-stage] .turn").first).to_be_visible()
     expect(page.locator("[data-stage] .board svg")).to_be_visible()
@@ -68,14 +68,14 @@ def test_from_the_form_to_a_shared_link(
     stranger = new_context().new_page()
     stranger.goto(shared)
     expect(stranger.locator(".board svg")).to_be_visible()
-    expect(stranger.locator("[data-position]")).to_have_text(last)  # it opens where it was shared
+    expect(stranger.locator("[data-position]")).to_have_text(last)  # it opens at the shared position
     stranger.keyboard.press("Home")
     stranger.keyboard.press("End")
     expect(stranger.locator("[data-position]")).to_have_text(last)
     stranger.goto(permalink)
     expect(stranger.get_by_role("heading", name="Log in")).to_be_visible()
 
-    # and take it back
+    # revoke it
     page.get_by_text("Revoke …").click()
     page.get_by_role("button", name="Revoke").click()
     expect(page.get_by_text("Revoked.")).to_be_visible()

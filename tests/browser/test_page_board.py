@@ -1,4 +1,4 @@
-"""The player with pages of a shop in a real browser: no server, only the static files and one played trajectory."""
+"""Player with web pages of a shop in a real browser: static files and one played trajectory, no server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "ic
 
 
 def played() -> dict[str, Any]:
-    """A trajectory as its page carries it: one needless action, then the solver's."""
+    """Page data of a trajectory: one needless action, then the solver's."""
     env = envs.make("WebShop")
     env.reset(seed=9)
     board, hint = env.board().model_dump(exclude_none=True), env.hint().model_dump()

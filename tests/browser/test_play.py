@@ -1,4 +1,4 @@
-"""Somebody plays Sokoban with the keyboard, to the end, in the whole running product."""
+"""A full game of Sokoban by keyboard in the running product."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_sokoban_is_solved_with_the_keyboard(signed_in: Callable[..., Page]) -> 
     page.keyboard.press("h")
     expect(page.locator(".game-said")).to_contain_text(f"Best: {actions[0]}")
     expect(board.locator(".arrow.ghost")).to_have_count(1)
-    for action in actions:  # as fast as fingers are: no key is lost while an action is on its way
+    for action in actions:  # typing speed: no key is lost while an action is pending
         page.keyboard.press(f"Arrow{action}")
     expect(page.locator(".game .outcome")).to_contain_text(f"Solved in {len(actions)} actions")
     expect(page.locator(".game .outcome")).to_contain_text("Hints used: 1.")

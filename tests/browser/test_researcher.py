@@ -1,4 +1,4 @@
-"""What a researcher does: one change to a run, both side by side, and the trajectories behind a number, to be cited."""
+"""Journey of a researcher: clone a run with one change, compare, and cite the trajectories behind a number."""
 
 from __future__ import annotations
 

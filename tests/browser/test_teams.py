@@ -1,4 +1,4 @@
-"""A team grows and shows something, in real browsers: an invitation is handed over and used, a run is opened to all."""
+"""Teams in real browsers: an invitation is sent and accepted, a run is made public."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The token view in a real browser, on a shared page: by key and by keyboard, with nothing moving when it arrives."""
+"""Token view in a real browser, on a shared page: keyboard access and no layout shift."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Open = Callable[[Trajectory], Page]
 
 @pytest.fixture(scope="module", autouse=True)
 def _tables_beside_the_browser() -> Iterator[None]:
-    """Playwright's loop runs in this thread, and Django would refuse to ask its tables there. Nothing is concurrent."""
+    """Playwright's event loop runs in this thread, where Django refuses queries. Nothing is concurrent."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         yield
@@ -43,7 +43,7 @@ def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
 
 @pytest.fixture
 def opened(browser: Browser, who: Visitors) -> Iterator[Open]:
-    """The shared page of a trajectory as the site answers it, with its Content-Security-Policy."""
+    """The shared page of a trajectory as served by the site, with its Content-Security-Policy."""
     contexts = []
     faults: list[str] = []
 

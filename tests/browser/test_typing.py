@@ -1,4 +1,4 @@
-"""The watched thought on the stage of a live run: typed while it is written, then the turn as it was played."""
+"""Watched response on the stage of a live run: streamed while generated, then replaced by the played turn."""
 
 from __future__ import annotations
 
