@@ -1,4 +1,4 @@
-"""The client from the shell, against a real site."""
+"""Command line of the client, against a real site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client against a real site: every method, errors as exceptions, patience with calls that may be repeated."""
+"""Client against a real site: every method, exceptions, retries."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_the_site_lists_environments_presets_and_workers(client: Client, people_
 
 
 def test_the_client_has_a_method_for_every_operation() -> None:
-    """By the words of its source: each path and method of the API is spoken somewhere in it."""
+    """Searches the client's source for each path and method of the API."""
     source = inspect.getsource(Client)
     document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/")))
     for path in document["paths"]:
@@ -118,7 +118,7 @@ def test_errors_become_exceptions_with_advice(
 
 
 class Flaky(BaseHTTPRequestHandler):
-    """A site that is away for a while: it answers with these, one after the other, and notes what it was asked."""
+    """A temporarily unavailable site: scripted responses in order, and recorded requests."""
 
     answers: ClassVar[list[tuple[int, dict[str, str], bytes]]] = []
     asked: ClassVar[list[tuple[str, str]]] = []

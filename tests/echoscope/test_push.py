@@ -1,4 +1,4 @@
-"""Journals of runs trained elsewhere, sent to a real site: once, again, while they grow, and with misfortunes."""
+"""Journals of external runs pushed to a real site: once, repeatedly, while growing, and with errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def end() -> list[events.Event]:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a short journal takes several requests."""
+    """Small requests, so that a short journal takes several."""
     monkeypatch.setattr(sending, "PIECE", 4000)
 
 
@@ -48,7 +48,7 @@ def test_a_journal_is_sent_whole_and_a_second_push_adds_new_lines_only(client: C
 
 
 def followed(live_server: LiveServer, secret: str, steps: list[Callable[[], object]]) -> Client:
-    """A client that does the next of the steps each time it waits."""
+    """A client that performs the next step at each wait."""
     return Client(live_server.url, secret, sleep=lambda seconds: steps.pop(0)())  # type: ignore[arg-type]
 
 
