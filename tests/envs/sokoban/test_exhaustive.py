@@ -1,4 +1,4 @@
-"""Tables of whole rooms: as exact as plain search, and the same as reverse play in plain Python."""
+"""Tables of whole rooms: exact like plain search, and equal to reverse play in plain Python."""
 
 from math import comb
 

@@ -1,4 +1,4 @@
-"""Compiled functions work where their machine code cannot be kept, too."""
+"""Compiled functions also work where machine code cannot be cached."""
 
 from envs.sokoban.jit import compiled
 

@@ -1,4 +1,4 @@
-"""Files of levels: what is read comes out with the same bytes, and what cannot be played is named."""
+"""Level files: lossless round trip, and errors that name the position."""
 
 import os
 from pathlib import Path

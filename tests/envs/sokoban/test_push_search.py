@@ -1,4 +1,4 @@
-"""A* for several boxes: its bound never promises too much, its "no" is never wrong, its solutions are played out."""
+"""A* for several boxes: admissible bound, sound deadlock detection, playable solutions."""
 
 import copy
 from itertools import permutations
@@ -44,7 +44,7 @@ def searcher_of(level, **options):
 
 
 def pushed(level, state, pushes):
-    """The state after pushes, each checked to be possible."""
+    """The state after pushes, each checked to be legal."""
     advisor = AStarAdvisor(searcher_of(level))
     for push in pushes:
         boxes = state[1]

@@ -1,4 +1,4 @@
-"""Many generated rooms of every variant: solvable, unsolved, as hard as asked for, hardly ever equal, repeatable."""
+"""Statistics of generated rooms: solvable, unsolved, of the requested difficulty, varied, repeatable."""
 
 import hashlib
 import json

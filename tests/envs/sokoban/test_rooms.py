@@ -1,4 +1,4 @@
-"""Rooms made from a seed."""
+"""Rooms generated from a seed."""
 
 import hashlib
 import os

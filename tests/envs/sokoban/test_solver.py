@@ -14,7 +14,7 @@ from envs.sokoban.solver import solver_of
 
 
 def forward(level, state):
-    """Fewest actions to success by plain breadth-first search, or None where all play has been tried in vain."""
+    """Fewest actions to success by plain breadth-first search, or None if unsolvable."""
     todo, seen = deque([(state, 0)]), {state}
     while todo:
         here, distance = todo.popleft()

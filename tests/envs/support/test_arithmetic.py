@@ -53,7 +53,7 @@ def test_parsed_expressions_have_the_values_of_python(text):
     try:
         ours = evaluate(text)
         theirs = eval(text.strip(), {"__builtins__": {}}, {})  # the alphabet above can write nothing but arithmetic
-    except (ExpressionError, OverflowError):  # beyond our bounds, or beyond Python's floats
+    except (ExpressionError, OverflowError):  # beyond the limits, or beyond Python's floats
         return
     assert theirs == (ours if isinstance(theirs, int) else pytest.approx(float(ours), rel=1e-9))
 

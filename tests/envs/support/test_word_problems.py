@@ -19,7 +19,7 @@ def numbers(text):
     return [Fraction(found) for found in re.findall(r"\d+(?:/\d+)?", text)]
 
 
-# What the words ask for, worked out again from the numbers in the text.
+# The answer, computed again from the numbers in the text.
 RECKONED = {
     "_change": lambda n: n[2] - n[0] * n[1],
     "_together": lambda n: n[0] + n[0] + n[1],

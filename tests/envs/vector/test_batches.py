@@ -1,4 +1,4 @@
-"""A batch is exactly its single environments, whatever the seeds, settings and actions."""
+"""A batch equals its single environments, for all seeds, settings and actions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A few products and the files that hold them, for the tests of the shop."""
+"""A few products and their files, for the WebShop tests."""
 
 import json
 from pathlib import Path

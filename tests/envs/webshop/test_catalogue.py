@@ -1,4 +1,4 @@
-"""Requests, goals and which goal a seed stands for; the generated catalogue."""
+"""Requests, goals and their seeds; the generated catalogue."""
 
 import hashlib
 import math
