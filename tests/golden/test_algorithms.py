@@ -1,4 +1,4 @@
-"""The algorithms against numbers computed by reference implementations (the file says which, case by case)."""
+"""Algorithms against values computed by reference implementations (named per case in the file)."""
 
 from __future__ import annotations
 

@@ -141,20 +141,20 @@ def test_whole_turns_match_the_reference(case):
         turn = episode.receive(tiny.said(chat, wanted["raw_generation"]))
         assert [numbers[a.name] for a in turn.actions if a.status == "executed"] == wanted["executed"]
         assert turn.terms["environment"] == pytest.approx(wanted["reward"])
-        # The reference keeps the penalty out of the turn and adds it to the trajectory's score at the end; ours is a
+        # The reference keeps the penalty out of the turn and adds it to the trajectory's score at the end; here it is a
         # term of the turn that broke the format. The sum over the trajectory is the same.
         penalties = sum(turn.terms.get("format", 0.0) for turn in episode.trajectory.turns)
         assert penalties == pytest.approx(wanted["penalty_total"])
         assert episode.actions_left == wanted["actions_left"]
         assert (not episode.ended) == wanted["still_active"]
-        # The reference calls every end "terminated", and those by its caps "truncated" as well; ours says which it was.
+        # The reference calls every end "terminated", and those by its caps "truncated" as well; here they differ.
         if wanted["terminated"] and not wanted["truncated"]:
             assert episode.trajectory.end == "terminated"
         elif wanted["terminated"]:
             assert episode.trajectory.end == ("terminated" if case["tag"] == "Bandit" else "actions")
         if "Sokoban" in case["tag"] or wanted["executed"]:
             assert episode.env.render() == wanted["next_state"]
-    # The reference's effective and valid rates are counted by turns, ours by executed actions: not compared.
+    # The reference's effective and valid rates are counted by turns, here by executed actions: not compared.
     assert episode.trajectory.success == case["metrics"][f"{case['tag']}/success"]
     assert episode.trajectory.actions == case["metrics"][f"{case['tag']}/num_actions"]
 
@@ -165,7 +165,7 @@ def test_groups_share_a_start_evaluations_repeat_and_training_does_not():
         pytest.skip(f"{path.name} has no manager.seeding")
 
     # The reference counts seeds upwards from a base, so that training and evaluation overlap as soon as a run is long
-    # enough; ours are derived, and only the pattern is the same.
+    # enough; here they are derived, and only the pattern is the same.
     def pattern(seeds):
         return [seeds.index(seed) for seed in seeds]
 

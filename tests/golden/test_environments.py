@@ -260,7 +260,7 @@ def test_metamathqa_matches_the_reference(case):
         text, reward, terminated, truncated, info = env.step(wanted["answer"])
         found = {
             "answer": wanted["answer"],
-            "observation": text.removeprefix(f"{start}\n"),  # ours keeps the question in sight
+            "observation": text.removeprefix(f"{start}\n"),  # Echoscope repeats the question
             "reward": reward,
             "done": terminated,
             "info": {"action_is_valid": info["valid"], "success": info["success"]},
