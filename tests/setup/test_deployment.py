@@ -1,4 +1,4 @@
-"""The manifests for Kubernetes and Compose name what exists: files, ports, addresses, variables, volumes, secrets."""
+"""Kubernetes and Compose manifests name existing files, ports, URLs, variables, volumes and secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLDER = ROOT / "deploy/kubernetes"
 FILES = sorted(path.name for path in FOLDER.glob("*.yaml") if path.name != "kustomization.yaml")
 VARIABLE = re.compile(r"\bECHOSCOPE_[A-Z_]+\b")
 OUTSIDE = {"ECHOSCOPE_TARGET", "ECHOSCOPE_BIND"}
-"""Read by Compose, not by us."""
+"""Read by Compose, not by the code."""
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -42,7 +42,7 @@ def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def source() -> str:
-    """All our code, in which a variable must be read by its name or as a prefix with an ending."""
+    """All code of the repository, which must read a variable by its name or as prefix and suffix."""
     folders = ("webapp", "trainer", "bootstrap")
     return "\n".join(path.read_text() for folder in folders for path in (ROOT / folder).rglob("*.py"))
 

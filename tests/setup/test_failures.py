@@ -1,4 +1,4 @@
-"""What a newcomer reads when the machine is not as it should be: what happened, what was kept, what to do."""
+"""Setup errors of an unsuitable machine: what happened, what was kept, what to do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_an_old_python_prints_the_required_version_and_a_working_command() -> No
 
 
 def old_pythons() -> list[str]:
-    """Older Pythons that happen to be on this machine."""
+    """Older Pythons installed on this machine."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = [str(path) for minor in ("2.7", "3.6", "3.8", "3.9") for path in versions.glob(f"{minor}*/bin/python")]
     return found or [path for name in ("python2", "python3.9", "python3.10") if (path := shutil.which(name))]
@@ -94,7 +94,7 @@ def test_free_space_of_a_missing_folder_is_that_of_its_disk(tmp_path: Path) -> N
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real disk of 20 MB, where we may mount one."""
+    """A real disk of 20 MB, if mounting is permitted."""
     folder = tmp_path / "small"
     folder.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(folder)], capture_output=True)
@@ -169,7 +169,7 @@ def test_ports_and_passwords_are_reused_and_only_a_port_in_use_changes(tmp_path:
 
 
 class TestTheBuildOfTorch:
-    """Never gigabytes of CUDA by accident, always a word when the right build cannot be had."""
+    """No accidental download of CUDA, and a message when the right build is unavailable."""
 
     @pytest.fixture(autouse=True)
     def _no_wishes(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The running product: it heals what dies, refuses a second copy, and leaves nothing behind however it ends."""
+"""The running product: restart of killed processes, refusal of a second instance, clean shutdown."""
 
 from __future__ import annotations
 
@@ -114,12 +114,12 @@ def status(stack: LiveStack, path: str) -> int:
 
 
 def visit(url: str) -> str:
-    """Where a browser with an empty cookie jar ends up."""
+    """Final URL of a browser without cookies."""
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
     try:
         with opener.open(url, timeout=SECONDS) as answer:
             return str(answer.url)
-    except urllib.error.HTTPError as answer:  # a page that is not there yet is still where the link led
+    except urllib.error.HTTPError as answer:  # a page that does not exist yet is still the link's target
         return str(answer.url)
 
 

@@ -1,4 +1,4 @@
-"""Rooms of the source tree: no circle between them, none overfull, no name twice. docs/development/architecture.md."""
+"""Structure of the source tree (docs/development/architecture.md): no import cycles, folder sizes, unique names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.setup.rooms import ROOT, circles, imports, javascript_room_graph, mod
 LAYERS = ("envs", "trainer", "webapp")
 MAX_MODULES = 15
 DJANGO_STEMS = {"__init__", "access", "actions", "admin", "apps", "forms", "models", "urls", "views"}
-"""Stems that every Django app has: the app's name says whose they are."""
+"""Stems that every Django app has; the app's name distinguishes them."""
 
 
 @pytest.mark.parametrize("package", LAYERS)

@@ -1,4 +1,4 @@
-"""Rules of the house that a tool can hold: imports point one way, locks hold exact versions and no addresses."""
+"""Repository rules checked by tools: direction of imports, exact versions in lock files."""
 
 from __future__ import annotations
 

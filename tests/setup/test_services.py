@@ -1,4 +1,4 @@
-"""The embedded servers: made once, healed after a crash, never a second one on the same data."""
+"""Embedded servers: created once, recovered after a crash, never two on the same data."""
 
 from __future__ import annotations
 
