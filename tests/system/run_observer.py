@@ -1,4 +1,4 @@
-"""A run of the running product, seen from its journal, its tables and its page. Nothing of Django is used here."""
+"""A run of the running product, observed through its journal, its tables and its page, without Django."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Watched:
         return self.stack.home / "runs" / self.slug
 
     def kill_trainer(self) -> int:
-        """Kill -9 its trainer. The process id that is gone."""
+        """Kill -9 its trainer. Returns the killed process id."""
         pid = self.trainer_pid()
         os.kill(pid, signal.SIGKILL)
         return pid
@@ -48,7 +48,7 @@ class Watched:
             return sum(1 for _ in file)
 
     def query(self, statement: str, *values: object) -> list[Row]:
-        """Rows of its database; none while it does not answer."""
+        """Rows of its database; none while it is unavailable."""
         addresses = remembered(self.stack.home)
         assert addresses is not None
         try:
@@ -62,7 +62,7 @@ class Watched:
         return str(rows[0][0]) if rows else ""
 
     def standing(self) -> tuple[int, int, int]:
-        """Attempt, iterations finished and events, according to the database; zeros while it does not answer."""
+        """Attempt, iterations finished and events, according to the database; zeros while it is unavailable."""
         rows = self.query("SELECT attempt, iteration, seq FROM runs_run WHERE slug = %s", self.slug)
         return (int(rows[0][0]), int(rows[0][1]), int(rows[0][2])) if rows else (0, 0, 0)
 
@@ -73,7 +73,7 @@ class Watched:
         return int(found[1]) if found else -1
 
     def explain(self) -> str:
-        """For the message of a test that waited in vain."""
+        """For the message of a test that timed out."""
         log = self.folder / "log.txt"
         return "\n".join(
             [

@@ -1,4 +1,4 @@
-"""Every program of a running product is killed by force in the middle of a run, which goes on and loses nothing."""
+"""Every process of a running product is killed during a run, which continues and loses nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.running_product import LiveStack, wait_for
 from tests.system.run_observer import Watched, turns_that_stand
 from trainer.journal.protocol import JOURNAL_FILE
 
-ENDLESS = 100_000  # the run is stopped once everything has been killed, and then asked for two iterations more
+ENDLESS = 100_000  # once everything has been killed, the run is stopped after two more iterations
 SETTINGS = {
     "environment": {"name": "Sokoban"},
     "iterations": ENDLESS,
@@ -82,7 +82,7 @@ def test_kills_lose_and_duplicate_no_turn_and_the_page_catches_up(
 
 
 def kill_and_recover(watched: Watched, what: str, kill: Callable[[], int], pid: Callable[[], int]) -> None:
-    """Kill it, then see everything go on: its successor, the journal, the tables, and the page as it stands open."""
+    """Kill it, then check that everything continues: its successor, the journal, the tables and the open page."""
     _, iteration, seq = watched.standing()
     told = watched.told()
     gone = kill()
