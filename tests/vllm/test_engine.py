@@ -1,4 +1,4 @@
-"""The vLLM engine beside the learner: same tokens, same log-probabilities, new weights after a sync."""
+"""vLLM engine next to the learner: same tokens, same log-probabilities, new weights after a sync."""
 
 from __future__ import annotations
 

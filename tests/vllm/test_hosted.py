@@ -1,4 +1,4 @@
-"""Hosted evaluations against vLLM's own OpenAI-compatible server: the same play as in this process, and refusals."""
+"""Hosted evaluations against vLLM's own OpenAI-compatible server: the same play as in process, and refusals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY, VARIABLE, MODEL = "sk-only-for-this-test", "ECHOSCOPE_TEST_KEY", "pocket"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The root of a vLLM server that has the shipped pocket policy and wants a key."""
+    """Root URL of a vLLM server with the shipped pocket policy that requires a key."""
     further = f"--vllm-args=--api-key {KEY} --served-model-name {MODEL}"
     started = Serving(tmp_path_factory.mktemp("server"), further)
     try:
