@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint for tests: a real HTTP server in a thread, whose answers each test writes itself."""
+"""An OpenAI-compatible endpoint for tests: a real HTTP server in a thread, with responses scripted by each test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass
 class Reply:
-    """What a request is answered with. `late` waits so many seconds before; `drop` breaks the connection instead."""
+    """Response to a request, delayed by `late` seconds; `drop` breaks the connection instead."""
 
     status: int = 200
     body: Any = None
@@ -38,7 +38,7 @@ def completion(
     finish: str = "stop",
     **message: Any,
 ) -> Reply:
-    """A chat completion; with `tokens` it tells their log-probabilities: -0.5 for the first, -1.0, and so on."""
+    """A chat completion; with `tokens` it reports their log-probabilities: -0.5 for the first, -1.0, and so on."""
     told = None
     if tokens is not None:
         told = {
@@ -68,9 +68,9 @@ def refusal(status: int, message: str = "no", code: str | None = None, **headers
 
 
 class Server:
-    """Answers with what `answer` makes of each request's body; keeps bodies and headers of all in `bodies`, `headers`.
+    """Responds with `answer(body)`; records all requests in `bodies` and `headers`.
 
-    `most` is the largest number of requests that were under way at once.
+    `most` is the largest number of concurrent requests.
     """
 
     def __init__(self, answer: Callable[[dict[str, Any]], Reply]) -> None:
@@ -123,7 +123,7 @@ class Server:
                         self.send_header(name.replace("_", "-"), value)
                     self.end_headers()
                     self.wfile.write(data)
-                except OSError:  # whoever asked is gone
+                except OSError:  # the client has disconnected
                     self.close_connection = True
 
             def log_message(self, format: str, *args: Any) -> None:

@@ -1,7 +1,7 @@
-"""What tests of several processes run in each of them: updates on a recorded batch, with the team that torchrun gives.
+"""Test script of each rank: updates on a recorded batch, with the process group of torchrun.
 
 `python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.trainer.rank_script FOLDER`: the folder holds
-the cases and gets their results.
+the cases and receives their results.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ UPDATES = 5
 def learn(
     config: RunConfig, batch: Any, team: ProcessGroup | None, state: Any = None, first: int = 1
 ) -> dict[str, Any]:
-    """Five updates; what came of them."""
+    """Results of five updates."""
     torch.set_num_threads(1)
     policy = load(config.policy.model, config.policy)
     learner = Learner(config, policy, load(config.policy.model, config.policy), team)
     if state is not None:
         policy.model.load_state_dict(state["policy"])
-        learner.load_state(copy.deepcopy(state["learner"]))  # an optimiser goes on in the tensors it is given
+        learner.load_state(copy.deepcopy(state["learner"]))  # an optimiser updates the tensors it is given in place
     values = [learner.update(batch, iteration) for iteration in range(first, first + UPDATES)]
     scores = learner.score(batch).logprobs
     return {

@@ -1,4 +1,4 @@
-"""Tiny models, tokenizers and configurations for tests: real transformers checkpoints, made in a second, untrained."""
+"""Tiny untrained models, tokenizers and configurations for tests: real checkpoints, created in a second."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LLAMA3 = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
 )
-FORGETFUL = (  # thoughts are cut out of earlier answers
+FORGETFUL = (  # thoughts are removed from earlier answers
     "{% for message in messages %}{% set content = message['content'] %}"
     "{% if message['role'] == 'assistant' and '</think>' in content %}"
     "{% set content = content.split('</think>')[-1].lstrip('\n') %}{% endif %}"
@@ -52,7 +52,7 @@ OPENS_THOUGHT = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{%
 
 
 def corpus() -> Iterator[str]:
-    """Prompts and answers of the built-in worlds, enough to learn their words from."""
+    """Prompts and answers of the built-in environments, for training a tokenizer."""
     for name in envs.names():
         yield from [opening_message(envs.spec(name), RolloutConfig())] * 5
     yield from ["Turn 1:\n######\n#_PXO#\nActions left: 10\nReward: -0.1\nI am at 3,4. Push Left from 2,5."] * 20
@@ -78,7 +78,7 @@ def bpe(special: list[str], template: str, eos: str, pad: str | None = None) -> 
 
 
 def styles() -> dict[str, PreTrainedTokenizerFast]:
-    """One tokenizer for each way of framing a dialogue that models in use have."""
+    """One tokenizer for each common chat template."""
     chatml, ends = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"], "<|im_end|>"
     llama = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
     gemma = ["<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"]
@@ -94,7 +94,7 @@ def styles() -> dict[str, PreTrainedTokenizerFast]:
 
 
 def save_pocket(folder: Path, seed: int = 0) -> Path:
-    """A pocket policy nobody has taught anything."""
+    """An untrained pocket policy."""
     tokenizer = pocket.build_tokenizer(corpus())
     pocket.save(pocket.build_model(tokenizer, seed), tokenizer, folder)
     return folder
@@ -124,7 +124,7 @@ def save_llama(folder: Path) -> Path:
 
 
 def config(model: Path | str, **sections: Any) -> RunConfig:
-    """A run of seconds: two groups of three, two turns, short responses, a small exam. Sections update the defaults."""
+    """A run of seconds: two groups of three, two turns, short responses, few prompts. Sections update the defaults."""
     data: dict[str, Any] = {
         "iterations": 2,
         "policy": {"model": str(model), "threads": 1, "device": "cpu"},
@@ -152,7 +152,7 @@ def answer(*actions: str, thought: str = "so") -> str:
 
 
 def said(chat: ChatFormat, text: str, *, ended: bool = True) -> SampledResponse:
-    """A response of this text as a sampler would return it, with numbers that tell its tokens apart."""
+    """A sampler response with this text, with distinct values for each token."""
     ids = chat.tokenizer.encode(text, add_special_tokens=False) + [chat.eos_id] * ended
     return SampledResponse(ids, [-0.25 - n for n in range(len(ids))], [0.5 + n for n in range(len(ids))], ended)
 

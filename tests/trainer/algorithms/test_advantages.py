@@ -14,7 +14,7 @@ SHARES = st.sampled_from([0.0, 0.5, 0.95, 1.0])
 
 
 def estimate(name: str, d: Dialogues, rewards: Tensor, values: Tensor) -> list[Tensor]:
-    """Whatever the estimator returns, whitening included where it is part of it."""
+    """Result of the estimator, whitening included where it is part of it."""
     match name:
         case "gae":
             return list(advantages.gae(rewards, values, d.mask, 0.95, 0.9))

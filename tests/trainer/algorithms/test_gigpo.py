@@ -26,7 +26,7 @@ def test_turn_values_are_discounted_returns_by_turn() -> None:
 def test_turns_from_the_same_state_are_compared_across_turn_numbers() -> None:
     rewards, turns, mask = turn_table([[0.0, 10.0], [0.0, 0.0], [0.0, 2.0]])
     group = torch.zeros(3, dtype=torch.long)
-    anchors = torch.tensor([[0, 1], [0, 0], [0, 2]])  # the second trajectory stands where it began
+    anchors = torch.tensor([[0, 1], [0, 0], [0, 2]])  # the second trajectory stays in its first state
     local = gigpo(rewards, group, turns, anchors, mask, gamma=1.0, weight=1.0, normalize_by_std=False) - grpo(
         rewards, group, mask, False
     )

@@ -49,7 +49,7 @@ def test_each_method_keeps_the_documented_groups() -> None:
 
 
 def test_selection_uses_raw_rewards_not_normalised_ones() -> None:
-    """After division by its own std every one of these groups has std 1: a filter of normalised scores is blind."""
+    """After division by its own std every one of these groups has std 1: normalised scores could not rank them."""
     assert keep_groups([[0.0, 0.1], [0.0, 10.0], [0.0, 1.0]], "std", 0.1, True).kept == [False, True, False]
 
 

@@ -83,7 +83,7 @@ def nested(name: str, value: Any) -> dict[str, Any]:
 
 
 def partial_config(former: str) -> dict[str, Any]:
-    """What must be set besides the setting for it to be valid alone."""
+    """Other settings required for the setting to be valid."""
     return {"algorithm": {"group_filter": "std"}} if former == "algorithm.filter_keep" else {}
 
 

@@ -1,4 +1,4 @@
-"""When a run collapsed, how early its watch spoke, and how often it cried wolf."""
+"""Backtest of the Echo Trap detector: collapse, lead time, false alarms."""
 
 from __future__ import annotations
 

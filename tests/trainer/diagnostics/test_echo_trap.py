@@ -1,4 +1,4 @@
-"""The watch on simulated runs: groups of trajectories whose success, agreement and entropy follow a script."""
+"""The detector on simulated runs: groups of trajectories whose success, agreement and entropy follow a script."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SEEDS = range(12)
 class Script:
     """A run of `iterations`, learning from success rate `start` towards `end`; it collapses around `collapse`.
 
-    A collapse as the paper tells it: `lead` iterations before the reward, the trajectories of a group begin to share
+    A collapse as in the paper: `lead` iterations before the reward, the trajectories of a group begin to share
     their fate; then entropy and the variety of thoughts fall, then the reward, then gradients spike.
     """
 
@@ -181,7 +181,7 @@ def test_a_slowing_decay_is_not_a_rise_of_entropy() -> None:
 
 
 def test_a_rapid_loss_of_format_is_detected_at_once() -> None:
-    """As a small policy with too large a learning rate does it: no success is left to speak of by iteration 6."""
+    """As in a small policy with too large a learning rate: hardly any success is left by iteration 6."""
     valid = [1.0, 0.98, 0.54, 0.3, 0.26, *[0.1] * 20]
     curves = [steady(0.3 * share) | {"format/valid_rate": share, "reward/mean": 3 * share - 1} for share in valid]
     alarms = watch(curves)
@@ -277,7 +277,7 @@ def test_a_lower_sensitivity_requires_a_deeper_fall() -> None:
 
 
 def test_a_run_without_any_success_is_not_a_collapse() -> None:
-    """Nothing to lose: all trajectories fail alike from the first iteration on."""
+    """All trajectories fail from the first iteration on."""
     rng = np.random.default_rng(0)
     curves = [steady(0.0, spread=0.2 + 0.05 * abs(rng.normal())) for _ in range(100)]
     assert watch(curves) == []

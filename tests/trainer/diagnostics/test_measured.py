@@ -1,4 +1,4 @@
-"""What an iteration measures: every name of the specification's table, in runs with a critic and without one."""
+"""Metrics of an iteration: every name of the specification's table, in runs with and without a critic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainer.rollout.response_parser import parse_response
 
 WITH_A_CRITIC = ["value/loss", "value/explained_variance"]
 ELSEWHERE = ("eval/", "echo_trap/", "hosted/")
-"""With an evaluation, once the watch has something to compare with, of a model that somebody else hosts."""
+"""With an evaluation of a hosted model, once the detector has a baseline."""
 ALWAYS = [
     *(name for name in STABLE if not name.startswith(ELSEWHERE) and name not in (*WITH_A_CRITIC, "time/evaluate")),
     "time/other",
@@ -23,7 +23,7 @@ OF_AN_EXAM = ["success", "success_low", "success_high", "pass@1", "pass@2"]
 
 
 def by_what_was_said(response, *, think, max_actions):
-    """Stands in for a policy that knows the format: half of what it says asks for a move that costs more."""
+    """Stand-in for a policy that knows the format: half of its responses choose a more costly move."""
     said = tiny.answer(*["Left", "Right"][: 1 + len(response) % 2])
     return parse_response(said, think=True, max_actions=max_actions)
 

@@ -1,4 +1,4 @@
-"""Control channels between ranks: messages arrive, a broken channel is noticed at once."""
+"""Control channels between ranks: messages arrive, a broken channel is detected at once."""
 
 import queue
 import threading

@@ -30,7 +30,7 @@ CASES = [(name, "none") for name in SECTIONS] + [(name, "full") for name in SPLI
 
 
 def case(folder, name, sharding="none"):
-    """Settings and a recorded batch of seven trajectories of different lengths, which two processes cannot halve."""
+    """Settings and a recorded batch of seven trajectories of different lengths, which two ranks cannot share evenly."""
     sections = SECTIONS[name]
     optimizer = {"mini_batch_trajectories": 4, "micro_batch_tokens": 64, "policy_lr": 1e-4, "critic_lr": 1e-4}
     config = tiny.config(

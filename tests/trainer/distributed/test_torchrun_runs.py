@@ -83,7 +83,7 @@ def near(some, others):
 
 @pytest.mark.parametrize("estimator, sharding", [("reinforce_plus_plus", "none"), ("gae", "full")])
 def test_two_processes_play_and_learn_as_one(begin, llama_folder, tmp_path, estimator, sharding):
-    algorithm = {"estimator": estimator, "drop_zero_std": False, "gamma": 0.9}  # so that equal rewards teach something
+    algorithm = {"estimator": estimator, "drop_zero_std": False, "gamma": 0.9}  # so that equal rewards give a gradient
     config = settings(llama_folder, algorithm=algorithm, parallel={"sharding": sharding})
     launcher = begin(config, tmp_path / "two")
     run(config, tmp_path / "one")

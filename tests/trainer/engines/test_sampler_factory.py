@@ -76,7 +76,7 @@ def test_the_setting_offers_exactly_the_registered_engines():
 
 
 def test_a_registered_engine_needs_one_loader(policy, chat, tmp_path, monkeypatch):
-    """A module with a sampler and a line in the registry; nothing else knows the engines by name."""
+    """An engine takes a module with a sampler and a registry line; nothing else names engines."""
 
     def load(config, model_policy, eos_id, folder):
         assert (config.engine.name, model_policy, eos_id, folder) == ("toy", policy, chat.eos_id, tmp_path)
@@ -128,7 +128,7 @@ def test_the_server_command_has_the_extension_and_extra_options(monkeypatch):
 
 
 class FakeServer:
-    """An HTTP server with the API of ours; `faults` are the outcomes of the next completion requests."""
+    """An HTTP server with the same API; `faults` are the outcomes of the next completion requests."""
 
     def __init__(self):
         self.version, self.faults, self.requests, self.loaded = "", [], [], []

@@ -1,4 +1,4 @@
-"""The fixed exam: the same for every run and iteration, apart from training, summarised with its interval."""
+"""Fixed evaluation: equal in every run and iteration, separate from training, summarised with its interval."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Suites: what a name means, what is wrong with a name, and which suites a run has."""
+"""Suites: names, invalid names, and the suites of a run."""
 
 import pytest
 from pydantic import ValidationError

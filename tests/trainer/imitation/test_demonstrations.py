@@ -1,4 +1,4 @@
-"""Demonstrations: what they say is true of the state, the solver's play wins, imperfections are played but marked."""
+"""Demonstrations: true thoughts, winning solver play, imperfections that are played and masked."""
 
 import hashlib
 import json
@@ -53,7 +53,7 @@ def test_a_narrator_follows_the_format_and_its_own_advice(world):
 
 @pytest.mark.parametrize("world", PINNED)
 def test_demonstrations_of_the_shipped_policy_are_pinned(chat, world):
-    """A change here asks for the policy to be built anew: `python -m trainer build-pocket`."""
+    """A change here requires the policy to be rebuilt: `python -m trainer build-pocket`."""
     rollout = RolloutConfig(max_actions_per_turn=2 if world == "FrozenLake" else 5)
     task = RunConfig(environment=EnvironmentConfig(name=world), rollout=rollout)
     taught = [demonstrate(task, chat, seed, noise=0.3, slip_share=0.3, context=8192) for seed in range(30)]

@@ -1,4 +1,4 @@
-"""The contract between trainer and site stands in one module."""
+"""The contract between trainer and site is defined in one module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the filter's choice between groups to the trajectories of the update."""
+"""Selection of the trajectories of an update from the groups kept by the filter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def played(group: int, member: int, reward: float, environment: int = 0) -> Traj
 
 
 def rollout(rewards: list[list[float]]) -> list[Trajectory]:
-    """Groups 10, 20, …: their numbers are no places."""
+    """Groups 10, 20, …: ids are not positions."""
     groups = enumerate(rewards, start=1)
     return [played(10 * g, m, reward) for g, group in groups for m, reward in enumerate(group)]
 

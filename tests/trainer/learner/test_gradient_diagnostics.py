@@ -1,4 +1,4 @@
-"""The gradient of a loss taken apart by its terms: right in itself, and of no consequence for the update."""
+"""Gradients of the loss terms: correct, and without effect on the update."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SETTINGS = {
 
 
 def updated(folder, every, **sections):
-    """A learner after three iterations, and what it measured in each."""
+    """A learner after three iterations, and its diagnostics of each."""
     settings = {name: value | sections.get(name, {}) for name, value in SETTINGS.items()}
     learner = learner_for(
         folder, reference=load(folder, PolicyConfig()), diagnostics={"gradient_terms_every": every}, **settings

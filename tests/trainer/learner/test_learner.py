@@ -1,4 +1,4 @@
-"""Updates: rewarded tokens become likelier, micro-batches change nothing, a broken gradient changes nothing either."""
+"""Updates: rewarded tokens become likelier; micro-batches and non-finite gradients change nothing."""
 
 import math
 
@@ -16,7 +16,7 @@ from trainer.rollout.trajectory import Trajectory, collate
 
 
 def played(rewards, group_size=3, seed=0):
-    """Trajectories of two turns with random tokens, the given R(τ), and the sampler's numbers still missing."""
+    """Trajectories of two turns with random tokens, the given R(τ), without sampler values."""
     draw = torch.Generator().manual_seed(seed)
 
     def ids(count):
@@ -35,7 +35,7 @@ def played(rewards, group_size=3, seed=0):
 
 
 def batch_of(learner, rewards, **more):
-    """A batch as the present policy would have sampled it."""
+    """A batch as sampled by the current policy."""
     batch = collate(played(rewards, **more), pad_id=0)
     batch.sampler_logprobs = learner.score(batch).logprobs
     return batch

@@ -1,4 +1,4 @@
-"""Rows of an update are dealt out once each, evenly, in pieces that keep to their size."""
+"""Partition of the rows of an update: each once, evenly, in micro-batches of bounded size."""
 
 import torch
 from hypothesis import given
@@ -66,7 +66,7 @@ def test_processes_get_balanced_token_counts(known, size):
         rows = torch.cat([torch.zeros(0, dtype=torch.long), *partition_shared(lengths, shared, 10_000, rank, size)])
         if len(rows):
             mine = PackedBatch.of(batch.select(rows).attention, prefixes_within(shared, rows)).source.numel()
-            # A row more or less at either end, and a beginning that was cut in two is computed twice.
+            # One row more or less at either end, and a prefix that was split is computed twice.
             assert mine <= whole / size + 3 * int(lengths.max())
 
 

@@ -1,4 +1,4 @@
-"""Optimisers by name: every one of them learns, goes on where it was, and says what it lacks."""
+"""Optimisers by name: each learns, resumes, and reports a missing library."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""Beginnings that rows have in common are found, and computing them once changes neither numbers nor steps."""
+"""Common prefixes of rows are found, and computing them once changes neither values nor steps."""
 
 import pytest
 import torch
@@ -54,7 +54,7 @@ def test_a_subset_keeps_only_prefixes_shared_by_two_rows():
 
 
 def small(learner):
-    """Steps that do not hang on the sign of a gradient that is all but zero."""
+    """Steps that do not depend on the sign of a nearly zero gradient."""
     for part in learner.trainable.values():
         part.optimizer = torch.optim.SGD(part.weights.parameters, lr=0.1)
     if learner.critic is not None:

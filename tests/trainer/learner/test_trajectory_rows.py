@@ -1,4 +1,4 @@
-"""Prompts that show only the last turns: what is read, what is trained on after it; learning stays the same."""
+"""Prompts limited to the latest turns: context of each token, training rows, unchanged updates."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def test_every_sampled_token_is_trained_once_with_its_sampling_context(data):
     }
     run = RunConfig.model_validate({"environment": {"name": data.draw(worlds)}, "rollout": rollout})
     episode = tiny.episode(chat, run, seed=data.draw(st.integers(0, 50)))
-    held, drawn = [], []  # what the engine holds; each sampled token with the whole context it was drawn in
+    held, drawn = [], []  # tokens held by the engine; each sampled token with its whole context
     while not episode.ended:
         if episode.resets_prompt:
             held = []
@@ -151,7 +151,7 @@ def test_the_trainer_agrees_with_the_sampler_about_every_token(pocket_folder, ll
 
 
 def split(trajectory, turns):
-    """The same trajectory as if its policy had read the whole dialogue anew before each of the turns."""
+    """The same trajectory as if its policy had re-read the whole dialogue before each turn."""
     prompts = {}
     for turn in turns:
         start = trajectory.turn_of.index(turn)
@@ -168,7 +168,7 @@ def split(trajectory, turns):
     ],
 )
 def test_the_update_is_independent_of_the_rows_per_trajectory(pocket_folder, estimator, aggregation):
-    """Where the windows show everything after all, rows and sequences must lead to the very same step."""
+    """If windows show everything, rows and sequences must give the same step."""
     results = []
     for parts in ([], [1]):
         learner = learner_for(

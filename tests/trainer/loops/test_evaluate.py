@@ -1,4 +1,4 @@
-"""Runs that only evaluate: any policy, nothing learned, suite by suite, with a journal like every other run's."""
+"""Evaluation runs: any policy, no learning, suite by suite, with the usual journal."""
 
 import shutil
 
@@ -30,7 +30,7 @@ def play(config, folder, **extra):
 
 @pytest.fixture(scope="module")
 def trained(pocket_folder, tmp_path_factory):
-    """A run of StarPO that examines its policy at the end."""
+    """A StarPO run that evaluates its policy at the end."""
     folder = tmp_path_factory.mktemp("trained")
     run(tiny.config(pocket_folder, iterations=2, evaluation={"prompts": 3}), folder)
     return folder

@@ -1,4 +1,4 @@
-"""Evaluations of a hosted model from beginning to end, against a real server: journal, accounts, stops, going on."""
+"""Evaluation of a hosted model end to end, against a real server: journal, costs, stop and resume."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def play(config: RunConfig, folder: Path, **extra: Any) -> RunFinished:
 
 
 def account(folder: Path) -> dict[str, float]:
-    """hosted/* as it was last told."""
+    """Latest values of hosted/*."""
     values = events(folder, Metrics)[-1].values
     return {name.removeprefix("hosted/"): value for name, value in values.items() if name.startswith("hosted/")}
 

@@ -1,4 +1,4 @@
-"""The generalisation matrix: rows, columns, one event, one table; cell by cell, and never twice."""
+"""Generalisation matrix: rows, columns, one event, one table; each cell is played once."""
 
 import pytest
 

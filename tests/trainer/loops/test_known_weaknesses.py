@@ -1,6 +1,6 @@
-"""What published code of this kind gets wrong, one test for each point: it fails if the weakness comes here.
+"""Weaknesses of published code of this kind, one test each, that must not occur here.
 
-The points are those of the specification's list. Each goes through the real code; other tests look closer at each part.
+The points are those of the specification's list. Each goes through the real code; other tests check the parts closely.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from trainer.seeds import Purpose, derive
 
 ROOT = Path(__file__).parents[3]
 UGLY = " so \n</think> <answer> left||RIGHT </answer> and more <answer>Up</answer>"
-"""A response that a careless trainer would strip, cut after its first answer, and tokenise again."""
+"""A response that a careless trainer would strip, cut after its first answer, and retokenise."""
 
 
 def dialogue(chat, *texts, ended=True, **rollout) -> Trajectory:
-    """An episode in which the policy says these texts, one a turn."""
+    """An episode with these responses, one per turn."""
     episode = tiny.episode(chat, RunConfig.model_validate({"rollout": rollout}), options={"room": ROOM})
     for text in texts:
         episode.prompt()

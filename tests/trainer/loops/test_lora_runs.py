@@ -1,4 +1,4 @@
-"""Whole runs with LoRA: the base stays, a checkpoint is an ordinary model, going on and exporting lose nothing."""
+"""Whole runs with LoRA: frozen base, ordinary checkpoints, lossless resume and export."""
 
 import shutil
 
@@ -28,7 +28,7 @@ IDS = torch.arange(3, 43)[None]
 
 
 def settings(folder, **sections):
-    """StarPO-S with a critic, adapters on both, two updates from each rollout and a KL penalty."""
+    """StarPO-S with a critic, adapters on both, two updates per rollout and a KL penalty."""
     data = {
         "iterations": 3,
         "rollout": {"group_size": 4},

@@ -1,4 +1,4 @@
-"""A recorded update that is replayed gives the metrics that the run recorded."""
+"""Replay of a recorded update reproduces the metrics that the run recorded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def finished(pocket_folder, tmp_path_factory):
-    """A run with a critic and a filter, of which the checkpoints of iterations 2 and 3 are kept."""
+    """A run with a critic and a filter that keeps the checkpoints of iterations 2 and 3."""
     folder = tmp_path_factory.mktemp("replayed")
     run(tiny.config(pocket_folder, **SETTINGS), folder)
     return folder

@@ -1,4 +1,4 @@
-"""A run stopped anywhere and taken up again is, event by event and bit by bit, the run that nobody stopped."""
+"""A run stopped anywhere and resumed equals the uninterrupted run, event by event and bit by bit."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ABOUT_THE_PROCESS = ("run_started", "phase", "notice", "checkpoint", "checkpoint
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
-    """What the journal tells of the run, without clocks, what was replaced later, and the process's own events."""
+    """Events of a run without timestamps, replaced iterations and events of the process."""
     told: list[tuple[str, int, dict[str, Any]]] = []
     place: dict[str, tuple[str, int]] = {}
     for event in reader.read(folder / JOURNAL_FILE):
@@ -81,7 +81,7 @@ def history(folder: Path) -> list[dict[str, Any]]:
 
 
 class Asked:
-    """Says stop from the n-th question on."""
+    """Requests a stop from the n-th check on."""
 
     def __init__(self, limit: float = float("inf")) -> None:
         self.limit, self.count = limit, 0
@@ -97,7 +97,7 @@ def play(config, folder, stop=None):
 
 @pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))
 def whole(request, pocket_folder, tmp_path_factory):
-    """The settings of a run, its folder when nobody stops it, and how often it asked whether it should stop."""
+    """Settings of a run, its folder when uninterrupted, and its number of stop checks."""
     config, asked = tiny.config(pocket_folder, **VARIANTS[request.param]), Asked()
     folder = tmp_path_factory.mktemp("whole")
     assert play(config, folder, asked).reason == "completed"
@@ -110,7 +110,7 @@ def whole(request, pocket_folder, tmp_path_factory):
 
 
 def same_files(one: Path, other: Path) -> None:
-    """The two runs' final checkpoints hold the same weights, critic, optimisers and memory of the watch."""
+    """The two runs' final checkpoints hold the same weights, critic, optimisers and detector state."""
     one_path, other_path = (
         checkpoints.path_of(folder, checkpoints.checkpoint_iterations(folder)[-1]) for folder in (one, other)
     )

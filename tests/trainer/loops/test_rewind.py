@@ -1,4 +1,4 @@
-"""On collapse a run returns to its last sound checkpoint and goes on with other settings, and the site follows."""
+"""On collapse a run rewinds to its last sound checkpoint and continues with other settings, and the site follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SFT baseline: what is shown, that it is learned, that a run can be stopped anywhere, and what it leaves."""
+"""SFT baseline: demonstrations, learning, stop and resume, checkpoints."""
 
 import math
 from itertools import islice

@@ -1,4 +1,4 @@
-"""The example package is trained in, demonstrated and told in the journal like any other environment."""
+"""The example package is trained in, demonstrated and journalled like any other environment."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Other places for metrics: each real library, offline, read back; what goes wrong there never stops a run."""
+"""Experiment trackers: each real library offline, read back; failures never stop a run."""
 
 import json
 import struct
@@ -52,7 +52,7 @@ def finished(reason="completed", iteration=3):
 
 
 def two_attempts(name, folder):
-    """A run that is interrupted after two iterations, goes on from the first, and ends."""
+    """A run that is interrupted after two iterations, resumes from the first, and ends."""
     for events in (
         [started(), metrics(1), metrics(2), finished("interrupted", 2)],
         [started(1, 2), metrics(2), metrics(3, **{"reward/mean": 1.5, "eval/Sokoban/pass@2": 0.25}), finished()],
@@ -173,7 +173,7 @@ def test_a_missing_library_is_named_with_advice(pocket_folder, tmp_path, monkeyp
 
 
 class Broken(trackers.Tracker):
-    """Takes the first metrics and nothing more."""
+    """Accepts the first metrics, then fails."""
 
     taken: list[int] = []
 

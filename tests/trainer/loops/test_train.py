@@ -1,4 +1,4 @@
-"""Whole runs of seconds: the journal they leave, stopping and going on, and that the same settings do the same."""
+"""Whole runs of seconds: journal, stop and resume, reproducibility."""
 
 import json
 import math
@@ -47,7 +47,7 @@ def weights(folder):
 
 
 def numbers(folder):
-    """The last metrics of every iteration and kind, without clocks."""
+    """The last metrics of every iteration and kind, without timings."""
     found = {}
     for event in events(folder, Metrics):
         values = {name: value for name, value in event.values.items() if not name.startswith(CLOCKS)}
@@ -56,7 +56,7 @@ def numbers(folder):
 
 
 def dialogues(folder):
-    """What was said, by trajectory: the last time it was played."""
+    """Responses by trajectory, of the last time it was played."""
     return {(turn.trajectory, turn.turn): (turn.state, turn.response, turn.logprob) for turn in events(folder, Turn)}
 
 
@@ -66,7 +66,7 @@ def same_weights(one, other):
 
 
 def in_a_process(config, folder, *extra, **popen):
-    """`python -m trainer train` as a child, as the site starts it."""
+    """`python -m trainer train` as a child process, as the site starts it."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "given.yaml"
     file.write_text(yaml.safe_dump(config.model_dump(mode="json")))
@@ -78,7 +78,7 @@ def in_a_process(config, folder, *extra, **popen):
 
 
 def turns_told(folder, iteration):
-    """Number of the iteration's training turns that are in the journal by now."""
+    """Number of the iteration's training turns in the journal so far."""
     path = folder / JOURNAL_FILE
     return path.read_bytes().count(b'"type":"turn","trajectory":"%05d-' % iteration) if path.exists() else 0
 
@@ -92,7 +92,7 @@ def wait_for_a_turn(process, folder, iteration):
 
 @pytest.fixture(scope="module")
 def finished(pocket_folder, tmp_path_factory):
-    """A run of three iterations with exams before, in the middle and after, and its folder."""
+    """A run of three iterations with evaluations before, in the middle and after, and its folder."""
     folder = tmp_path_factory.mktemp("run")
     config = tiny.config(
         pocket_folder,
@@ -251,7 +251,7 @@ def test_another_seed_gives_another_run(pocket_folder, tmp_path):
 
 @pytest.fixture(scope="module")
 def whole(llama_folder, tmp_path_factory):
-    """The settings of a run that others interrupt, and its folder when nobody does."""
+    """Settings of a run that tests interrupt, and its uninterrupted folder."""
     config = tiny.config(
         llama_folder,
         iterations=3,
@@ -353,7 +353,7 @@ def test_a_run_works_without_thoughts_in_the_prompt(pocket_folder, tmp_path):
 
 
 class Broken(Sokoban):
-    """Breaks on every seventh step of the process."""
+    """Fails on every seventh step of the process."""
 
     steps = 0
 

@@ -1,4 +1,4 @@
-"""Several updates from one rollout (Online-k), and rollouts whose sampler is not quite the trainer."""
+"""Several updates from one rollout (Online-k), and rollouts whose sampler deviates from the trainer."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The memory budget against reality: weights, moments and caches to the byte, activations as autograd saves them."""
+"""Memory estimates against measurements: weights, moments and caches exactly, activations as saved by autograd."""
 
 import subprocess
 import sys
@@ -209,7 +209,7 @@ def test_the_estimated_cache_grows_like_the_samplers():
 
 
 def saved_by(model, tokens, rows=3, packed=None):
-    """Bytes of all that autograd keeps of a forward pass, the weights and what is of no layer's own left out."""
+    """Bytes saved by autograd in a forward pass, without weights and tensors outside the layers."""
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     kept = {}
 
@@ -230,7 +230,7 @@ def saved_by(model, tokens, rows=3, packed=None):
 
 
 def each_layer(kind, dtype, rank, tokens=150, packed=None):
-    """Bytes that a layer keeps of each token: of three layers less than two."""
+    """Bytes that a layer saves per token: three layers minus two."""
     found = []
     for layers in (2, 3):
         config = KINDS[kind].__class__(**KINDS[kind].to_dict() | {"num_hidden_layers": layers, "layer_types": None})
@@ -256,7 +256,7 @@ def test_saved_activations_of_a_layer_are_estimated_exactly(kind, dtype, rank):
 def test_saved_activations_of_rows_with_a_shared_prefix_are_estimated(dtype, rank):
     packed = PackedBatch.of(torch.ones(3, 50, dtype=torch.bool), [[SharedPrefix((0, 1, 2), 0, 30)]])
     shape = shapes.read(KINDS["qwen2"].to_dict())
-    read = (30 + 3 * 50) / (30 + 3 * 20)  # by the beginning itself, and by each row with what it has of its own
+    read = (30 + 3 * 50) / (30 + 3 * 20)  # by the shared prefix, and by each row with its own tokens
     foreseen = activations.layer(shape, ActivationBytes(dtype.itemsize, rank, packed=True, read=read))
     assert each_layer("qwen2", dtype, rank, packed=packed) == foreseen
 

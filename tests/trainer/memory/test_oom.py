@@ -1,4 +1,4 @@
-"""Memory that runs out while learning: the micro-batch is halved once, nothing counts twice, and people are told."""
+"""Out-of-memory retry of an optimiser step: half the micro-batch once, nothing counted twice, one notice."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -38,23 +38,23 @@ def small_device(module, monkeypatch, fails):
 
 
 def whole_batch(number, tokens):
-    """All six rows at once are too much."""
+    """All six rows at once do not fit."""
     return tokens > HALF
 
 
 def whole_step(number, tokens):
-    """All six rows at once can be scored, but not learnt from."""
+    """All six rows at once fit in a forward pass, but not in an update."""
     return number > 0 and tokens > HALF
 
 
 def second_pass(number, tokens):
-    """The first piece's gradients are there already."""
+    """The gradients of the first micro-batch already exist."""
     return number == 2
 
 
 @dataclass
 class Trained:
-    """The weights before and after a step, its metrics, the micro-batch in the end, and what people were told."""
+    """Weights before and after a step, its metrics, the final micro-batch size, and notices."""
 
     before: steps.Weights
     after: steps.Weights
@@ -64,9 +64,9 @@ class Trained:
 
 
 def trained(folder, monkeypatch, micro_batch, fails=None, *, critic=False, **sections):
-    """A learner after one step on six trajectories on such a device, and what came of it.
+    """Result of one step on six trajectories on such a device.
 
-    The trajectories are scored in pieces of one size, whatever the learner's: the same numbers go in.
+    Trajectories are scored in micro-batches of a fixed size, so that inputs are equal.
     """
     estimator = {"algorithm": {"estimator": "gae" if critic else "grpo"}}
     optimizer = steps.SGD | {"mini_batch_trajectories": 6}
@@ -86,7 +86,7 @@ def trained(folder, monkeypatch, micro_batch, fails=None, *, critic=False, **sec
 
 
 def assert_halved_is_small(pocket_folder, monkeypatch, start, fails, **sections):
-    """A step that was begun again takes the weights where the smaller micro-batches from the start take them."""
+    """A retried step gives the weights of the smaller micro-batch size."""
     halved = trained(pocket_folder, monkeypatch, start, fails, **sections)
     small = trained(pocket_folder, monkeypatch, start // 2, **sections)
     assert halved.micro_batch == small.micro_batch == start // 2

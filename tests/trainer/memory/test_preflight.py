@@ -1,4 +1,4 @@
-"""Before a run is loaded: what does not fit is refused with what would help, what fits in waves is played in waves."""
+"""Preflight check: runs that do not fit are refused with advice, large rollouts are split into chunks."""
 
 import re
 from functools import partial

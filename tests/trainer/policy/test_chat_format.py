@@ -1,4 +1,4 @@
-"""Turns become tokens and tokens become turns: masks by construction, many chat templates, any answer at all."""
+"""Chat format: masks by construction, many chat templates, any response."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ worlds = st.sampled_from(["Sokoban", "FrozenLake", "Bandit", "Countdown", "MetaM
 
 @st.composite
 def responses(draw, chat):
-    """What a sampler may come back with: text, or any ids whatever; closed, empty but for the end token, or cut."""
+    """A sampler's response: text or any ids; closed, only the end token, or truncated."""
     if draw(st.booleans()):
         ids = chat.tokenizer.encode(draw(texts), add_special_tokens=False)
     else:

@@ -1,4 +1,4 @@
-"""Gradient checkpointing: less is kept, the gradients are the same to the last bit."""
+"""Gradient checkpointing: fewer saved activations, bit-identical gradients."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def test_adapter_dropout_is_identical_in_the_backward_pass(pocket_folder):
 
 
 def kept_bytes(learner, batch):
-    """Bytes of activations that a forward pass keeps for the way back."""
+    """Bytes of activations saved for the backward pass."""
     kept = {}
 
     def pack(tensor):

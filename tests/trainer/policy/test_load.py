@@ -1,4 +1,4 @@
-"""Loading a policy: what is taken, and what is refused in a sentence that helps."""
+"""Loading a policy: accepted formats, and refusals with advice."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""LoRA adapters: nothing changes until they learn, they can be switched off, and merging them gives the same model."""
+"""LoRA adapters: no effect until trained, can be disabled, and merge to an equal model."""
 
 import copy
 import json
@@ -22,7 +22,7 @@ def logits(model):
 
 
 def shake(model, seed=0):
-    """Give the adapters numbers as if they had learned."""
+    """Give the adapters non-zero weights, as if trained."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in lora_adapters.trainable(model):

@@ -1,4 +1,4 @@
-"""bfloat16 policies: small steps add up in float32 copies, and what is computed is what is played."""
+"""bfloat16 policies: small steps add up in float32 copies, and the learner scores what was played."""
 
 import pytest
 import torch

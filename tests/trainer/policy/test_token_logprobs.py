@@ -1,4 +1,4 @@
-"""Log-probabilities without the whole of tokens × vocabulary: the same numbers, the same gradients, less memory."""
+"""Log-probabilities without a tokens × vocabulary tensor: equal values and gradients, less memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.policy.token_logprobs import chunk_size, chunked_token_logprobs
 
 
 def plainly(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """What the learner does for a small vocabulary."""
+    """The learner's path for a small vocabulary."""
     logits = (hidden @ weight.t()).float() / temperature
     logprobs = torch.log_softmax(logits, -1)
     return logprobs.gather(-1, ids[:, None])[:, 0], entropy_from_logprobs(logprobs)

@@ -1,4 +1,4 @@
-"""Environments without named actions, played in turns: answers and the next prompts."""
+"""Environments without named actions: answers and the prompts that follow."""
 
 import pytest
 

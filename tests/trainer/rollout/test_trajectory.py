@@ -1,4 +1,4 @@
-"""Trajectories as tensors: padding, selection, and where rewards lie."""
+"""Trajectories as tensors: padding, selection, and positions of rewards."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Studies: every grid runs end to end, goes on where it was stopped, and says what its runs say and nothing more."""
+"""Studies: every grid runs end to end, resumes, and reports only what its runs show."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from trainer.studies.results import EvaluationResult, Outcome, collapse, verdict
 
 @pytest.fixture(autouse=True)
 def _signals(monkeypatch):
-    """Handlers stay those of the test process."""
+    """Keeps the signal handlers of the test process."""
     monkeypatch.setattr("signal.signal", lambda number, handler: None)
 
 
@@ -173,7 +173,7 @@ def test_lora_uses_ten_times_the_learning_rate():
     assert lora.optimizer.critic_lr == pytest.approx(10 * full.optimizer.critic_lr)
 
 
-# -- what runs say --------------------------------------------------------------------------------------------------
+# -- results of runs ------------------------------------------------------------------------------------------------
 
 
 def outcome(arm, seed, success, curve=(), **more):
@@ -289,7 +289,7 @@ def test_the_last_attempt_at_an_iteration_counts(tmp_path):
     assert read.final().success == 0.75
 
 
-# -- pictures and pages ---------------------------------------------------------------------------------------------
+# -- plots and pages ------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))

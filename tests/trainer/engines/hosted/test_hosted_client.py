@@ -1,4 +1,4 @@
-"""Client of an endpoint that is busy, slow, broken or strict: retries, and errors that say what to change."""
+"""Client of a busy, slow, broken or strict endpoint: retries, and errors with advice."""
 
 from __future__ import annotations
 

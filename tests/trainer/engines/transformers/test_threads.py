@@ -60,11 +60,11 @@ def test_any_number_of_threads_samples_like_a_single_session(policy, number, res
 
 
 def test_the_order_does_not_depend_on_which_thread_is_faster(policy, monkeypatch):
-    """Both threads have three rounds at least: either is held up in each until the other has ended it."""
+    """Both threads have at least three rounds; one of them is delayed in each until the other has finished it."""
     open_session, turns = TransformersSampler.thread_session, 3
     monkeypatch.setattr(threads, "partition_rows", lambda rows, number: [range(4), range(4, 7)])
     results = []
-    for last in (11, 15):  # the first seed of the thread that is held up
+    for last in (11, 15):  # the first seed of the delayed thread
         ended = [threading.Event() for _ in range(turns)]
 
         def arranged(self, seeds, *rest, last=last, ended=ended):

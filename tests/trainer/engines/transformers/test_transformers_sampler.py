@@ -1,4 +1,4 @@
-"""Sampling with a KV cache gives the same as without one, whatever the other rows are."""
+"""Sampling with a KV cache equals sampling without one, for any other rows."""
 
 import pytest
 import torch
@@ -202,7 +202,7 @@ def test_a_response_depends_on_seed_and_turn_only(model):
 
 
 def test_a_reset_row_samples_like_a_fresh_one(model):
-    """Row 0 is reset to a prompt with a cached prefix, row 1 to another one; row 2 goes on."""
+    """Row 0 is reset to a prompt with a cached prefix, row 1 to another one; row 2 continues."""
     sampler, params, seeds = EarlyEnding(model), SamplingParams(max_tokens=9), [3, 4, 5]
     new_prompts = {0: [*PROMPTS[0][:2], 77, 78], 1: PROMPTS[2]}
     session = sampler.session(seeds, params)
@@ -242,7 +242,7 @@ def test_a_reset_row_does_not_prefill_its_cached_prefix_again(model):
 
 
 def allowed(logits, params):
-    """Ids that pass top-k, top-p and min-p, computed the plain way."""
+    """Ids that pass top-k, top-p and min-p, by a straightforward implementation."""
     probabilities = torch.softmax(logits / params.temperature, -1)
     order = probabilities.argsort(descending=True).tolist()
     order = order[: params.top_k or None]

@@ -1,4 +1,4 @@
-"""Checkpoints: complete or not there, the newest kept, progress renewed without rewriting weights."""
+"""Checkpoints: atomic, pruned, with progress renewed without rewriting weights."""
 
 import json
 

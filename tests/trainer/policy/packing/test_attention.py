@@ -1,4 +1,4 @@
-"""Rows end to end: the same numbers and the same steps, whatever the lengths."""
+"""Packed rows: equal values and steps for any lengths."""
 
 import pytest
 import torch
@@ -58,7 +58,7 @@ def test_an_architecture_that_cannot_be_packed_is_refused_with_advice(policy):
 
 def test_layers_mixing_tokens_outside_attention_are_detected(policy):
     class Mixing(torch.nn.Module):
-        """As a convolution over the row would."""
+        """Mixes neighbouring tokens, like a convolution over the row."""
 
         def forward(self, hidden):
             return hidden + hidden.cumsum(1)

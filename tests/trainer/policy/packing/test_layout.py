@@ -1,4 +1,4 @@
-"""Rows in one long row: every token has its place, what is shared lies there once, and everyone reads its own past."""
+"""Layout of packed rows: every token has a position, shared prefixes occur once, attention is causal per dialogue."""
 
 import torch
 from hypothesis import given

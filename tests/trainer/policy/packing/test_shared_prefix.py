@@ -1,4 +1,4 @@
-"""What prompts have in common is found whole, and nobody is given a token that is not theirs."""
+"""Shared prefixes of prompts are found completely, and no row gets a token of another."""
 
 from hypothesis import given
 from hypothesis import strategies as st
