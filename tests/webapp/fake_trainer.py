@@ -1,4 +1,4 @@
-"""Plays the trainer's part in tests of the supervisor: a real process with a real journal, and no model to load.
+"""Stand-in for the trainer in supervisor tests: a real process with a real journal, without a model.
 
 `python -m tests.webapp.fake_trainer SCENE FOLDER`.
 """
@@ -54,7 +54,7 @@ class Actor:
         sys.exit(75)
 
     def train(self, iterations: int, pause: float) -> None:
-        """A few iterations, with a checkpoint after each; asked to stop, it obeys after the turn."""
+        """A few iterations with a checkpoint after each; a stop request takes effect after the turn."""
         while self.done < iterations:
             for event in journal_builder.iteration(self.done + 1):
                 self.journal.write(event)
@@ -66,7 +66,7 @@ class Actor:
         self.journal.write(events.RunFinished(reason="completed", iteration=self.done, message="Done."))
 
     def think_aloud(self) -> None:
-        """Say on the pipe whatever somebody wants to hear, until asked to stop."""
+        """Stream tokens of watched trajectories over the pipe until requested to stop."""
         pipe = int(os.environ["ECHOSCOPE_LIVE_FD"])
         self.journal.write(journal_builder.group(1, 0, ["a", "b"]))
         words = 0
@@ -81,7 +81,7 @@ class Actor:
 
 
 def extra() -> None:
-    """Every process of several but the first: it works until it is asked to stop."""
+    """Any rank but 0: works until requested to stop."""
     asked = []
     signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
     while not asked:

@@ -1,4 +1,4 @@
-"""A team in which everything exists at least once, for tests that go through all addresses."""
+"""A team with at least one object of every kind, for tests that visit all URLs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from webapp.trajectories.models import Trajectory
 
 @dataclass(frozen=True)
 class World:
-    """What there is, and its values for addresses."""
+    """Existing objects, and their URL arguments."""
 
     people: People
     member: User
@@ -42,7 +42,7 @@ class World:
         return list(zip(("owner", "member", "viewer", "outsider", "nobody"), [*clients, Client()], strict=True))
 
     def path(self, name: str, arguments: frozenset[str], query: str = "") -> str:
-        """The address with values that exist: what is known as "<argument> of <name>", else as "<argument>"."""
+        """The URL with existing values, looked up as "<argument> of <name>", else as "<argument>"."""
         values = {argument: self.known.get(f"{argument} of {name}", self.known.get(argument)) for argument in arguments}
         assert None not in values.values(), f"{name}: the test knows no value for {values}"
         asked = self.known.get(f"? of {name}", query)

@@ -1,6 +1,6 @@
-"""Who may use which address: every one the site serves, asked by five kinds of visitors.
+"""Permissions of every URL of the site for five kinds of visitors.
 
-The operations under /api/ are asked in tests/webapp/api/test_permissions.py.
+Operations under /api/ are tested in tests/webapp/api/test_permissions.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.webapp.full_site_fixture import World, furnished
 from webapp.runs.models import Run
 
 NOTHING = {"", "api-nothing"}
-"""What the API says where it has no operation."""
+"""Detail of the API's 404 for an unknown operation."""
 ALL = [(name, arguments) for name, arguments in patterns() if name in ADDRESSES]
 OF_A_TEAM = ("team", "alert", "delivery", "token", "comment")
 
@@ -32,7 +32,7 @@ def world(people: People, run: Run, tmp_path: Path, settings: Settings) -> World
 
 
 def outcome(response: HttpResponseBase) -> str:
-    """What became of a request: one of OK, LOGIN, MISSING, REFUSED, or the status that is none of them."""
+    """Outcome of a request: OK, LOGIN, MISSING, REFUSED, or another status."""
     if response.status_code in {301, 302} and response.headers["Location"].startswith("/login"):
         return LOGIN
     if response.status_code in {404, 403}:
@@ -41,7 +41,7 @@ def outcome(response: HttpResponseBase) -> str:
 
 
 def ask(client: Client, address: Address, path: str) -> str:
-    """Ask, and leave everything as it was."""
+    """Send the request and roll back its changes."""
     client.raise_request_exception = False
     cookies = deepcopy(client.cookies)
     with transaction.atomic():
@@ -60,7 +60,7 @@ def test_every_url_is_listed() -> None:
 
 
 def compare(world: World, rule_of: dict[str, tuple[str, ...]], also: str = "") -> None:
-    """Fails with all cases in which a visitor got something else than the rule says; `also` is allowed besides."""
+    """Fails with all cases that deviate from the rule; `also` is allowed, too."""
     wrong = []
     visitors = world.visitors()
     for name, arguments in ALL:
@@ -97,7 +97,7 @@ def test_a_public_run_is_read_by_all_and_changed_by_its_team_only(world: World) 
         if address.rule == "writer" and not name.startswith(OF_A_TEAM)
     }
     compare(world, opened)
-    compare(world, changing, also=REFUSED)  # that an open run exists is no secret to outsiders
+    compare(world, changing, also=REFUSED)  # outsiders may know that a public run exists
 
 
 def test_every_post_requires_a_csrf_token(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Who may listen at which websocket: every one the site serves, by five kinds of visitors."""
+"""Permissions of every websocket of the site for five kinds of visitors."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 LISTENS, LOGIN, MISSING = 0, 4403, 4404
 SOCKETS = {
-    #                       owner    member   viewer   outsider nobody
+    #                       owner    member   viewer   outsider anonymous
     "ws/runs/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),
     "ws/t/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),
 }
 OPEN = {
     "ws/runs/<str:slug>/": (LISTENS,) * 5,
-    "ws/t/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),  # what the team says stays in the team
+    "ws/t/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),  # annotations are for the team only
 }
 
 
@@ -43,7 +43,7 @@ def test_every_socket_is_listed() -> None:
 
 
 async def knock(path: str, user: object) -> int:
-    """LISTENS, or the code with which the server hangs up."""
+    """LISTENS, or the close code of the server."""
     scope = {"type": "websocket", "path": path, "query_string": b"", "headers": [], "subprotocols": [], "user": user}
     socket = ApplicationCommunicator(websockets, scope)
     await socket.send_input({"type": "websocket.connect"})
@@ -59,7 +59,7 @@ async def knock(path: str, user: object) -> int:
 
 
 async def answers(world: World) -> dict[str, tuple[int, ...]]:
-    """What every visitor gets at every socket."""
+    """Results of every visitor at every socket."""
     people = world.people
     visitors = [people.owner, world.member, people.viewer, people.outsider, AnonymousUser()]
     slugs = {"ws/runs/<str:slug>/": world.run.slug, "ws/t/<str:slug>/": world.trajectory.slug}

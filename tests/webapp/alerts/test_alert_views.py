@@ -1,4 +1,4 @@
-"""The pages of alert rules: who may read and change them, what the form asks, and what is never shown twice."""
+"""Pages of alert rules: permissions, form validation, secrets shown once."""
 
 from __future__ import annotations
 

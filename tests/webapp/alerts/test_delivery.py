@@ -1,4 +1,4 @@
-"""Alerts on their way: a real receiver, signatures, retries, several couriers at once, and the rule that gives up."""
+"""Delivery of alerts: a real receiver, signatures, retries, concurrent senders, rules disabled after failures."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def notice(run: Run, number: int = 1) -> Delivery:
 
 
 def documented() -> dict[str, Any]:
-    """What the guide's example in Python defines."""
+    """Names defined by the guide's Python example."""
     guide = (ROOT / "docs" / "alerts.md").read_text()
     found = re.search(r"```python\n(.*?)```", guide, re.S)
     assert found is not None
@@ -53,7 +53,7 @@ def documented() -> dict[str, Any]:
 
 
 def later() -> None:
-    """The time of the next try has come."""
+    """Make all deliveries due."""
     Delivery.objects.filter(state=State.PENDING).update(next_try_at=timezone.now())
 
 
@@ -187,7 +187,7 @@ def test_without_a_mail_server_no_mail_counts_as_delivered(run: Run, make_rule: 
 
 
 class Refusing:
-    """A mail server that takes nothing."""
+    """A mail server that refuses everything."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Rules and events, through the real ingest of journals: what is told, for which runs, and each thing once."""
+"""Detection of alert events, through the real ingest of journals: event types, scopes, exactly once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def take_in(run: Run, *events: journal.Event) -> None:
 
 
 def told() -> list[str]:
-    """What was noticed, in order; noticing it twice more must add nothing."""
+    """Detected events in order; detecting twice more must add nothing."""
     now = timezone.now()
     do_detect_alerts(now)
     count = Delivery.objects.count()
@@ -169,7 +169,7 @@ def test_events_before_the_rule_or_while_disabled_are_not_sent(run: Run, make_ru
 
 
 def test_late_events_are_sent(run: Run, make_rule: Make) -> None:
-    """The database was away for hours: the next whole look finds what the short ones no longer see."""
+    """After hours without a database, the next full scan finds events outside the incremental window."""
     make_rule(events=[Event.WATCH], since=timezone.now() - timedelta(days=2))
     Alarm.objects.create(
         run=run, seq=1, iteration=1, state="watch", message="", time=timezone.now() - timedelta(hours=5)

@@ -1,4 +1,4 @@
-"""Where alerts may go: never into private networks, never along a redirect, never without end."""
+"""Webhook targets: no private networks, no redirects, bounded responses."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_name_with_any_private_address_is_refused(settings: Settings, monkeypa
 def test_the_connection_goes_to_the_address_that_was_checked(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name that points elsewhere when it is asked a second time gains nothing: it is not asked again."""
+    """DNS rebinding has no effect: the name is resolved only once."""
     settings.ECHOSCOPE_ALERT_PRIVATE_HOSTS = ["turncoat.example.org"]
     asked: list[str] = []
 

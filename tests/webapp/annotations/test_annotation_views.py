@@ -1,4 +1,4 @@
-"""Stars, tags and comments through their pages: who may, what is kept, and that it works without JavaScript."""
+"""Views of stars, tags and comments: permissions, validation, use without JavaScript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of annotations: one spelling for a tag, the people a comment names, and HTML that nobody can break."""
+"""Text of annotations: normalised tags, mentions, escaped HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mentions: who is told, where they are listed, what is unread, and the e-mail for those who want one."""
+"""Mentions: notified users, lists, unread count, and optional e-mails."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_former_member_gets_no_mail(trajectory: Trajectory, people: People, me
 
 
 class Refusing:
-    """A mail server that takes nothing."""
+    """A mail server that refuses everything."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Who is asking, environments, presets, workers; how callers are known; what nothing is."""
+"""Identity, environments, presets and workers; authentication; JSON errors."""
 
 from __future__ import annotations
 

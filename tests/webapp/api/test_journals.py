@@ -1,4 +1,4 @@
-"""Runs trained elsewhere, sent over HTTP: whole or in pieces, plain or packed, broken or not."""
+"""External runs sent over HTTP: whole or in chunks, plain or gzipped, valid or not."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def whole(tmp_path: Path) -> bytes:
 
 @pytest.fixture
 def begun(tmp_path: Path) -> bytes:
-    """The journal of a run in the middle of its second iteration, its last line half written."""
+    """The journal of a run in the middle of its second iteration, its last line incomplete."""
     folder = tmp_path / "begun"
     data = journal_builder.write(
         folder, journal_builder.started(), *journal_builder.iteration(1), *list(journal_builder.iteration(2))[:6]

@@ -1,4 +1,4 @@
-"""Every operation of the API as each kind of caller. The list is the API's own: a new one cannot be forgotten."""
+"""Every operation of the API as each kind of caller, listed by the API itself so that none is forgotten."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import ShareLink, Trajectory
 
 OPEN = {"get_me", "list_environments", "get_environment", "list_presets", "get_preset", "list_workers", "list_runs"}
-"""Reading what belongs to no team in particular, or whatever teams one has."""
+"""Reads that belong to no team, or to all teams of the user."""
 OWN = {"create_run", "import_run"}
-"""Making something new: outsiders make it in their own team."""
+"""Creation: outsiders create in their own team."""
 BODIES: dict[str, Any] = {
     "create_run": {"preset": "bandit-starpo_s-pocket"},
     "clone_run": {"overrides": {"seed": 2}},
@@ -39,7 +39,7 @@ QUERIES = {
 
 
 def operations() -> Iterator[tuple[str, str, str]]:
-    """(id, method, path) of everything the API does."""
+    """(id, method, path) of every operation of the API."""
     document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
     for path, methods in document["paths"].items():
         for method, told in methods.items():
@@ -52,7 +52,7 @@ pytestmark = pytest.mark.parametrize(("name", "method", "path"), ALL, ids=[name 
 
 @pytest.fixture
 def world(people: People, run: Run) -> dict[str, str]:
-    """What the paths of operations name: a run that has ended, of which there is a shared trajectory."""
+    """Path parameters of operations: an ended run with a shared trajectory."""
     play(run, 1)
     Run.objects.filter(pk=run.pk).update(state=Run.State.PAUSED)
     found = Trajectory.objects.filter(run=run)[0]
@@ -145,7 +145,7 @@ def test_an_anonymous_request_may_do_nothing(
 
 
 def state() -> list[Any]:
-    """Everything that an operation could have changed."""
+    """All data that an operation could change."""
     return [
         list(Run.objects.order_by("pk").values()),
         list(ShareLink.objects.order_by("pk").values()),

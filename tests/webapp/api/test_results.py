@@ -1,4 +1,4 @@
-"""What a run produced, over HTTP: metrics, alarms, checkpoints, evaluations, its log."""
+"""Results of a run over HTTP: metrics, alarms, checkpoints, evaluations, log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs over HTTP: list, launch, describe, steer, clone, delete."""
+"""Runs over HTTP: list, launch, describe, control, clone, delete."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_keys_expire_after_a_day(callers: Callers) -> None:
 def test_cursor_pages_of_the_list_have_no_gap_or_duplicate(callers: Callers, people: People) -> None:
     runs = many(people, 7)
     same = timezone.now()
-    Run.objects.filter(pk__in=[run.pk for run in runs[2:5]]).update(created_at=same)  # equal times are told apart, too
+    Run.objects.filter(pk__in=[run.pk for run in runs[2:5]]).update(created_at=same)  # equal times are ordered, too
     found: list[str] = []
     cursor = ""
     while True:

@@ -1,6 +1,6 @@
-"""The OpenAPI document keeps its word: whatever it allows or forbids, no answer breaks it and nothing falls over.
+"""Conformance to the OpenAPI document: no generated request causes a server error or a response that violates it.
 
-Every operation is called with a token that may write, with ids that exist, on a real database. Each call is undone.
+Every operation is called with a write token and existing ids on a real database. Each call is rolled back.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WITH_RULES = {
     "list_trajectories": "ranges, cursors",
     "create_share": "must end in the future, at a turn that exists",
 }
-"""Operations that refuse some requests which a schema cannot tell from good ones, and why."""
+"""Operations that refuse some schema-valid requests, and why."""
 
 schemathesis.serializer.alias(["application/x-ndjson", "application/gzip"], "application/octet-stream")
 
@@ -57,7 +57,7 @@ schema = document()
 
 @dataclass(frozen=True)
 class World:
-    """What paths can name."""
+    """Values of path parameters."""
 
     slugs: dict[str, str]
     names: dict[str, str]

@@ -1,4 +1,4 @@
-"""What browsers are told about foreign code."""
+"""Content-Security-Policy headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How mail and sign-in are read from the process environment."""
+"""Mail and sign-in settings from environment variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages say: the server and the browser use the same words."""
+"""Formatting on server and browser: identical text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run whose trajectories differ in everything that can be looked for, told by a script: nothing has to be played."""
+"""A scripted run whose trajectories differ in every filterable attribute, without real play."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def end(key: str, turns: list[journal.Turn], mix: int) -> journal.TrajectoryFini
 def wave(
     iteration: int, groups: int = 3, size: int = 4, split: str = "train", suite: str | None = None, rounds: int = 4
 ) -> Iterator[journal.Event]:
-    """One rollout, its turns interleaved; cut short after so many rounds."""
+    """One rollout with interleaved turns, truncated after the given number of rounds."""
     members = {g: [f"{suite or split}-{iteration}-{g}-{m}" for m in range(size)] for g in range(groups)}
     for g, keys in members.items():
         yield journal.GroupStarted(
@@ -89,13 +89,13 @@ def wave(
 
 
 def scored(iteration: int, groups: int = 3) -> journal.GroupsScored:
-    """The filter keeps the first and leaves the others."""
+    """The filter keeps the first and drops the others."""
     scores = [journal.GroupScore(group=g, mean=1.0, std=0.5, kept=g == 0) for g in range(groups)]
     return journal.GroupsScored(iteration=iteration, groups=scores)
 
 
 def story() -> list[journal.Event]:
-    """Five iterations with examinations, alarms that come and go, and a sixth in the middle of its rollout."""
+    """Five iterations with evaluations, temporary alarms, and a sixth in the middle of its rollout."""
     told: list[journal.Event] = [
         started(),
         journal.Phase(phase="evaluate", iteration=0, done=0, total=3, unit="prompts"),
@@ -112,7 +112,7 @@ def story() -> list[journal.Event]:
 
 
 def tell(run: Run, events: list[journal.Event] | None = None) -> Run:
-    """Let the run's journal hold the story (or what is given) and the ingest read it."""
+    """Write the story (or the given events) to the run's journal and ingest it."""
     run.refresh_from_db()
     if run.seq == 0:
         Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)

@@ -1,4 +1,4 @@
-"""Runs beside each other: who sees them, what differs, what each made of the same prompt, in few queries."""
+"""Comparison of runs: permissions, differing settings, results for the same prompt, query counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The explorer's counts while a run is live: those of the page at event n, plus the events since, are those at m."""
+"""Counts of the explorer during a live run: counts at event n plus later events equal those at event m."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ JOURNALS = [[event.model_dump_json() for event in events] for events in (story()
 
 
 def recorded(lines: list[str]) -> list[journal.Event]:
-    """The events anew: a journal's writer numbers those it is given."""
+    """Copies of the events, since a journal's writer numbers the given ones."""
     return [reader.parse_line(json.dumps(json.loads(line) | {"seq": 1}), 1) for line in lines]
 
 
@@ -110,7 +110,7 @@ def events_after(run: Run, seq: int) -> list[dict[str, Any]]:
 
 
 def counted(early: list[dict[str, Any]], events: list[dict[str, Any]], cuts: list[int]) -> list[dict[str, Any]]:
-    """What the browser makes of them, when the events come in several frames."""
+    """Counts computed by the browser from events in several frames."""
     code = """(() => {
         const ends = [...data.cuts, data.events.length];
         return data.early.map((counts) => {

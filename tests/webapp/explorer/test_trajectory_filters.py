@@ -1,4 +1,4 @@
-"""The filters of the explorer over a played run: what each finds, and what is said of nonsense."""
+"""Filters of the explorer over a played run: results of each, and errors for invalid values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several suites of one evaluation: their rows, what a run that goes on keeps of them, and their page."""
+"""Several suites of one evaluation: rows, resumed runs, page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _folder(tmp_path: Path, settings: Settings) -> None:
 
 
 def played(suite: str, *, ended: bool = True, **facts: Any) -> Iterator[events.Event]:
-    """A suite of two prompts, perhaps left before its end."""
+    """A suite of two prompts, optionally unfinished."""
     for number in range(2):
         name = f"{suite}-{number}"
         started = journal_builder.group(0, number, [name], split="eval")

@@ -1,4 +1,4 @@
-"""The journal becomes rows exactly once, however it arrives, and a broken line stops nothing else."""
+"""The journal is stored exactly once, in any chunking, and a broken line stops only its own run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def facts(run: Run) -> dict[str, object]:
-    """Everything the tables say about a run, without the names that chance gave."""
+    """All rows of a run, without random ids."""
     run.refresh_from_db()
     trajectories = run.trajectories.order_by("key", "attempt")
     return {
@@ -185,7 +185,7 @@ def test_a_later_attempt_replaces_replayed_iterations(run: Run, folder: Path) ->
 def test_a_rewind_replaces_everything_after_its_checkpoint(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run of the trainer's own: it collapses at iteration 3, goes back to 1 and plays to its end."""
+    """A run by the real trainer that collapses at iteration 3, rewinds to 1 and completes."""
     from tests.trainer import tiny
     from tests.trainer.loops.test_rewind import ScriptedTrap, configuration
     from trainer.loops import run_factory

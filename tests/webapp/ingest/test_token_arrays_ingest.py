@@ -1,4 +1,4 @@
-"""Token arrays from the journal: stored beside their trajectory, kept off the wire, gone when it is played again."""
+"""Token arrays of the journal: stored with their trajectory, excluded from frames, deleted when it is replayed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tokens(trajectory: str, count: int = 3, unlearned: journal.Unlearned | None 
 
 
 def with_tokens() -> Iterator[journal.Event]:
-    """A run of one iteration whose trajectories' tokens are told where the trainer tells them."""
+    """A run of one iteration with token events in the order of the trainer."""
     for event in journal_builder.whole_run(1):
         if isinstance(event, journal.Metrics):
             for group in range(2):

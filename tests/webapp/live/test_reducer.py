@@ -26,7 +26,7 @@ from webapp.trajectories.serialize import trajectory_data as played_data
 
 
 def everything(config: RunConfig) -> list[journal.Event]:
-    """A run with all that can happen to a page."""
+    """A run with every event that affects a page."""
     return [
         recorded_journal.started(config),
         journal.Notice(level="info", message="The warm-up is in the cache."),
@@ -47,7 +47,7 @@ def everything(config: RunConfig) -> list[journal.Event]:
 def reduced_from(
     start: Callable[[Run], dict[str, Any]], share: float, run: Run, folder: Path, settings: Settings
 ) -> dict[str, Any]:
-    """What a page has that started after that share of everything and took the rest as events."""
+    """State of a page that loaded after a share of the events and received the rest."""
     settings.ECHOSCOPE_DATA_DIR = folder
     config = RunConfig.model_validate(run.config)
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title())

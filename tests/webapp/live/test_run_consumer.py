@@ -39,7 +39,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Browser:
-    """One websocket, as a browser would hold it."""
+    """One websocket, as opened by a browser."""
 
     def __init__(self, application: Any, address: str, headers: list[tuple[bytes, bytes]], user: Any = None) -> None:
         path, _, query = address.partition("?")

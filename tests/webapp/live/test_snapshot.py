@@ -1,4 +1,4 @@
-"""The snapshot is what a page needs now, in few queries."""
+"""Snapshot of a live page: contents and query count."""
 
 from __future__ import annotations
 

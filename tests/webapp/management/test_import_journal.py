@@ -1,4 +1,4 @@
-"""A run trained elsewhere becomes a run to browse."""
+"""Import of an external run as a run to browse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What load balancers and monitoring are told."""
+"""Endpoints for load balancers and monitoring."""
 
 from __future__ import annotations
 

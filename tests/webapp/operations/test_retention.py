@@ -1,4 +1,4 @@
-"""What is kept of a run that ended long ago."""
+"""Retention of old runs."""
 
 from __future__ import annotations
 

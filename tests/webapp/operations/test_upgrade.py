@@ -1,4 +1,4 @@
-"""A database from before the migrations were squashed upgrades by itself and keeps its rows."""
+"""A database from before the migrations were squashed is upgraded and keeps its rows."""
 
 from __future__ import annotations
 

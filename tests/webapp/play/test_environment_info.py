@@ -1,4 +1,4 @@
-"""The page of environments, with strangers among them."""
+"""Page of environments, third-party ones included."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LeavingSettings(TroubleSettings):
 
 
 class Leaving(Trouble):
-    """Would take the web process with it."""
+    """Would end the web process."""
 
     Settings: ClassVar[type[EnvSettings]] = LeavingSettings
 

@@ -1,4 +1,4 @@
-"""A run's state changes only as agreed, and only once, whoever asks and however often."""
+"""State changes of a run: only valid ones, and only once under concurrency."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 
 def held(run: Run, seconds: float = 20) -> Run:
-    """The run under a lease that lasts for that long."""
+    """The run under a lease of that many seconds."""
     claimed = do_claim_run(run.pk, None, timezone.now())
     assert claimed is not None
     Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now() + timedelta(seconds=seconds))
@@ -134,7 +134,7 @@ def test_without_redis_a_run_can_still_be_launched(
 
     monkeypatch.setitem(app.conf, "broker_url", "redis://127.0.0.1:9/0")
     monkeypatch.setitem(app.conf, "broker_write_url", "redis://127.0.0.1:9/0")
-    # An earlier test may have left an open connection to the broker that does answer.
+    # An earlier test may have left an open connection to the broker that works.
     monkeypatch.setattr(app, "_pool", None)
     monkeypatch.setattr(app.amqp, "_producer_pool", None)
     with django_capture_on_commit_callbacks(execute=True):

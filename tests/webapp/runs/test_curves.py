@@ -1,4 +1,4 @@
-"""Curves: what the database cuts is what a reader would have kept, whatever the axis, in few queries."""
+"""Curves: downsampling by the database keeps extremes and last values on any axis, in few queries."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fill(run: Run, values: list[float], name: str = WAVE) -> None:
 
 
 def kept(points: list[Point], stride: float) -> list[Point]:
-    """What a bucket should keep, said the long way."""
+    """Expected contents of a bucket, by a naive implementation."""
     found: set[Point] = set()
     for bucket in {math.floor(point.x / stride) for point in points}:
         inside = [point for point in points if math.floor(point.x / stride) == bucket]

@@ -1,4 +1,4 @@
-"""The Echo Trap on the site: the numbers that were compared, what a rewind leaves, what people read."""
+"""Echo Trap panel: compared values, history after a rewind, texts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def metrics(iteration: int, spread: float) -> events.Metrics:
 
 
 def collapse() -> list[events.Event]:
-    """Uneasy at 2, trapped at 3, back to 1, and uneasy again at 2."""
+    """Watch at 2, trapped at 3, rewound to 1, and watch again at 2."""
     return [
         journal_builder.started(),
         metrics(1, 0.9),

@@ -1,4 +1,4 @@
-"""A run's files are copied to storage and fetched where they are missing: nothing of the run is lost or told twice."""
+"""Files of a run are uploaded to object storage and restored where missing, without loss or duplicates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def storage(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
-    """A folder in the part of the object storage, through the same settings and the same calls."""
+    """A folder as object storage, through the same settings and calls."""
     monkeypatch.setattr(checkpoint_sync, "RETRY_INTERVAL", 0.05)
     monkeypatch.setenv("ECHOSCOPE_STORAGE", f"file://{tmp_path}/far%20away")
     settings.STORAGES = settings.STORAGES | {"runs": env.storage("ECHOSCOPE_STORAGE")}
@@ -40,7 +40,7 @@ def storage(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def another_machine(run: Run) -> None:
-    """Its disk holds nothing of the run."""
+    """A disk without files of the run."""
     shutil.rmtree(run.folder)
 
 
@@ -96,7 +96,7 @@ def out_of_reach(*arguments: object) -> Manifest:
 
 
 def left_alone(run: Run, watch: Watch) -> Run:
-    """It goes on for two iterations and loses its worker; how it then stands."""
+    """The run after two more iterations and the loss of its worker."""
     newest = fresh(run).iteration
     watch.until(lambda now: now.iteration > newest + 1)
     Run.objects.filter(pk=run.pk).update(lease="somebody else", lease_expires_at=timezone.now() - timedelta(seconds=1))

@@ -1,4 +1,4 @@
-"""What a page does with answers that do not come, or come in part."""
+"""Handling of missing and partial responses by a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The player's arithmetic, without a browser: positions, addresses, what lies where on the wall and on a board."""
+"""Arithmetic of the player, without a browser: positions, URLs, layout of wall and board."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The solver's words about a position, without a browser."""
+"""Text of the solver's advice about a position, without a browser."""
 
 from __future__ import annotations
 

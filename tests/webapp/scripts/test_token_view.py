@@ -1,4 +1,4 @@
-"""The token view's arithmetic, without a browser: shades, legends, and a token's numbers in words."""
+"""Arithmetic of the token view, without a browser: shades, legends, descriptions of token values."""
 
 from __future__ import annotations
 

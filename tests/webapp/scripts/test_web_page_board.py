@@ -1,4 +1,4 @@
-"""Pages of a shop, without a browser: their words, and which action is which."""
+"""Shop pages, without a browser: text, and matching of actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small OpenID Connect provider that really answers over HTTP: it knows one person and asks nothing."""
+"""A small OpenID Connect provider over real HTTP that authenticates one configured user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 
 class Provider(ThreadingHTTPServer):
-    """Says who `person` is to whoever brings the code it expects."""
+    """Returns the claims of `person` for the expected code."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
@@ -61,7 +61,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """No request log."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Who may see and do what: an owner, a read-only member, an outsider and nobody."""
+"""Access rules for an owner, a viewer, an outsider and an anonymous user."""
 
 from __future__ import annotations
 

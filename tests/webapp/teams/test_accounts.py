@@ -1,4 +1,4 @@
-"""Logging in and out, names, addresses and passwords."""
+"""Login and logout, names, e-mail addresses and passwords."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _no_limits_of_other_tests(people: People) -> None:
 
 
 def log_in(client: Client, name: str, password: str = SECRET, next: str = "") -> str:
-    """Where one is led, or what the page says."""
+    """Redirect target, or text of the page."""
     response = client.post("/login", {"login": name, "password": password, "next": next})
     return response.headers.get("Location", "") or response.content.decode()
 

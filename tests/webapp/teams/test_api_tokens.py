@@ -1,4 +1,4 @@
-"""API tokens: what is kept of them, and when one opens nothing any more."""
+"""API tokens: storage, expiry and revocation."""
 
 from __future__ import annotations
 

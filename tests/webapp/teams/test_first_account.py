@@ -1,4 +1,4 @@
-"""The account made at the first start stays the same person, whatever they call themselves later."""
+"""The account created at the first start remains the same after a rename."""
 
 from __future__ import annotations
 

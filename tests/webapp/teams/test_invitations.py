@@ -1,4 +1,4 @@
-"""Invitations: one person, one week, one use; with an account or without, or with the organisation's own sign-in."""
+"""Invitations: single use for a week; with or without an account, or by single sign-on."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_an_invitation_link_works_once(invitation: Invitation, people: People) -
 
 
 def test_a_second_user_of_the_link_gets_no_account(invitation: Invitation, people: People) -> None:
-    """Both had the form open: the account and the place in the team are made together or not at all."""
+    """Both had the form open: account and membership are created atomically."""
     early, late = do_create_user("early"), do_create_user("late")
     do_accept_invitation(invitation, early)
     with pytest.raises(TeamRefused, match="used or revoked meanwhile"):
@@ -193,7 +193,7 @@ def test_an_address_other_than_the_invited_one_is_not_verified(people: People, s
 def test_a_failed_mail_creates_no_invitation(people: People, who: Visitors, settings: Settings) -> None:
     settings.ECHOSCOPE_MAIL = True
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1  # nothing listens there
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1  # no server on this port
     base = f"/team/{people.team.slug}/invitations"
     page = who.owner.post(base, {"role": "member", "email": "eve@example.org"}, follow=True).content.decode()
     assert "The e-mail could not be sent" in page
@@ -201,7 +201,7 @@ def test_a_failed_mail_creates_no_invitation(people: People, who: Visitors, sett
 
 
 def sign_in_with(provider: Provider, client: Client, next: str = "", process: str = "login") -> str:
-    """Go through the organisation's sign-in. Where one is led in the end, or what the page says."""
+    """Final redirect target of the single sign-on, or text of the page."""
     begun = client.get(f"/sso/oidc/login/?process={process}" + (f"&next={next}" if next else ""))
     asked = parse_qs(urlsplit(begun["Location"]).query)
     assert begun["Location"].startswith(f"{provider.issuer}/authorize?")

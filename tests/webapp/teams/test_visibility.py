@@ -1,4 +1,4 @@
-"""Private, the team's, or everybody's who has the address: what that means for lists, pages, sockets and changes."""
+"""Visibility of runs (private, team, anyone with the link) in lists, pages, sockets and changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def see(run: Run, visibility: str) -> Run:
 
 
 def readers(run: Run, people: People) -> set[str]:
-    """Who may read the run, by what the queries say; the same must be true of its trajectories."""
+    """Users who may read the run according to the querysets; equal for its trajectories."""
     author = add_member(people, "author")
     Run.objects.filter(pk=run.pk).update(author=author)
     everybody = {

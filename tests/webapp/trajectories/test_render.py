@@ -1,4 +1,4 @@
-"""Pictures of boards and of links: every kind of board is drawn where it belongs, whatever is written beside it."""
+"""Images of boards and of links: every kind of board is drawn in place, with any text beside it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_every_environment_has_an_image(name: str) -> None:
     env.reset(seed=5, options=STARTS.get(name))
     image = draw_board(env.board().model_dump(exclude_none=True), SIDE)
     assert image.size == (SIDE, SIDE)
-    assert len(image.getcolors(SIDE * SIDE) or []) > 2  # something stands on the ground
+    assert len(image.getcolors(SIDE * SIDE) or []) > 2  # a piece on the ground
 
 
 @pytest.mark.parametrize(

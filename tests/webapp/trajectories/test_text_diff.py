@@ -1,4 +1,4 @@
-"""Word-level differences of two thoughts: nothing is lost, nothing invented, what is equal is told once."""
+"""Word-level diff of two thoughts: lossless, with common text shown once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker that is woken up takes the best run that fits it, and no two workers take the same, however they race."""
+"""Claims: a worker takes the best run that fits, and concurrent workers never take the same one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The thread by which a worker shows that it lives and finds the runs of those that do not."""
+"""Heartbeat thread of a worker, which also frees runs of silent workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's process is started, heard, steered and outlived: with real processes, killed at any moment."""
+"""Supervision of a trainer process: start, output, control and cleanup, with real processes killed at any moment."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def act(scene: str) -> Command:
 
 
 def take(run: Run, worker: Worker | None = None) -> Run | None:
-    """The run under a lease of ours, unless somebody has it."""
+    """The run under a lease of this process, unless already claimed."""
     return do_claim_run(run.pk, worker, timezone.now())
 
 
@@ -61,7 +61,7 @@ def eventually(holds: Callable[[], object], seconds: float = SECONDS) -> None:
 
 
 class Watch:
-    """A supervisor in a thread of its own, as in a worker."""
+    """A supervisor in a separate thread, as in a worker."""
 
     def __init__(self, run: Run, scene: str, intervals: Intervals = INTERVALS, worker: Worker | None = None) -> None:
         self.run, self.outcome = run, ""
@@ -229,7 +229,7 @@ def test_a_run_whose_folder_cannot_be_created_fails_with_a_reason(run: Run) -> N
 
 
 def outside_supervisor(run: Run, scene: str) -> subprocess.Popen[bytes]:
-    """A supervisor in a process of its own, to be killed."""
+    """A supervisor in a separate process, to be killed."""
     database = connection.settings_dict
     url = settings.DATABASE_URL.rsplit("/", 1)[0] + "/" + database["NAME"]
     program = (
@@ -256,7 +256,7 @@ def test_after_kill_9_of_the_worker_the_trainer_ends_and_the_next_worker_continu
     victim.kill()
     victim.wait()
     Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
-    assert actions.do_reap(timezone.now()) == 2  # freed, and its next worker is woken
+    assert actions.do_reap(timezone.now()) == 2  # freed, and its next worker gets a message
     watch = Watch(run, "long")
     watch.until(lambda now: now.attempt == 2 and now.iteration >= 4)
     assert parent_guard.stale_trainer(RunFiles(run.folder).pid) not in (None, trainer)
@@ -320,7 +320,7 @@ def test_watched_thoughts_reach_the_channel_layer_during_generation(run: Run) ->
 
 
 def several(scene: str) -> Command:
-    """Two of them under torchrun, as for two GPUs."""
+    """Two ranks under torchrun, as for two GPUs."""
 
     def command(files: RunFiles) -> Sequence[str]:
         real = trainer_command(files, processes=2)
@@ -330,7 +330,7 @@ def several(scene: str) -> Command:
 
 
 class Pair(Watch):
-    """A supervisor whose run has two GPUs of its own. Their launcher imports PyTorch, which takes its time."""
+    """A supervisor whose run has two GPUs. Their launcher imports PyTorch, which takes seconds."""
 
     def until(self, holds: Callable[[Run], object]) -> None:
         eventually(lambda: holds(fresh(self.run)), SECONDS)

@@ -1,4 +1,4 @@
-"""The Celery task that starts a queued run, under its name and under its earlier one."""
+"""Celery task that starts a queued run, under its current and its former name."""
 
 from __future__ import annotations
 

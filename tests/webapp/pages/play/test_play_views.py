@@ -1,4 +1,4 @@
-"""Playing an environment on its page: its own rules and rewards, the policy's budgets, a game per person and state."""
+"""Playing an environment on its page: its rules and rewards, the policy's budgets, one game per user and state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture(autouse=True)
 def _tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> Iterator[None]:
-    """No live environment of one test reaches the next, and nobody is told to come again on a busy machine."""
+    """Close live environments after each test, and raise the timeout for busy machines."""
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     fresh = sessions.SessionPool()
     monkeypatch.setattr("webapp.play.games.SESSIONS", fresh)
@@ -39,7 +39,7 @@ def _tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings)
 
 
 def act(client: Client, name: str, action: str, **fields: str) -> str:
-    """The game after that action, as the part of the page that comes back."""
+    """The game after that action, as the returned partial."""
     return text_of(client.post(f"/environments/{name}/play", {"action": action, **fields}, headers=HTMX))
 
 

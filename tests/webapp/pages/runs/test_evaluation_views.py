@@ -1,4 +1,4 @@
-"""The evaluation tab: several suites with their intervals drawn, and the generalisation matrix."""
+"""Evaluation tab: suites with drawn intervals, and the generalisation matrix."""
 
 from __future__ import annotations
 

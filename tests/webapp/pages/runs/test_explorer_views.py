@@ -1,4 +1,4 @@
-"""The explorer's page: who sees it, what it lists, sorts and says, its parts for htmx, what it does with nonsense."""
+"""Explorer page: permissions, listing, sorting, htmx partials, invalid queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hosted model's evaluation on the site: every page of it opens, and what is not known is not shown as a number."""
+"""Evaluation of a hosted model on the site: every page opens, and unknown values are not shown as numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def untold(body: dict[str, Any]) -> Reply:
 
 @pytest.fixture(params=[told, untold])
 def hosted(request: pytest.FixtureRequest, run: Run) -> Run:
-    """A run that was played by a hosted model, whose endpoint tells its tokens or does not."""
+    """A run played by a hosted model whose endpoint reports tokens, or does not."""
     with Server(request.param).running() as server:
         config = RunConfig.model_validate(
             {

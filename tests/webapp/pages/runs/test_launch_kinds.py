@@ -1,4 +1,4 @@
-"""Runs of other kinds, launched from the form: evaluation of a policy, and the baseline that imitates a solver."""
+"""Other kinds of runs launched from the form: evaluation of a policy, and the SFT baseline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An installed package's environment is in the launch form by itself, with its settings, and can be launched."""
+"""The environment of an installed package appears in the launch form with its settings and can be launched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launch form: generated from RunConfig, checked while typing, launched by members only."""
+"""Launch form: generated from RunConfig, validated while typing, for members only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["who"]
 
 
 def fields_of(page: str) -> dict[str, str]:
-    """What a browser would post for the form of that page, untouched."""
+    """Fields a browser would post for the unchanged form."""
     form = page[page.index('id="launch"') :]
     found: dict[str, str] = {}
     for tag in re.findall(r"<input[^>]*>", form):

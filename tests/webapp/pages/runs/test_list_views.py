@@ -1,4 +1,4 @@
-"""The list of runs: who sees which, filters and order, rows again while something changes, the way to a comparison."""
+"""List of runs: visibility, filters and order, refresh of changing rows, link to the comparison."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_query_count_of_the_runs_page_is_constant(
         made = make(people, f"Run {number}", config={"tags": [f"tag{number}"]})
         MetricPoint.objects.create(run=made, name="success/rate", iteration=1, value=0.5, tokens=1, seconds=1)
         examined(made, 1, 0.5)
-    with django_assert_max_num_queries(13):  # four of them for the line of those that wait
+    with django_assert_max_num_queries(13):  # four of them for the queue
         who.owner.get("/")
     with django_assert_max_num_queries(9):
         who.owner.get("/", headers={"HX-Request": "true"})
@@ -201,7 +201,7 @@ def test_an_idle_list_polls_slowly(run: Run, who: Visitors) -> None:
 def test_an_open_list_equals_a_reloaded_one(
     query: str, run: Run, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page's rows, and what it is sent while the journal of a run grows, equal the page loaded anew at every step."""
+    """Rows updated while the journal of a run grows equal a reloaded page at every step."""
     monkeypatch.setattr(summaries, "age", lambda moment: "a while")
     config = RunConfig.model_validate(run.config)
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)

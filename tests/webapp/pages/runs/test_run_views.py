@@ -1,4 +1,4 @@
-"""The pages of runs: who sees what, what they say, and how many queries they take."""
+"""Pages of a run: permissions, contents, query counts."""
 
 from __future__ import annotations
 

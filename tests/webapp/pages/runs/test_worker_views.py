@@ -1,4 +1,4 @@
-"""The page of workers: who is alive, with how much memory, what they play, and who waits."""
+"""Workers page: live workers, memory, their runs, and the queue."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_query_count_of_the_workers_page_is_constant(
             Run.objects.create(
                 team=people.team, title=f"{state} {number}", config={}, environment="Sokoban", state=state, worker=one
             )
-    with django_assert_max_num_queries(11):  # the line asks for shares and room
+    with django_assert_max_num_queries(11):  # the queue queries shares and capacity
         who.owner.get("/workers")
 
 

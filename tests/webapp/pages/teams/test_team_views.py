@@ -1,4 +1,4 @@
-"""The page of a team: who sees what of it, who may change it, and that it never ends without an admin."""
+"""Team page: visibility, permissions, and at least one admin at all times."""
 
 from __future__ import annotations
 

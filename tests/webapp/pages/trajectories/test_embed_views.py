@@ -1,4 +1,4 @@
-"""The player in other people's pages, and how oEmbed tells of it."""
+"""Embedded player and oEmbed."""
 
 from __future__ import annotations
 

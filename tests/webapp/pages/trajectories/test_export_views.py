@@ -1,4 +1,4 @@
-"""Downloads: what is in them agrees with the database, and who may have them."""
+"""Downloads: agreement with the database, and permissions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def download(client: Client, address: str, **headers: str) -> bytes:
 
 
 def turns_of(trajectory: Trajectory) -> list[dict[str, Any]]:
-    """As the database has them, without what only the journal needs."""
+    """Turns as stored in the database, without journal-only fields."""
     events = trajectory.turns.order_by("number").values_list("event", flat=True)
     return [{k: v for k, v in event.items() if k not in {"type", "seq", "time", "trajectory"}} for event in events]
 
@@ -133,7 +133,7 @@ def test_a_run_is_downloadable_by_its_readers(run: Run, trajectory: Trajectory, 
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
     for kind in RUN_KINDS:
         assert who.nobody.get(f"/runs/{run.slug}/export/{kind}").status_code == 200
-    assert_private(f"/runs/{run.slug}/export/journal", who)  # it knows the machine it was written on
+    assert_private(f"/runs/{run.slug}/export/journal", who)  # it contains data about the host
 
 
 def test_parquet_round_trips_the_database(run: Run, trajectory: Trajectory, who: Visitors) -> None:

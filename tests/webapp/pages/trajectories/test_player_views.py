@@ -1,4 +1,4 @@
-"""The page of a trajectory, and its share links."""
+"""Trajectory page and its share links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same prompt at other iterations, the same group, and two thoughts side by side."""
+"""Same prompt in other iterations, same group, and the diff of two trajectories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share links: who makes and revokes them, what they show to whom, until when, and how looks are counted."""
+"""Share links: creation and revocation, visible data, expiry, view counts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_shared_page_has_no_links_into_the_team(run: Run, link: ShareLink, who
 def test_a_revoked_link_shows_nothing(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
     page = who.owner.get(f"/t/{trajectory.slug}").content.decode()
     assert f"/s/{link.token}" in page
-    assert "This cannot be undone." in page  # asked before it is done
+    assert "This cannot be undone." in page  # confirmed first
     who.owner.post(f"/t/{trajectory.slug}/shares/{link.token}/revoke")
     for client in (who.nobody, who.owner):
         assert client.get(f"/s/{link.token}").status_code == 404
@@ -134,7 +134,7 @@ def test_viewers_and_outsiders_neither_share_nor_revoke(trajectory: Trajectory, 
     assert ShareLink.objects.count() == 1
     assert who.nobody.get(f"/s/{link.token}").status_code == 200
     page = who.viewer.get(f"/t/{trajectory.slug}").content.decode()
-    assert f"/s/{link.token}" in page  # a viewer knows what is public
+    assert f"/s/{link.token}" in page  # a viewer sees public links
     assert "data-share-form" not in page
     assert ">Revoke</button>" not in page
 
@@ -225,7 +225,7 @@ def test_a_view_by_the_author_is_not_counted(link: ShareLink, who: Visitors) -> 
 
 
 def test_a_link_survives_its_replaced_attempt(run: Run, link: ShareLink, who: Visitors) -> None:
-    """The run goes back and plays the iteration again: what was shared stays."""
+    """The run resumes from a checkpoint and replays the iteration: the shared trajectory stays."""
     from tests.webapp import recorded_journal
     from trainer.journal.writer import Journal
     from webapp.ingest.tailer import JournalTailer
@@ -241,7 +241,7 @@ def test_a_link_survives_its_replaced_attempt(run: Run, link: ShareLink, who: Vi
     assert link.trajectory.superseded
     page = who.nobody.get(f"/s/{link.token}")
     assert page.status_code == 200
-    assert "checkpoint" not in page.content.decode()  # what became of the run is the team's
+    assert "checkpoint" not in page.content.decode()  # the outcome of the run is for the team only
     assert who.nobody.get(f"/s/{link.token}/picture.png").status_code == 200
 
 

@@ -1,4 +1,4 @@
-"""The tokens of a trajectory: who may read them, that they are the journal's, and what is said where there are none."""
+"""Tokens of a trajectory: permissions, equality with the journal, explanation where missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["who"]
 
 @pytest.fixture
 def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
-    """One that the update learned from."""
+    """A trajectory used by the update."""
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     play(run)
     found = Trajectory.objects.filter(run=run, group__kept=True).order_by("-turn_count").first()

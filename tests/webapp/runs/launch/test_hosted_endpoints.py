@@ -1,4 +1,4 @@
-"""Hosted models from the site: only the endpoints that its operator allows, and only with the key meant for each."""
+"""Hosted models on the site: only endpoints allowed by its operator, each only with its own key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the launch page says beside the form: differences, figures, warnings, YAML, the API's call, capacity."""
+"""Summary beside the launch form: differences, estimates, warnings, YAML, API call, capacity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who goes next, and what a run that waits says about it."""
+"""Queue order, and the reason why a run waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a run fits a worker: GPUs that nobody else has, memory that is really free."""
+"""Fit of a run on a worker: unreserved GPUs, free memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MACHINE = WorkerCapacity(("training", "cpu"), total=16 * GIB, free=8 * GIB)
 
 
 def rack(*runs: int, share: int = 1) -> WorkerCapacity:
-    """A worker with a GPU of 24 GiB for each number of runs that has it reserved."""
+    """A worker with one 24 GiB GPU per argument: the number of runs that reserved it."""
     gpus = tuple(GpuCapacity(str(number), 24 * GIB, 24 * GIB, count) for number, count in enumerate(runs))
     return WorkerCapacity(("training", "gpu"), gpus, share, 64 * GIB, 64 * GIB)
 

@@ -1,4 +1,4 @@
-"""What a run asks of the workers can be chosen: class, GPUs and priority, by those who may."""
+"""Selection of class, GPUs and priority of a run, by permission."""
 
 from __future__ import annotations
 
