@@ -1,6 +1,6 @@
-"""One headless Chromium for all tests of a process that look at pages.
+"""One headless Chromium for all page tests of a process.
 
-It is a fixture of the whole tree (`conftest.py`), since Playwright's own loop can run only once in a process.
+A fixture of the whole tree (`conftest.py`), since Playwright's own loop can run only once in a process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def browser() -> Iterator[Browser]:
 
 
 def _have_patience(browser: Browser) -> None:
-    """Whatever is done on its pages may take as long as everything else in the tests."""
+    """Its timeouts are those of all other tests."""
     make = browser.new_context
 
     def patient(**options: Any) -> BrowserContext:
