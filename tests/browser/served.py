@@ -34,9 +34,9 @@ def serve(context: BrowserContext, client: Client) -> None:
             else:
                 route.fulfill(path=found, content_type=KINDS.get(file.suffix, "application/octet-stream"))
             return
-        asked = f"{address.path}?{address.query}" if address.query else address.path
+        path_and_query = f"{address.path}?{address.query}" if address.query else address.path
         try:
-            response = client.get(asked, HTTP_HOST="localhost")
+            response = client.get(path_and_query, HTTP_HOST="localhost")
             body = b"".join(response.streaming_content) if response.streaming else response.content
         finally:
             connection.close()  # the browser's callbacks have their own connection

@@ -21,9 +21,9 @@ def imported(stack: LiveStack, folder: Path, title: str) -> str:
     config = RunConfig(iterations=12)
     config.rollout.groups, config.rollout.group_size = 2, 2
     recorded_journal.write(folder, config, 12)
-    said = stack.manage("import_journal", str(folder), "--title", title, "--user", stack.username)
-    found = re.search(r"/runs/([-\w]+)/", said)
-    assert found, said
+    output = stack.manage("import_journal", str(folder), "--title", title, "--user", stack.username)
+    found = re.search(r"/runs/([-\w]+)/", output)
+    assert found, output
     return found[1]
 
 

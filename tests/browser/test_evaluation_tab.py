@@ -12,20 +12,20 @@ from tests.running_product import LiveStack, wait_for
 pytestmark = pytest.mark.browser
 
 SET_UP = """
-from tests.webapp.explorer.scripted_run import story, tell
+from tests.webapp.explorer.scripted_run import story, write_story
 from trainer.config.run import RunConfig
 from webapp.runs.models import Run
 from webapp.teams.models import Team
 config = RunConfig(iterations=8).model_dump(mode="json")
 run = Run.objects.create(team=Team.objects.first(), title="Examined", config=config, environment="Sokoban")
-tell(run, story())
+write_story(run, story())
 print("slug=" + run.slug)
 """
 GO_ON = """
 from tests.webapp.recorded_journal import evaluated
-from tests.webapp.explorer.scripted_run import tell
+from tests.webapp.explorer.scripted_run import write_story
 from webapp.runs.models import Run
-tell(Run.objects.get(slug="{slug}"), [evaluated({iteration}, {success})])
+write_story(Run.objects.get(slug="{slug}"), [evaluated({iteration}, {success})])
 """
 
 

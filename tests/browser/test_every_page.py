@@ -17,7 +17,7 @@ from pytest_django import Settings
 from tests.browser.served import ORIGIN, serve
 from tests.webapp.addresses import ADDRESSES, patterns
 from tests.webapp.conftest import People, people, run
-from tests.webapp.full_site_fixture import World, furnished
+from tests.webapp.full_site_fixture import FullSite, create_full_site
 from webapp.runs.models import Run
 from webapp.settings import ROOT
 
@@ -53,30 +53,30 @@ def _tables_beside_the_browser() -> Iterator[None]:
 
 
 @pytest.fixture
-def world(transactional_db: None, people: People, run: Run, tmp_path: Path, settings: Settings) -> World:
+def full_site(transactional_db: None, people: People, run: Run, tmp_path: Path, settings: Settings) -> FullSite:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     settings.ALLOWED_HOSTS = ["*"]
-    return furnished(people, run)
+    return create_full_site(people, run)
 
 
-def pages(world: World) -> list[tuple[str, str]]:
+def pages(full_site: FullSite) -> list[tuple[str, str]]:
     """(name, path) of every page."""
     return [
-        (name, world.path(name, arguments, ADDRESSES[name].query))
+        (name, full_site.path(name, arguments, ADDRESSES[name].query))
         for name, arguments in patterns()
         if name in ADDRESSES and ADDRESSES[name].page
     ]
 
 
-def visit(browser: Browser, world: World, name: str, **options: Any) -> Iterator[tuple[Page, str]]:
+def visit(browser: Browser, full_site: FullSite, name: str, **options: Any) -> Iterator[tuple[Page, str]]:
     """All pages in turn, each opened by a visitor with access."""
-    owner, nobody = world.visitors()[0][1], world.visitors()[-1][1]
+    owner, anonymous = full_site.visitors()[0][1], full_site.visitors()[-1][1]
     context = browser.new_context(reduced_motion="reduce", **options)
     strangers = browser.new_context(reduced_motion="reduce", **options)
     serve(context, owner)
-    serve(strangers, nobody)
+    serve(strangers, anonymous)
     tabs = {True: strangers.new_page(), False: context.new_page()}
-    for page_name, path in pages(world):
+    for page_name, path in pages(full_site):
         tab = tabs[page_name in PUBLIC]
         answer = tab.goto(ORIGIN + path)
         assert answer is not None
@@ -88,24 +88,26 @@ def visit(browser: Browser, world: World, name: str, **options: Any) -> Iterator
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_page_has_accessibility_violations(world: World, browser: Browser, theme: Literal["light", "dark"]) -> None:
+def test_no_page_has_accessibility_violations(
+    full_site: FullSite, browser: Browser, theme: Literal["light", "dark"]
+) -> None:
     assert AXE.exists(), "axe-core is not installed: make test installs it"
     source = AXE.read_text(encoding="utf-8")
     found = []
-    for tab, name in visit(browser, world, theme, color_scheme=theme, viewport={"width": 1380, "height": 900}):
+    for tab, name in visit(browser, full_site, theme, color_scheme=theme, viewport={"width": 1380, "height": 900}):
         tab.evaluate(source)
         found += [f"{name}: {barrier}" for barrier in tab.evaluate(LOOK)]
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_no_page_scrolls_horizontally(world: World, browser: Browser, width: str) -> None:
+def test_no_page_scrolls_horizontally(full_site: FullSite, browser: Browser, width: str) -> None:
     folder = PICTURES / width
     folder.mkdir(parents=True, exist_ok=True)
     found = []
     viewport = {"width": WIDTHS[width], "height": 900}
     theme = "dark" if width == "tablet" else "light"
-    for tab, name in visit(browser, world, width, color_scheme=theme, viewport=viewport):
+    for tab, name in visit(browser, full_site, width, color_scheme=theme, viewport=viewport):
         tab.screenshot(path=folder / f"{name}.png", full_page=True)
         wide = tab.evaluate("() => document.documentElement.scrollWidth")
         if wide > WIDTHS[width]:

@@ -12,19 +12,19 @@ from tests.running_product import LiveStack
 pytestmark = pytest.mark.browser
 
 SET_UP = """
-from tests.webapp.explorer.scripted_run import story, tell
+from tests.webapp.explorer.scripted_run import story, write_story
 from trainer.config.run import RunConfig
 from webapp.runs.models import Run
 from webapp.teams.models import Team
 config = RunConfig(iterations=8).model_dump(mode="json")
 run = Run.objects.create(team=Team.objects.first(), title="Told by a script", config=config, environment="Sokoban")
-tell(run, story()[:-40])
+write_story(run, story()[:-40])
 print("slug=" + run.slug)
 """
 GO_ON = """
-from tests.webapp.explorer.scripted_run import story, tell
+from tests.webapp.explorer.scripted_run import story, write_story
 from webapp.runs.models import Run
-tell(Run.objects.get(slug="{slug}"), story()[-40:])
+write_story(Run.objects.get(slug="{slug}"), story()[-40:])
 """
 END = """
 from webapp.runs.models import Run
