@@ -26,8 +26,8 @@ def shell(
 
     def run(*words: str) -> tuple[int, str, str]:
         status = main(words)
-        told = capsys.readouterr()
-        return status, told.out, told.err
+        output = capsys.readouterr()
+        return status, output.out, output.err
 
     return run
 
@@ -73,11 +73,11 @@ def test_results_of_a_run_are_exported_and_a_trajectory_shared(shell: Any, run_o
     play(run_on_site, 2)
     out = tmp_path / "all.jsonl"
     assert shell("export", run_on_site.slug, "--out", str(out))[0] == 0
-    told = [json.loads(line) for line in out.read_text().splitlines()]
-    assert {line["trajectory"]["slug"] for line in told} == set(Trajectory.objects.values_list("slug", flat=True))
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {line["trajectory"]["slug"] for line in lines} == set(Trajectory.objects.values_list("slug", flat=True))
     points = [json.loads(line) for line in shell("export", run_on_site.slug, "metrics")[1].splitlines()]
     assert len(points) == run_on_site.metrics.count()
     assert "iterations: 4" in shell("export", run_on_site.slug, "config")[1]
-    address = shell("share", told[0]["trajectory"]["slug"])[1].strip()
+    address = shell("share", lines[0]["trajectory"]["slug"])[1].strip()
     assert shell("revoke", address)[0] == 0
     assert ShareLink.objects.get().revoked_at is not None
