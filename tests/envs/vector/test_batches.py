@@ -46,7 +46,7 @@ ROOMS = (
 MAPS = ("PG", "P_O\n_OG", "P____\nOOOO_\nG____", "P\n_\n_\nG")
 
 
-class Alone:
+class SingleEnvironments:
     """The rows as single environments, reported as a batch."""
 
     def __init__(self, name, count, chosen):
@@ -61,7 +61,7 @@ class Alone:
 
     def step(self, row, actions):
         """Text, what each executed action did, and where the row stands."""
-        env, told = self.envs[row], []
+        env, outcomes = self.envs[row], []
         for action in actions:
             if any(self.ends[row][:2]):
                 break
@@ -70,25 +70,25 @@ class Alone:
             _, reward, terminated, truncated, info = env.step(word)
             self.ends[row] = (terminated, truncated, info["success"])
             self.taken[row] += info["valid"]
-            told.append((reward, info["valid"], info["effective"], info["actual"]))
-        return env.render(), told, self.ends[row]
+            outcomes.append((reward, info["valid"], info["effective"], info["actual"]))
+        return env.render(), outcomes, self.ends[row]
 
 
-def told_by(turn, row):
+def result_of_row(turn, row):
     """The same of one row of a batch's turn."""
     executed = turn.executed[row]
-    told = zip(turn.rewards[row], turn.valid[row], turn.effective[row], turn.actual[row], strict=True)
+    outcomes = zip(turn.rewards[row], turn.valid[row], turn.effective[row], turn.actual[row], strict=True)
     assert not turn.rewards[row][~executed].any()
     assert not turn.valid[row][~executed].any()
     assert not turn.effective[row][~executed].any()
     ends = (bool(turn.terminated[row]), bool(turn.truncated[row]), bool(turn.success[row]))
-    return turn.texts[row], [facts for facts, done in zip(told, executed, strict=True) if done], ends
+    return turn.texts[row], [facts for facts, done in zip(outcomes, executed, strict=True) if done], ends
 
 
 def play_both(name, chosen, seeds, turns, options=None):
     """Play the turns in a batch and in single environments, with resets of some rows in between, and compare."""
     count = len(seeds)
-    batch, alone = make_batch(name, count, chosen), Alone(name, count, chosen)
+    batch, alone = make_batch(name, count, chosen), SingleEnvironments(name, count, chosen)
     options = options or [{}] * count
     dynamics = [seed // 3 for seed in seeds]
     texts = batch.reset(seeds, dynamics, options=options)
@@ -98,7 +98,7 @@ def play_both(name, chosen, seeds, turns, options=None):
         given = [turn[row:] + turn[:row] if row % 3 else turn[: row + 1] for row in range(count)]
         played = batch.step(given)
         for row in range(count):
-            assert told_by(played, row) == alone.step(row, given[row])
+            assert result_of_row(played, row) == alone.step(row, given[row])
         if number == 1:
             rows = list(range(0, count, 2))
             again = batch.reset([7] * len(rows), rows, rows=rows)
@@ -206,23 +206,23 @@ class Echo(TextEnv):
             max_actions=6,
             success="Always.",
         )
-        self.said = ""
+        self.text = ""
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.said = f"start {seed}"
-        return self.said, {"success": False, "effective": False, "valid": True, "actual": None}
+        self.text = f"start {seed}"
+        return self.text, {"success": False, "effective": False, "valid": True, "actual": None}
 
     def step(self, action):
-        self.said, over = action, action == "stop"
+        self.text, over = action, action == "stop"
         info = {"success": over, "effective": True, "valid": True, "actual": action[::-1]}
-        return self.said, float(len(action)), over, False, info
+        return self.text, float(len(action)), over, False, info
 
     def render(self):
-        return self.said
+        return self.text
 
     def board(self):
-        return TextBoard(text=self.said)
+        return TextBoard(text=self.text)
 
 
 @pytest.fixture

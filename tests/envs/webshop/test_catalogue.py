@@ -106,10 +106,10 @@ def test_the_generated_catalogue_is_a_shop_worth_searching():
 def test_every_requested_fact_is_visible_in_the_shop():
     catalogue = generated.catalogue()
     for request in catalogue.requests:
-        asked = catalogue.products[request.product]
-        text = " ".join((asked.title, asked.description, *asked.bullets)).lower()
+        target = catalogue.products[request.product]
+        text = " ".join((target.title, target.description, *target.bullets)).lower()
         assert all(attribute in text for attribute in request.attributes)
-        assert set(request.attributes) <= set(asked.attributes)
+        assert set(request.attributes) <= set(target.attributes)
 
 
 def test_in_the_generated_catalogue_only_a_careful_purchase_is_perfect():

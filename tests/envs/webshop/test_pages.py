@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from envs.webshop import generated, pages
 from envs.webshop.catalogue import Catalogue, Request
 from envs.webshop.pages import Place, available, clicks, follow, read_action, texts
-from tests.envs.webshop.shop import product, shelf
+from tests.envs.webshop.shop import catalogue_of, product
 
-SHELF = shelf(23)
+SHELF = catalogue_of(23)
 SHIRT = product(
     1,
     "Blue Shirt",
