@@ -26,7 +26,7 @@ if not path.exists() and VARIABLE not in os.environ:
 golden = json.loads(path.read_text(encoding="utf-8"))
 parser, manager = golden.get("parser", {}), golden.get("manager", {})
 
-WORLDS = {
+ENVIRONMENTS = {
     "SimpleSokoban": ("Sokoban", {}),
     "LargerSokoban": ("LargeSokoban", {}),
     "SokobanDifferentGridVocab": ("Sokoban", {"vocabulary": "letters"}),
@@ -38,7 +38,7 @@ WORLDS = {
 def test_every_part_of_the_two_sections_is_known():
     assert set(parser) <= {"facts", "cases"}
     assert set(manager) <= {"cases", "seeding"}
-    assert {case["tag"] for case in manager.get("cases", [])} <= set(WORLDS)
+    assert {case["tag"] for case in manager.get("cases", [])} <= set(ENVIRONMENTS)
     if not parser and not manager:
         pytest.skip(f"{path.name} holds neither parser nor manager")
 
@@ -94,7 +94,7 @@ def reachable(case, lake):
     return bool(cells)
 
 
-def goes_alike(env, case):
+def plays_alike(env, case):
     """Whether the executed actions lead this environment through the states of the case."""
     for turn in case["turns"]:
         for number in turn["executed"]:
@@ -109,18 +109,18 @@ def goes_alike(env, case):
 
 def beginning(case):
     """The first seed and options that reproduce the case."""
-    name, settings = WORLDS[case["tag"]]
+    name, settings = ENVIRONMENTS[case["tag"]]
     env = envs.make(name, settings)
     for seed, options in beginnings(case):
         env.reset(seed=seed, options=options)
-        if goes_alike(env, case):
+        if plays_alike(env, case):
             return seed, options
     pytest.fail("no draw of the environment's dynamics goes through the states of this case")
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["name"]) for case in manager.get("cases", [])])
 def test_whole_turns_match_the_reference(case):
-    name, settings = WORLDS[case["tag"]]
+    name, settings = ENVIRONMENTS[case["tag"]]
     spec = envs.spec(name)
     run = RunConfig.model_validate(
         {
@@ -138,7 +138,7 @@ def test_whole_turns_match_the_reference(case):
     numbers = {action: number for number, action in enumerate(episode.env.env_spec.actions, start=1)}
     for wanted in case["turns"]:
         episode.prompt()
-        turn = episode.receive(tiny.said(chat, wanted["raw_generation"]))
+        turn = episode.receive(tiny.sampled(chat, wanted["raw_generation"]))
         assert [numbers[a.name] for a in turn.actions if a.status == "executed"] == wanted["executed"]
         assert turn.terms["environment"] == pytest.approx(wanted["reward"])
         # The reference keeps the penalty out of the turn and adds it to the trajectory's score at the end; here it is a
@@ -173,5 +173,5 @@ def test_groups_share_a_start_evaluations_repeat_and_training_does_not():
     later = [derive(0, Purpose.INITIAL_STATE, 2, group) for group in range(3) for _ in range(2)]
     assert pattern(ours) == pattern(seeding["train_first"])
     assert pattern(ours + later) == pattern(seeding["train_first"] + seeding["train_second"])
-    exams = [[plan.seed for plan in group_plans(RunConfig(), iteration)] for iteration in (0, 10)]
-    assert (exams[0] == exams[1]) == (seeding["val_first"] == seeding["val_second"])
+    evaluation_seeds = [[plan.seed for plan in group_plans(RunConfig(), iteration)] for iteration in (0, 10)]
+    assert (evaluation_seeds[0] == evaluation_seeds[1]) == (seeding["val_first"] == seeding["val_second"])

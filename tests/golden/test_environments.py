@@ -239,8 +239,8 @@ def test_countdown_states_match_the_reference():
         start, _ = env.reset(options={"nums": [3, 5, 2], "target": 4})
         assert start == facts["state"].format(target=4, list=[3, 5, 2])
         assert env.step(answer)[0] == facts["after"].format(reward=reward)
-    world = env.env_spec
-    assert (world.max_turns, world.max_actions_per_turn, world.max_actions, world.actions) == (1, 1, 1, ())
+    spec = env.env_spec
+    assert (spec.max_turns, spec.max_actions_per_turn, spec.max_actions, spec.actions) == (1, 1, 1, ())
 
 
 @pytest.mark.parametrize("case", nameless("countdown", "has_solution", "nums", "target"))
@@ -382,8 +382,8 @@ def test_webshop_states_have_the_order_of_the_reference(webshop):
     assert first[0] == env.goal.text + "."
     assert first[1:-1] == hints
     env.step("search[tea]")
-    page, *told, offer = env.render().split("\n")
-    assert told == hints
+    page, *shown_hints, offer = env.render().split("\n")
+    assert shown_hints == hints
     assert page.startswith(f"Instruction: [SEP] {env.goal.text} [SEP] Back to Search [SEP] ")
     assert page.endswith(".")
     assert offer.endswith(": " + ", ".join(env.available_actions) + ".")
