@@ -54,11 +54,11 @@ def test_the_kustomization_holds_every_manifest_once() -> None:
 
 def test_variables_of_the_manifests_are_read_by_the_code_and_explained() -> None:
     text = "\n".join(path.read_text() for path in [*FOLDER.iterdir(), ROOT / "compose.yaml", ROOT / "compose.gpu.yaml"])
-    code, told = source(), "\n".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
+    code, documentation = source(), "\n".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
     for name in set(VARIABLE.findall(text)) - OUTSIDE:
         stem, _, ending = name.rpartition("_")
         assert name in code or (f'"{stem}"' in code and f'_{ending}"' in code), f"nothing reads {name}"
-        assert name in told, f"{name} is explained nowhere"
+        assert name in documentation, f"{name} is explained nowhere"
 
 
 def test_required_secrets_are_in_the_example() -> None:

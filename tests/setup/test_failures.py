@@ -28,9 +28,9 @@ CUDA = {"install": [{"metadata": {"requires_dist": ['nvidia-cublas==13.1; platfo
 
 
 def test_an_old_python_prints_the_required_version_and_a_working_command() -> None:
-    told = complaint((3, 9, 2, "final", 0), "demo")
-    assert told.startswith("Echoscope needs Python 3.11 or newer; this is 3.9.2")
-    assert "make demo PYTHON=python3.12" in told
+    message = complaint((3, 9, 2, "final", 0), "demo")
+    assert message.startswith("Echoscope needs Python 3.11 or newer; this is 3.9.2")
+    assert "make demo PYTHON=python3.12" in message
 
 
 def old_pythons() -> list[str]:
@@ -60,14 +60,14 @@ def test_an_unknown_target_lists_the_known_ones() -> None:
 
 
 def test_a_missing_venv_module_names_debians_package() -> None:
-    told = packages.explain_venv(
+    message = packages.explain_venv(
         "The virtual environment was not created successfully because ensurepip is not available."
     )
-    assert f"apt-get install python3.{sys.version_info.minor}-venv" in told
+    assert f"apt-get install python3.{sys.version_info.minor}-venv" in message
 
 
 @pytest.mark.parametrize(
-    ("output", "told"),
+    ("output", "message"),
     [
         ("ERROR: Could not install: [Errno 28] No space left on device", "disk is full"),
         ("NewConnectionError: Failed to establish a new connection: Name or service not known", "Check the network"),
@@ -75,9 +75,9 @@ def test_a_missing_venv_module_names_debians_package() -> None:
         ("something nobody has seen before", "something nobody has seen before"),
     ],
 )
-def test_pip_failures_are_explained_and_list_the_kept_files(output: str, told: str) -> None:
+def test_pip_failures_are_explained_and_list_the_kept_files(output: str, message: str) -> None:
     text = packages.explain_pip(output)
-    assert told in text
+    assert message in text
     assert "run the same command again" in text
 
 
@@ -172,7 +172,7 @@ class TestTheBuildOfTorch:
     """No accidental download of CUDA, and a message when the right build is unavailable."""
 
     @pytest.fixture(autouse=True)
-    def _no_wishes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _no_torch_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("ECHOSCOPE_TORCH", raising=False)
         monkeypatch.delenv("ECHOSCOPE_TORCH_INDEX", raising=False)
         monkeypatch.setattr("platform.system", lambda: "Linux")

@@ -58,8 +58,10 @@ def test_the_sign_in_link_works_exactly_once(live_stack: LiveStack) -> None:
 
 
 def test_manage_py_finds_the_embedded_database(live_stack: LiveStack) -> None:
-    told = live_stack.manage("shell", input="from webapp.teams.models import User; print(User.objects.get().username)")
-    assert "admin" in told
+    output = live_stack.manage(
+        "shell", input="from webapp.teams.models import User; print(User.objects.get().username)"
+    )
+    assert "admin" in output
 
 
 @pytest.mark.parametrize("farewell", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
