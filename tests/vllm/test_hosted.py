@@ -49,8 +49,12 @@ def settings(server: str, hosted: dict[str, Any] | None = None, **sections: Any)
         "prompt_price_per_million": 1.0,
         "completion_price_per_million": 2.0,
     }
-    exam = {"prompts": 12, "temperature": 0.0, "suites": ["Bandit"]}
-    data: dict[str, Any] = {"kind": "evaluate", "evaluation": exam, "rollout": {"max_response_tokens": 96}}
+    evaluation_settings = {"prompts": 12, "temperature": 0.0, "suites": ["Bandit"]}
+    data: dict[str, Any] = {
+        "kind": "evaluate",
+        "evaluation": evaluation_settings,
+        "rollout": {"max_response_tokens": 96},
+    }
     return tiny.config("pocket", **data | sections, hosted=own | (hosted or {}))
 
 
@@ -95,10 +99,10 @@ def test_tokens_log_probabilities_and_usage_are_returned(server: str, tmp_path: 
 
 
 def test_the_seed_determines_the_samples(server: str, tmp_path: Path) -> None:
-    exam = {"prompts": 4, "temperature": 1.0, "suites": []}
-    play(settings(server, evaluation=exam), tmp_path / "one")
-    play(settings(server, evaluation=exam), tmp_path / "two")
-    play(settings(server, evaluation=exam | {"seed": 7}), tmp_path / "other")
+    evaluation_settings = {"prompts": 4, "temperature": 1.0, "suites": []}
+    play(settings(server, evaluation=evaluation_settings), tmp_path / "one")
+    play(settings(server, evaluation=evaluation_settings), tmp_path / "two")
+    play(settings(server, evaluation=evaluation_settings | {"seed": 7}), tmp_path / "other")
     said = [[turn.response for _, turn in sorted(turns(tmp_path / name).items())] for name in ("one", "two", "other")]
     assert said[0] == said[1] != said[2]
 
