@@ -39,9 +39,9 @@ def completion(
     **message: Any,
 ) -> Reply:
     """A chat completion; with `tokens` it reports their log-probabilities: -0.5 for the first, -1.0, and so on."""
-    told = None
+    logprobs = None
     if tokens is not None:
-        told = {
+        logprobs = {
             "content": [
                 {"token": t, "bytes": list(t.encode()), "logprob": -0.5 * (n + 1), "top_logprobs": []}
                 for n, t in enumerate(tokens)
@@ -50,7 +50,7 @@ def completion(
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": text, **message},
-        "logprobs": told,
+        "logprobs": logprobs,
         "finish_reason": finish,
     }
     usage = {

@@ -151,7 +151,7 @@ def answer(*actions: str, thought: str = "so") -> str:
     return f"{thought}{THINK_END}{ANSWER}{' || '.join(actions)}{ANSWER_END}"
 
 
-def said(chat: ChatFormat, text: str, *, ended: bool = True) -> SampledResponse:
+def sampled(chat: ChatFormat, text: str, *, ended: bool = True) -> SampledResponse:
     """A sampler response with this text, with distinct values for each token."""
     ids = chat.tokenizer.encode(text, add_special_tokens=False) + [chat.eos_id] * ended
     return SampledResponse(ids, [-0.25 - n for n in range(len(ids))], [0.5 + n for n in range(len(ids))], ended)

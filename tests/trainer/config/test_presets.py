@@ -8,7 +8,7 @@ import envs
 from trainer.config.files import PRESETS, SHORT_NAMES, find_preset, load_preset, preset_names
 from trainer.config.run import POCKET, RunConfig
 
-WORLDS = {
+ENVIRONMENTS = {
     "bandit": "Bandit",
     "sokoban": "Sokoban",
     "frozen_lake": "FrozenLake",
@@ -16,7 +16,7 @@ WORLDS = {
     "countdown": "Countdown",
 }
 SOURCE = re.compile(r"paper|published code|ours|StarPO|likewise|as it comes")
-FAMILY = [(world, variant) for world in WORLDS for variant in ("starpo", "starpo_s")]
+FAMILY = [(env_name, variant) for env_name in ENVIRONMENTS for variant in ("starpo", "starpo_s")]
 
 
 def leaves(data, path=""):
@@ -29,11 +29,13 @@ def leaves(data, path=""):
 
 
 def test_every_environment_has_four_presets():
-    assert preset_names() == sorted(f"{world}-{way}-{size}" for world, way in FAMILY for size in ("paper", "pocket"))
+    assert preset_names() == sorted(
+        f"{env_name}-{way}-{size}" for env_name, way in FAMILY for size in ("paper", "pocket")
+    )
     for name in preset_names():
-        world, variant, size = name.split("-")
+        env_name, variant, size = name.split("-")
         config = load_preset(name)
-        assert config.environment.name == WORLDS[world]
+        assert config.environment.name == ENVIRONMENTS[env_name]
         assert (config.algorithm.group_filter != "none") == (variant == "starpo_s")
         assert (config.policy.model == POCKET) == (size == "pocket")
 
@@ -47,9 +49,9 @@ def test_every_value_has_a_source(name):
             assert SOURCE.search(comment), line
 
 
-@pytest.mark.parametrize("world, variant", FAMILY)
-def test_paper_presets_match_the_settings_table_of_the_paper(world, variant):
-    config = load_preset(f"{world}-{variant}-paper")
+@pytest.mark.parametrize("env_name, variant", FAMILY)
+def test_paper_presets_match_the_settings_table_of_the_paper(env_name, variant):
+    config = load_preset(f"{env_name}-{variant}-paper")
     rollout, algorithm, optimizer = config.rollout, config.algorithm, config.optimizer
     assert config.policy.model == "Qwen/Qwen2.5-0.5B-Instruct"
     assert (rollout.groups, rollout.group_size, config.iterations, optimizer.mini_batch_trajectories) == (
@@ -77,21 +79,21 @@ def test_paper_presets_match_the_settings_table_of_the_paper(world, variant):
     assert budget == (spec.max_turns, spec.max_actions_per_turn, spec.max_actions)
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("env_name", ENVIRONMENTS)
 @pytest.mark.parametrize("size", ["paper", "pocket"])
-def test_starpo_and_starpo_s_differ_only_in_their_defining_settings(world, size):
+def test_starpo_and_starpo_s_differ_only_in_their_defining_settings(env_name, size):
     plain, stable = (
-        dict(leaves(load_preset(f"{world}-{variant}-{size}").model_dump())) for variant in ("starpo", "starpo_s")
+        dict(leaves(load_preset(f"{env_name}-{variant}-{size}").model_dump())) for variant in ("starpo", "starpo_s")
     )
     different = {name for name in plain if plain[name] != stable[name]}
     ours = {"algorithm.group_filter", "algorithm.group_filter_keep", "algorithm.clip_high", "algorithm.kl_coef"}
     assert ours <= different <= ours | {"algorithm.drop_zero_std"}
 
 
-@pytest.mark.parametrize("world, variant", FAMILY)
-def test_pocket_presets_follow_the_tuned_one(world, variant):
+@pytest.mark.parametrize("env_name, variant", FAMILY)
+def test_pocket_presets_follow_the_tuned_one(env_name, variant):
     tuned = dict(leaves(load_preset("sokoban-starpo_s-pocket").model_dump()))
-    config = dict(leaves(load_preset(f"{world}-{variant}-pocket").model_dump()))
+    config = dict(leaves(load_preset(f"{env_name}-{variant}-pocket").model_dump()))
     for name in ("algorithm.estimator", "algorithm.normalize_by_std", "rewards.format_penalty", "optimizer.policy_lr"):
         assert config[name] == tuned[name]
     assert config["rollout.group_size"] == 8

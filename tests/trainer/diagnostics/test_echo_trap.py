@@ -123,21 +123,23 @@ def test_an_alarm_has_its_evidence_in_text_and_numbers() -> None:
 
 def test_readings_contain_values_and_limits() -> None:
     trap = EchoTrap(EchoTrapConfig())
-    told: list[tuple[int, dict[str, float], Alarm | None]] = []
+    history: list[tuple[int, dict[str, float], Alarm | None]] = []
     for iteration, values in enumerate(Script(collapse=110).play(0), start=1):
         alarm = trap.update(iteration, values)
-        told.append((iteration, trap.statistics(), alarm))
-    assert told[0][1] == {}, "nothing can be compared at first"
-    assert finite(told[-1][1]) == told[-1][1], "each of them is in the table of metrics"
-    first = next(number for number, _, alarm in told if alarm)
-    spread = [(said["echo_trap/spread"], said["echo_trap/spread_limit"]) for _, said, _ in told[first - 3 : first]]
+        history.append((iteration, trap.statistics(), alarm))
+    assert history[0][1] == {}, "nothing can be compared at first"
+    assert finite(history[-1][1]) == history[-1][1], "each of them is in the table of metrics"
+    first = next(number for number, _, alarm in history if alarm)
+    spread = [
+        (reading["echo_trap/spread"], reading["echo_trap/spread_limit"]) for _, reading, _ in history[first - 3 : first]
+    ]
     assert all(value < limit for value, limit in spread), "the sign was there for a third of the window"
-    calm = [said for number, said, _ in told if 25 < number < first - 20]
+    calm = [reading for number, reading, _ in history if 25 < number < first - 20]
     assert all(
-        not sign.crossed(said[sign.name], said[sign.limit])
-        for said in calm
+        not sign.crossed(reading[sign.name], reading[sign.limit])
+        for reading in calm
         for sign in SIGNALS
-        if sign.key in ("spread", "reward", "gradient") and sign.name in said
+        if sign.key in ("spread", "reward", "gradient") and sign.name in reading
     )
 
 

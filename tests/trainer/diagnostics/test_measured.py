@@ -22,15 +22,15 @@ ALWAYS = [
 OF_AN_EXAM = ["success", "success_low", "success_high", "pass@1", "pass@2"]
 
 
-def by_what_was_said(response, *, think, max_actions):
+def parse_by_length(response, *, think, max_actions):
     """Stand-in for a policy that knows the format: half of its responses choose a more costly move."""
-    said = tiny.answer(*["Left", "Right"][: 1 + len(response) % 2])
-    return parse_response(said, think=True, max_actions=max_actions)
+    text = tiny.answer(*["Left", "Right"][: 1 + len(response) % 2])
+    return parse_response(text, think=True, max_actions=max_actions)
 
 
 @pytest.mark.parametrize("estimator", ["gae", "grpo"])
 def test_every_name_of_the_table_is_measured(pocket_folder, tmp_path, monkeypatch, estimator) -> None:
-    monkeypatch.setattr("trainer.rollout.episode.parse_response", by_what_was_said)
+    monkeypatch.setattr("trainer.rollout.episode.parse_response", parse_by_length)
     config = tiny.config(
         pocket_folder,
         rollout={"groups": 3, "group_size": 4},

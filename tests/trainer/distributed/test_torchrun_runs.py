@@ -71,7 +71,7 @@ def wait_until(launcher, folder, met):
         time.sleep(0.1)
 
 
-def said(folder):
+def tokens_of(folder):
     """Tokens of a journal; the last bits of their probabilities depend on the other rows of the batch."""
     return {turn: spoken[:2] for turn, spoken in dialogues(folder).items()}
 
@@ -89,7 +89,7 @@ def test_two_processes_play_and_learn_as_one(begin, llama_folder, tmp_path, esti
     run(config, tmp_path / "one")
     out, _ = launcher.communicate(timeout=LATEST)
     assert launcher.returncode == 0, out
-    assert said(tmp_path / "two") == said(tmp_path / "one")
+    assert tokens_of(tmp_path / "two") == tokens_of(tmp_path / "one")
     steps = sum(event.values.get("update/steps", 0) for event in events(tmp_path / "two", Metrics))
     assert steps >= 5
     assert near(weights(tmp_path / "two"), weights(tmp_path / "one")) < 1e-5
@@ -134,7 +134,7 @@ def test_a_stop_request_reaches_all_ranks_and_one_process_resumes(begin, llama_f
     assert run(config, folder).reason == "completed"
     assert [event.from_iteration for event in events(folder, RunStarted)] == [0, done]
     run(config, tmp_path / "unbroken")
-    assert said(folder) == said(tmp_path / "unbroken")
+    assert tokens_of(folder) == tokens_of(tmp_path / "unbroken")
     assert near(weights(folder), weights(tmp_path / "unbroken")) < 1e-4
 
 

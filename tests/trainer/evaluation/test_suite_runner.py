@@ -15,7 +15,7 @@ from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive
 
 
-def exam(**evaluation):
+def evaluation_config(**evaluation):
     return RunConfig.model_validate({"evaluation": evaluation})
 
 
@@ -31,10 +31,10 @@ def test_the_evaluation_depends_on_its_own_seed_only():
 
 
 def test_evaluation_prompts_are_distinct_and_held_out():
-    exam = [plan.seed for plan in group_plans(RunConfig(), 0)]
-    assert len(set(exam)) == 256
+    seeds = [plan.seed for plan in group_plans(RunConfig(), 0)]
+    assert len(set(seeds)) == 256
     trained = {derive(123, Purpose.INITIAL_STATE, i, g) for i in range(1, 41) for g in range(8)}
-    assert not trained & set(exam)
+    assert not trained & set(seeds)
 
 
 def test_trajectory_ids_identify_evaluation_and_prompt():
@@ -43,7 +43,10 @@ def test_trajectory_ids_identify_evaluation_and_prompt():
 
 
 def test_more_samples_extend_the_first_ones():
-    one, four = group_plans(exam(prompts=5), 0), group_plans(exam(prompts=5, samples_per_prompt=4), 0)
+    one, four = (
+        group_plans(evaluation_config(prompts=5), 0),
+        group_plans(evaluation_config(prompts=5, samples_per_prompt=4), 0),
+    )
     for single, several in zip(one, four, strict=True):
         assert single.seed == several.seed
         assert single.dynamics_seeds == several.dynamics_seeds[:1]
@@ -54,7 +57,7 @@ def test_more_samples_extend_the_first_ones():
 
 
 def test_every_suite_uses_the_same_seeds_under_its_own_ids():
-    config = exam(prompts=5, samples_per_prompt=2)
+    config = evaluation_config(prompts=5, samples_per_prompt=2)
     own, other = group_plans(config, 10), group_plans(config, 10, suite=1)
     assert [plan.seed for plan in own] == [plan.seed for plan in other]
     assert not {name for plan in own for name in plan.members} & {name for plan in other for name in plan.members}
@@ -80,7 +83,7 @@ def test_a_finished_evaluation_is_summarised_with_its_interval():
 
 
 def test_several_samples_give_pass_at_k():
-    (suite,) = suites_of(exam(samples_per_prompt=3))
+    (suite,) = suites_of(evaluation_config(samples_per_prompt=3))
     outcomes = [[True, False, False], [False, False, False], [True, True, False]]
     event, values = summarize(suite, 0, played(*outcomes), final=False)
     assert (event.prompts, event.samples) == (3, 3)
@@ -94,7 +97,7 @@ def test_several_samples_give_pass_at_k():
 
 
 def test_a_prompt_with_too_few_samples_is_excluded_from_larger_k():
-    (suite,) = suites_of(exam(samples_per_prompt=2))
+    (suite,) = suites_of(evaluation_config(samples_per_prompt=2))
     event, _ = summarize(suite, 0, played([True, True], [False]), final=False)
     assert event.pass_at == {1: 0.5, 2: 1.0}
 

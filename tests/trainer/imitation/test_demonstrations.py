@@ -17,7 +17,7 @@ from trainer.imitation.demonstrators import DEMONSTRATORS, demonstrator_of, narr
 from trainer.policy.chat_format import SYSTEM
 from trainer.rollout.response_parser import parse_response
 
-WORLDS = list(BUILT_IN)
+ENVIRONMENTS = list(BUILT_IN)
 PINNED = {
     "Sokoban": "d7368db1e50522bc",
     "FrozenLake": "69a559962a183e51",
@@ -25,18 +25,18 @@ PINNED = {
 }
 
 
-def config(world):
-    return main.default_config_of(world)
+def config(env_name):
+    return main.default_config_of(env_name)
 
 
-def shown(chat, world, seed, noise=0.0, slip_share=0.0):
-    return demonstrate(config(world), chat, seed, noise=noise, slip_share=slip_share, context=100_000)
+def shown(chat, env_name, seed, noise=0.0, slip_share=0.0):
+    return demonstrate(config(env_name), chat, seed, noise=noise, slip_share=slip_share, context=100_000)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_a_narrator_follows_the_format_and_its_own_advice(world):
+@pytest.mark.parametrize("env_name", ENVIRONMENTS)
+def test_a_narrator_follows_the_format_and_its_own_advice(env_name):
     for seed in range(12):
-        env = envs.make(world)
+        env = envs.make(env_name)
         env.reset(seed=seed)
         before = env.render()
         limit = env.env_spec.max_actions_per_turn
@@ -51,25 +51,25 @@ def test_a_narrator_follows_the_format_and_its_own_advice(world):
             assert plan.actions[0] in plan.thought or "[" in plan.actions[0]
 
 
-@pytest.mark.parametrize("world", PINNED)
-def test_demonstrations_of_the_shipped_policy_are_pinned(chat, world):
+@pytest.mark.parametrize("env_name", PINNED)
+def test_demonstrations_of_the_shipped_policy_are_pinned(chat, env_name):
     """A change here requires the policy to be rebuilt: `python -m trainer build-pocket`."""
-    rollout = RolloutConfig(max_actions_per_turn=2 if world == "FrozenLake" else 5)
-    task = RunConfig(environment=EnvironmentConfig(name=world), rollout=rollout)
+    rollout = RolloutConfig(max_actions_per_turn=2 if env_name == "FrozenLake" else 5)
+    task = RunConfig(environment=EnvironmentConfig(name=env_name), rollout=rollout)
     taught = [demonstrate(task, chat, seed, noise=0.3, slip_share=0.3, context=8192) for seed in range(30)]
     taught += [single_state_demonstration(task, chat, seed) for seed in range(30)]
-    told = [(turn.thought, turn.answer) for d in taught for turn in d.trajectory.turns]
+    texts = [(turn.thought, turn.answer) for d in taught for turn in d.trajectory.turns]
     lessons = [
         chat.decode([i for i, own in zip(t.ids, t.sampled, strict=True) if own])
         for t in (d.trajectory for d in taught[30:])
     ]
-    assert hashlib.sha256(json.dumps([told, lessons]).encode()).hexdigest()[:16] == PINNED[world]
+    assert hashlib.sha256(json.dumps([texts, lessons]).encode()).hexdigest()[:16] == PINNED[env_name]
 
 
-@pytest.mark.parametrize("world", ["Sokoban", "LargeSokoban", "FrozenLake", "Countdown", "MetaMathQA"])
-def test_the_textual_hint_is_an_optimal_plan(world):
+@pytest.mark.parametrize("env_name", ["Sokoban", "LargeSokoban", "FrozenLake", "Countdown", "MetaMathQA"])
+def test_the_textual_hint_is_an_optimal_plan(env_name):
     for seed in range(12):
-        env = envs.make(world)
+        env = envs.make(env_name)
         env.reset(seed=seed)
         limit = env.env_spec.max_actions_per_turn
         hint, plan = env.hint(), narrate_hint(env, limit)
@@ -84,11 +84,11 @@ def test_the_textual_hint_is_an_optimal_plan(world):
         assert env.hint().distance == hint.distance - len(plan.actions)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_slips_are_valid_actions_and_rarely_the_best(world):
+@pytest.mark.parametrize("env_name", ENVIRONMENTS)
+def test_slips_are_valid_actions_and_rarely_the_best(env_name):
     rng, good, tries = np.random.default_rng(0), 0, 0
     for seed in range(30):
-        env = envs.make(world)
+        env = envs.make(env_name)
         env.reset(seed=seed)
         best = env.hint().actions
         slip = demonstrator_of(env).slip(env, rng)
@@ -96,14 +96,14 @@ def test_slips_are_valid_actions_and_rarely_the_best(world):
         assert parse_response(answer, think=True, max_actions=1).actions == (slip,)
         assert env.step(slip)[4]["valid"]
         tries, good = tries + 1, good + (slip in best)
-    assert good < 0.9 * tries if world in ("Bandit", "BanditRev", "BanditTest") else good < 0.7 * tries
+    assert good < 0.9 * tries if env_name in ("Bandit", "BanditRev", "BanditTest") else good < 0.7 * tries
 
 
-@pytest.mark.parametrize("world", ["Countdown", "MetaMathQA", "WebShop"])
-def test_noise_and_slips_apply_to_free_text_too(chat, world):
-    clean = [shown(chat, world, seed) for seed in range(8)]
-    noisy = [shown(chat, world, seed, noise=1.0) for seed in range(8)]
-    slipped = [shown(chat, world, seed, slip_share=1.0) for seed in range(8)]
+@pytest.mark.parametrize("env_name", ["Countdown", "MetaMathQA", "WebShop"])
+def test_noise_and_slips_apply_to_free_text_too(chat, env_name):
+    clean = [shown(chat, env_name, seed) for seed in range(8)]
+    noisy = [shown(chat, env_name, seed, noise=1.0) for seed in range(8)]
+    slipped = [shown(chat, env_name, seed, slip_share=1.0) for seed in range(8)]
     assert all(d.trajectory.success for d in clean)
     assert sum(d.trajectory.success for d in noisy) < 8
     first = [(n.trajectory.turns[0], c.trajectory.turns[0]) for n, c in zip(noisy, clean, strict=True)]
@@ -112,12 +112,12 @@ def test_noise_and_slips_apply_to_free_text_too(chat, world):
     assert all(d.taught == frozenset() for d in slipped)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_a_lesson_covers_one_state_of_every_environment(chat, world):
-    taught = [single_state_demonstration(config(world), chat, seed) for seed in range(6)]
+@pytest.mark.parametrize("env_name", ENVIRONMENTS)
+def test_a_lesson_covers_one_state_of_every_environment(chat, env_name):
+    taught = [single_state_demonstration(config(env_name), chat, seed) for seed in range(6)]
     assert any(d.taught for d in taught)
     assert [d.trajectory.ids for d in taught] == [
-        single_state_demonstration(config(world), chat, s).trajectory.ids for s in range(6)
+        single_state_demonstration(config(env_name), chat, s).trajectory.ids for s in range(6)
     ]
 
 
@@ -161,39 +161,39 @@ def test_noise_makes_trained_answers_contradict_the_thought(chat):
     assert all(d.taught for d in noisy)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_a_demonstration_is_the_same_for_the_same_seed(chat, world):
-    one, other = (shown(chat, world, 5, noise=0.3, slip_share=0.3) for _ in range(2))
+@pytest.mark.parametrize("env_name", ENVIRONMENTS)
+def test_a_demonstration_is_the_same_for_the_same_seed(chat, env_name):
+    one, other = (shown(chat, env_name, 5, noise=0.3, slip_share=0.3) for _ in range(2))
     assert one.trajectory.ids == other.trajectory.ids
     assert one.taught == other.taught
-    others = [shown(chat, world, seed, noise=0.3, slip_share=0.3).trajectory.ids for seed in range(6, 14)]
+    others = [shown(chat, env_name, seed, noise=0.3, slip_share=0.3).trajectory.ids for seed in range(6, 14)]
     assert any(one.trajectory.ids != ids for ids in others)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_the_answer_and_its_end_token_are_marked_as_sampled(chat, world):
-    trajectory = shown(chat, world, 1).trajectory
+@pytest.mark.parametrize("env_name", ENVIRONMENTS)
+def test_the_answer_and_its_end_token_are_marked_as_sampled(chat, env_name):
+    trajectory = shown(chat, env_name, 1).trajectory
     for turn in trajectory.turns:
         ids = [i for i, number in zip(trajectory.ids, trajectory.turn_of, strict=True) if number == turn.turn]
         assert ids[-1] == chat.eos_id
         assert chat.decode(ids) == turn.response
 
 
-@pytest.mark.parametrize("world", ["Sokoban", "Bandit", "Countdown"])
-def test_a_demonstration_file_has_the_dialogue_and_its_seeds(tmp_path, capsys, world):
-    arguments = ["demonstrate", "--environment", world, "--count", "5", "--noise", "0.2", "--mistake-rate", "0.2"]
+@pytest.mark.parametrize("env_name", ["Sokoban", "Bandit", "Countdown"])
+def test_a_demonstration_file_has_the_dialogue_and_its_seeds(tmp_path, capsys, env_name):
+    arguments = ["demonstrate", "--environment", env_name, "--count", "5", "--noise", "0.2", "--mistake-rate", "0.2"]
     for name in ("one", "other"):
         assert main.main([*arguments, "--seed", "3", "--out", str(tmp_path / name)]) == 0
-    assert "5 episodes of " + world in capsys.readouterr().out
+    assert "5 episodes of " + env_name in capsys.readouterr().out
     text = (tmp_path / "one").read_text(encoding="utf-8")
     assert text == (tmp_path / "other").read_text(encoding="utf-8")
     found = [json.loads(line) for line in text.splitlines()]
     assert len({record["seed"] for record in found}) == 5
     for record in found:
-        env = envs.make(world)
+        env = envs.make(env_name)
         env.reset(seed=record["initial_state_seed"], options={"dynamics_seed": record["dynamics_seed"]})
         assert env.render() in record["turns"][0]["state"]
-        total, left = 0.0, config(world).rollout.max_actions
+        total, left = 0.0, config(env_name).rollout.max_actions
         for turn in record["turns"]:
             assert f"\n{env.render()}\n" in turn["state"]
             for action in turn["actions"][:left]:

@@ -131,7 +131,7 @@ def test_the_entropy_bonus_raises_the_entropy(pocket_folder):
     assert learner.score(batch).entropies[batch.mask].mean() > before
 
 
-def drawn_away(folder, **algorithm):
+def away_from_reference(folder, **algorithm):
     """A learner whose policy is not its reference, and a batch in which every reward is the same."""
     learner = learner_for(
         folder,
@@ -146,7 +146,7 @@ def drawn_away(folder, **algorithm):
 
 
 def test_a_kl_loss_pulls_the_policy_to_the_reference(pocket_folder):
-    learner, batch, initial = drawn_away(pocket_folder, kl_coef=1.0, kl_placement="loss", kl_estimator="k3")
+    learner, batch, initial = away_from_reference(pocket_folder, kl_coef=1.0, kl_placement="loss", kl_estimator="k3")
     distances = []
     for iteration in range(4):
         batch.sampler_logprobs = learner.score(batch).logprobs
@@ -157,7 +157,7 @@ def test_a_kl_loss_pulls_the_policy_to_the_reference(pocket_folder):
 
 
 def test_a_kl_penalty_discourages_tokens_unlikely_under_the_reference(pocket_folder):
-    learner, batch, initial = drawn_away(pocket_folder, kl_coef=1.0, kl_placement="reward", kl_estimator="k1")
+    learner, batch, initial = away_from_reference(pocket_folder, kl_coef=1.0, kl_placement="reward", kl_estimator="k1")
     away = (batch.sampler_logprobs - initial).sum(1)
     learner.update(batch, 1)
     change = (learner.score(batch).logprobs - batch.sampler_logprobs).sum(1) / batch.mask.sum(1)
@@ -165,7 +165,7 @@ def test_a_kl_penalty_discourages_tokens_unlikely_under_the_reference(pocket_fol
 
 
 def test_without_a_penalty_the_kl_is_measured_without_effect(pocket_folder):
-    learner, batch, initial = drawn_away(pocket_folder)
+    learner, batch, initial = away_from_reference(pocket_folder)
     before = weights(learner)
     values = learner.update(batch, 1)
     expected = kl_penalty(batch.sampler_logprobs, initial, "k3")[batch.mask].mean()

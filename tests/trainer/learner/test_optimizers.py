@@ -59,8 +59,8 @@ def test_a_checkpoint_of_another_optimiser_loads_without_moments_and_warns(pocke
     learner = learner_with(pocket_folder, "adamw")
     learner.update(batch_of(learner, [1, 0, 0, 0, 1, 0]), 1)
     other = learner_with(pocket_folder, "sgd")
-    (told,) = other.load_state(learner.state())
-    assert told == "The checkpoint was made with optimizer.name adamw; sgd begins without its moments."
+    (notice,) = other.load_state(learner.state())
+    assert notice == "The checkpoint was made with optimizer.name adamw; sgd begins without its moments."
     assert not other.trainable["policy"].optimizer.state_dict()["state"]
     assert learner_with(pocket_folder, "adamw_fused").load_state(learner.state()) == []
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.trainer import tiny
 from tests.trainer.learner.test_learner import learner_for, played, weights
 from tests.trainer.loops.test_train import events, run
-from tests.trainer.policy.test_chat_format import STYLES, responses, worlds
+from tests.trainer.policy.test_chat_format import STYLES, env_names, responses
 from tests.trainer.rollout.test_runner import player, train_request
 from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.losses import LossTotals
@@ -36,7 +36,7 @@ def test_every_sampled_token_is_trained_once_with_its_sampling_context(data):
         "max_turns": 5,
         "context_turns": data.draw(st.integers(0, 6)),
     }
-    run = RunConfig.model_validate({"environment": {"name": data.draw(worlds)}, "rollout": rollout})
+    run = RunConfig.model_validate({"environment": {"name": data.draw(env_names)}, "rollout": rollout})
     episode = tiny.episode(chat, run, seed=data.draw(st.integers(0, 50)))
     held, drawn = [], []  # tokens held by the engine; each sampled token with its whole context
     while not episode.ended:
@@ -78,7 +78,7 @@ def test_a_window_shows_the_task_and_the_latest_turns(chat):
     for _ in range(4):
         ids = episode.prompt()
         prompts.append((episode.resets_prompt, chat.tokenizer.decode(ids)))
-        episode.receive(tiny.said(chat, tiny.answer("Left", "Jump", thought=f"thought {len(prompts)}")))
+        episode.receive(tiny.sampled(chat, tiny.answer("Left", "Jump", thought=f"thought {len(prompts)}")))
     assert [restarts for restarts, _ in prompts] == [False, False, True, True]
     text = prompts[3][1]
     assert SYSTEM in text
@@ -100,14 +100,14 @@ def test_a_window_of_one_turn_shows_the_current_state_only(chat):
         assert text.count("Turn ") == 1
         assert f"Turn {number + 1}:" in text
         assert text.endswith("<think>")
-        episode.receive(tiny.said(chat, tiny.answer("Left")))
+        episode.receive(tiny.sampled(chat, tiny.answer("Left")))
 
 
 def test_the_context_limit_applies_to_the_window_not_the_dialogue(chat):
     def turns(shown):
         rollout = {"context_turns": shown, "max_turns": 9, "max_response_tokens": 20}
         config = RunConfig.model_validate({"rollout": rollout})
-        played = player(config, chat, ScriptedSampler([[tiny.said(chat, "no answer")] * 9]), [], context=420).play(
+        played = player(config, chat, ScriptedSampler([[tiny.sampled(chat, "no answer")] * 9]), [], context=420).play(
             train_request(config, [1])
         )
         return len(played[0].turns), played[0].error
@@ -230,9 +230,9 @@ def test_update_batches_hold_whole_trajectories(pocket_folder):
 def test_a_windowed_run_learns_and_logs_full_turns(pocket_folder, tmp_path, estimator):
     rollout = {"context_turns": 1, "max_turns": 3}
     run(tiny.config(pocket_folder, iterations=1, rollout=rollout, algorithm={"estimator": estimator}), tmp_path)
-    told = [turn for turn in events(tmp_path, Turn) if turn.trajectory.startswith("00001-")]
-    assert {turn.turn for turn in told} == {0, 1, 2}
-    assert all(f"Turn {turn.turn + 1}:" in turn.state for turn in told)
+    recorded = [turn for turn in events(tmp_path, Turn) if turn.trajectory.startswith("00001-")]
+    assert {turn.turn for turn in recorded} == {0, 1, 2}
+    assert all(f"Turn {turn.turn + 1}:" in turn.state for turn in recorded)
     (values,) = [
         event.values for event in events(tmp_path) if event.type == "metrics" and "time/update" in event.values
     ]

@@ -43,20 +43,20 @@ def whole(trained, tmp_path_factory):
     return config, folder, play(config, folder)
 
 
-def said(folder):
+def responses_of(folder):
     return {(turn.trajectory, turn.turn): turn.response for turn in events(folder, Turn)}
 
 
 def test_every_suite_is_played_once_and_nothing_is_learned(whole):
     _, folder, end = whole
     assert (end.reason, end.iteration, end.message) == ("completed", 0, "All 3 suites are played.")
-    told = events(folder)
-    found = [event for event in told if isinstance(event, Evaluation)]
+    recorded = events(folder)
+    found = [event for event in recorded if isinstance(event, Evaluation)]
     assert [event.suite for event in found] == ["Sokoban", "Bandit", "FrozenLake:size=5"]
     assert all((event.prompts, event.samples, event.final, event.iteration) == (3, 2, True, 0) for event in found)
     assert all(event.pass_at.keys() == {1, 2} for event in found)
     assert not checkpoints.checkpoint_iterations(folder)
-    assert {event.type for event in told} == {
+    assert {event.type for event in recorded} == {
         "run_started",
         "phase",
         "group_started",
@@ -67,11 +67,11 @@ def test_every_suite_is_played_once_and_nothing_is_learned(whole):
         "metrics",
         "run_finished",
     }
-    assert {event.suite for event in told if event.type == "group_started"} == {event.suite for event in found}
+    assert {event.suite for event in recorded if event.type == "group_started"} == {event.suite for event in found}
     for event in events(folder, Metrics):
         for name in event.values:
             spec_of(name)
-    closed = [event.trajectory for event in told if event.type == "trajectory_finished"]
+    closed = [event.trajectory for event in recorded if event.type == "trajectory_finished"]
     assert len(set(closed)) == len(closed) == 3 * 3 * 2
 
 
@@ -89,18 +89,18 @@ def test_a_run_folder_means_its_newest_checkpoint_and_its_evaluation(trained, tm
         config.model_copy(update={"policy": config.policy.model_copy(update={"model": str(newest)})}),
         tmp_path / "by checkpoint",
     )
-    in_training = {key: text for key, text in said(trained).items() if key[0].startswith("e00002")}
-    renamed = {("e00002" + name[6:], turn): text for (name, turn), text in said(tmp_path / "by run").items()}
+    in_training = {key: text for key, text in responses_of(trained).items() if key[0].startswith("e00002")}
+    renamed = {("e00002" + name[6:], turn): text for (name, turn), text in responses_of(tmp_path / "by run").items()}
     assert renamed == in_training
-    assert said(tmp_path / "by run") == said(tmp_path / "by checkpoint")
+    assert responses_of(tmp_path / "by run") == responses_of(tmp_path / "by checkpoint")
 
 
 def test_more_samples_repeat_the_first_ones(trained, tmp_path):
     one = settings(trained, evaluation={"prompts": 2, "samples_per_prompt": 1, "suites": []})
     play(one, tmp_path / "one")
     play(settings(trained, evaluation={"prompts": 3, "samples_per_prompt": 3, "suites": []}), tmp_path / "three")
-    first = {(name.removesuffix("-n00"), turn): text for (name, turn), text in said(tmp_path / "three").items()}
-    assert said(tmp_path / "one").items() <= first.items()
+    first = {(name.removesuffix("-n00"), turn): text for (name, turn), text in responses_of(tmp_path / "three").items()}
+    assert responses_of(tmp_path / "one").items() <= first.items()
 
 
 def test_a_stopped_run_resumes_with_the_remaining_suites(whole, trained, tmp_path):
@@ -113,7 +113,7 @@ def test_a_stopped_run_resumes_with_the_remaining_suites(whole, trained, tmp_pat
     assert [suite.name for suite in missing(tmp_path, config)] == ["FrozenLake:size=5"]
     assert play(config, tmp_path).reason == "completed"
     assert events(tmp_path, RunStarted)[1].evaluated_suites == ["Sokoban", "Bandit"]
-    assert said(tmp_path) == said(unbroken)
+    assert responses_of(tmp_path) == responses_of(unbroken)
     one, other = results(tmp_path, config), results(unbroken, config)
     assert {name: event.success for name, event in one.items()} == {n: event.success for n, event in other.items()}
 
@@ -134,7 +134,7 @@ def test_a_finished_evaluation_plays_nothing_when_resumed(whole, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "copy")
     end = play(config, copy)
     assert end.reason == "completed"
-    assert said(copy) == said(folder)
+    assert responses_of(copy) == responses_of(folder)
     assert len(events(copy, Evaluation)) == 3
 
 

@@ -34,11 +34,11 @@ TOKENS = ["<think>", "go", "</think>", "<answer>", "Up", "</answer>", "<|end|>"]
 TEXT = "".join(TOKENS[:-1])
 
 
-def told(body: dict[str, Any]) -> Reply:
+def reply_with_tokens(body: dict[str, Any]) -> Reply:
     return completion(TEXT, tokens=TOKENS, prompt=50, written=7, cached=10)
 
 
-def untold(body: dict[str, Any]) -> Reply:
+def reply_without_tokens(body: dict[str, Any]) -> Reply:
     return completion(TEXT, prompt=50, written=9)
 
 
@@ -65,7 +65,7 @@ def account(folder: Path) -> dict[str, float]:
 
 
 def test_a_hosted_model_plays_every_suite_and_the_journal_records_it(tmp_path: Path) -> None:
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         end = play(settings(server), tmp_path)
     assert (end.reason, end.message) == ("completed", "All 2 suites are played.")
     (started,) = events(tmp_path, RunStarted)
@@ -92,7 +92,7 @@ def test_a_hosted_model_plays_every_suite_and_the_journal_records_it(tmp_path: P
 
 
 def test_each_turn_sends_the_whole_dialogue_and_rows_are_independent(tmp_path: Path) -> None:
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         play(settings(server, evaluation={"prompts": 2, "suites": []}), tmp_path)
     first = next(body for body in server.bodies if len(body["messages"]) == 2)
     second = next(body for body in server.bodies if len(body["messages"]) == 4)
@@ -105,7 +105,7 @@ def test_each_turn_sends_the_whole_dialogue_and_rows_are_independent(tmp_path: P
 
 
 def test_reported_tokens_and_log_probabilities_are_recorded(tmp_path: Path) -> None:
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         play(settings(server), tmp_path)
     kept = [token_arrays.unpack(event.data) for event in events(tmp_path, TrajectoryTokens)]
     assert len(kept) == len(events(tmp_path, TrajectoryFinished))
@@ -116,7 +116,7 @@ def test_reported_tokens_and_log_probabilities_are_recorded(tmp_path: Path) -> N
 
 
 def test_unreported_values_are_absent_and_counts_are_the_endpoints(tmp_path: Path) -> None:
-    with Server(untold).running() as server:
+    with Server(reply_without_tokens).running() as server:
         play(settings(server, {"unsupported_params": ["logprobs", "seed", "temperature", "system"]}), tmp_path)
     assert not events(tmp_path, TrajectoryTokens)
     turns = events(tmp_path, Turn)
@@ -131,7 +131,7 @@ def test_unreported_values_are_absent_and_counts_are_the_endpoints(tmp_path: Pat
 
 def test_only_the_turns_in_the_window_are_sent(tmp_path: Path) -> None:
     config = {"rollout": {"max_turns": 4, "context_turns": 1}, "evaluation": {"prompts": 1, "suites": []}}
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         play(settings(server, **config), tmp_path)
     assert len(server.bodies) > 2
     assert {len(body["messages"]) for body in server.bodies} == {2}
@@ -146,9 +146,9 @@ def test_rows_do_not_wait_for_each_other(tmp_path: Path) -> None:
             second_turn.set()
         elif body["messages"][1]["content"] == held[0]:
             assert second_turn.wait(10), "nobody was asked a second time while this one was thinking"
-        return told(body)
+        return reply_with_tokens(body)
 
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         play(settings(server, evaluation={"prompts": 3, "suites": []}), tmp_path / "first")
     held = [server.bodies[0]["messages"][1]["content"]]
     with Server(answer).running() as server:
@@ -160,9 +160,11 @@ def test_errors_are_counted_without_changing_the_result(tmp_path: Path) -> None:
     calls = iter(range(10**6))
 
     def answer(body: dict[str, Any]) -> Reply:
-        return [refusal(429, Retry_After="0"), Reply(drop=True), told(body), told(body)][next(calls) % 4]
+        return [refusal(429, Retry_After="0"), Reply(drop=True), reply_with_tokens(body), reply_with_tokens(body)][
+            next(calls) % 4
+        ]
 
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         play(settings(server), tmp_path / "calm")
     with Server(answer).running() as server:
         play(settings(server, {"retries": 20}), tmp_path / "troubled")
@@ -188,15 +190,15 @@ def test_a_wrong_key_ends_the_run_and_is_never_logged(tmp_path: Path, monkeypatc
 
 
 def test_the_budget_is_not_exceeded_and_a_higher_one_pays_only_the_rest(tmp_path: Path) -> None:
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         whole = play(settings(server), tmp_path / "whole")
         number = len(server.bodies)
         config = settings(server, {"max_cost": 0.0009})
         end = play(config, tmp_path / "poor")
-        asked = len(server.bodies) - number
+        requested = len(server.bodies) - number
         assert end.reason == "budget"
         assert "hosted.max_cost = 0.0009 are spent" in end.message
-        assert 0 < asked < number
+        assert 0 < requested < number
         assert account(tmp_path / "poor")["cost"] <= 0.0009
         richer = settings(server, {"max_cost": 1.0, "concurrency": 2, "prompt_price_per_million": 1.5})
         assert play(richer, tmp_path / "poor").reason == "completed"
@@ -209,9 +211,9 @@ def test_an_interrupted_run_resumes_without_repeating_requests(tmp_path: Path) -
     calls = iter(range(10**6))
 
     def answer(body: dict[str, Any]) -> Reply:
-        return told(body) if next(calls) < 8 else refusal(500)
+        return reply_with_tokens(body) if next(calls) < 8 else refusal(500)
 
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         play(settings(server), tmp_path / "whole")
         number = len(server.bodies)
         server.answer, server.bodies = answer, []
@@ -219,7 +221,7 @@ def test_an_interrupted_run_resumes_without_repeating_requests(tmp_path: Path) -
         with pytest.raises(HostedError, match="Completed responses are kept"):
             play(config, tmp_path / "broken")
         assert account(tmp_path / "broken")["requests"] == 8
-        server.answer, server.bodies = told, []
+        server.answer, server.bodies = reply_with_tokens, []
         assert play(config, tmp_path / "broken").reason == "completed"
         assert len(server.bodies) == number - 8
         server.bodies = []
@@ -231,16 +233,16 @@ def test_an_interrupted_run_resumes_without_repeating_requests(tmp_path: Path) -
 
 
 def test_a_stop_does_not_wait_for_a_response(tmp_path: Path) -> None:
-    asked, release = threading.Event(), threading.Event()
+    requested, release = threading.Event(), threading.Event()
 
     def answer(body: dict[str, Any]) -> Reply:
-        asked.set()
+        requested.set()
         release.wait(60)
-        return told(body)
+        return reply_with_tokens(body)
 
     with Server(answer).running() as server:
         try:
-            end = play(settings(server), tmp_path, stop=asked.is_set)
+            end = play(settings(server), tmp_path, stop=requested.is_set)
             assert not release.is_set()
         finally:
             release.set()
@@ -253,7 +255,7 @@ def test_a_dialogue_exceeding_the_context_ends_only_itself(tmp_path: Path) -> No
     full = refusal(400, "maximum context length exceeded", code="context_length_exceeded")
 
     def answer(body: dict[str, Any]) -> Reply:
-        return full if len(body["messages"]) > 2 else told(body)
+        return full if len(body["messages"]) > 2 else reply_with_tokens(body)
 
     with Server(answer).running() as server:
         assert play(settings(server), tmp_path).reason == "completed"
@@ -281,7 +283,7 @@ def test_prefilled_responses_start_with_their_tag(tmp_path: Path) -> None:
 
 
 def test_the_command_line_evaluates_a_hosted_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Server(told).running() as server:
+    with Server(reply_with_tokens).running() as server:
         status = main(
             [
                 "evaluate",

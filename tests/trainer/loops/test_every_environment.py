@@ -22,9 +22,9 @@ def test_a_policy_plays_and_learns_for_one_iteration(name, pocket_folder, tmp_pa
     )
     end = run_factory.run(config, tmp_path, tmp_path / "cache")
     assert end.reason == "completed"
-    told = list(reader.read(tmp_path / JOURNAL_FILE))
-    assert {Turn, TrajectoryFinished, Metrics, Evaluation, RunFinished} <= {type(event) for event in told}
-    played = [event for event in told if isinstance(event, TrajectoryFinished)]
+    recorded = list(reader.read(tmp_path / JOURNAL_FILE))
+    assert {Turn, TrajectoryFinished, Metrics, Evaluation, RunFinished} <= {type(event) for event in recorded}
+    played = [event for event in recorded if isinstance(event, TrajectoryFinished)]
     assert len(played) == 1 + 2 + 1
     assert [event.error for event in played] == [None] * len(played)
     assert checkpoints.checkpoint_iterations(tmp_path) == [1]

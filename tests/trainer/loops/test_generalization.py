@@ -38,9 +38,9 @@ def test_every_policy_is_played_in_every_suite(whole, base, policies):
     assert [(cell.policy, cell.suite) for cell in result.cells] == [(p.name, s) for p in policies for s in ON]
     assert result.suites == ON
     assert [(p.name, p.trained_on) for p in result.policies] == [("pocket", "Sokoban"), ("llama", None)]
-    told = events(folder)
-    assert [event.type for event in told] == ["run_started", "phase", "phase", "generalization", "run_finished"]
-    assert told[-2] == result
+    recorded = events(folder)
+    assert [event.type for event in recorded] == ["run_started", "phase", "phase", "generalization", "run_finished"]
+    assert recorded[-2] == result
     assert (folder / TABLE).read_text(encoding="utf-8") == table(result)
 
 

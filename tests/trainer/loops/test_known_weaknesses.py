@@ -42,7 +42,7 @@ def dialogue(chat, *texts, ended=True, **rollout) -> Trajectory:
     episode = tiny.episode(chat, RunConfig.model_validate({"rollout": rollout}), options={"room": ROOM})
     for text in texts:
         episode.prompt()
-        episode.receive(tiny.said(chat, text, ended=ended))
+        episode.receive(tiny.sampled(chat, text, ended=ended))
     return episode.trajectory
 
 
@@ -53,7 +53,7 @@ def test_the_loss_mask_covers_sampled_tokens_only_and_holds_the_last_reward() ->
         played = dialogue(chat, *texts, max_turns=2)
         batch = collate([played], pad_id=0)
         trained = batch.ids[0][batch.mask[0]].tolist()
-        assert trained == [token for text in texts for token in tiny.said(chat, text).ids], style
+        assert trained == [token for text in texts for token in tiny.sampled(chat, text).ids], style
         assert chat.tokenizer.decode(trained).count("<think>") == 0
         paid = batch.rewards[0].nonzero()[:, 0]
         assert batch.mask[0][paid].all()
@@ -63,7 +63,7 @@ def test_the_loss_mask_covers_sampled_tokens_only_and_holds_the_last_reward() ->
 
 @pytest.mark.parametrize("ended", [True, False])
 def test_responses_are_trained_as_sampled_with_sampler_log_probabilities(chat, ended) -> None:
-    drawn = tiny.said(chat, UGLY, ended=ended)
+    drawn = tiny.sampled(chat, UGLY, ended=ended)
     played = dialogue(chat, UGLY, ended=ended)
     batch = collate([played], pad_id=0)
     assert batch.ids[0][batch.mask[0]].tolist() == drawn.ids, "not stripped, not cut, no end token added"
@@ -223,7 +223,7 @@ def test_resume_restores_seeds_optimiser_and_all_state(pocket_folder, tmp_path) 
 
 def test_seeds_are_stable_across_processes_and_global_rng_is_unused(policy, chat) -> None:
     code = "from trainer.seeds import Purpose, derive; print(derive(7, Purpose.SAMPLING, 3, 1, 4))"
-    told = {
+    emitted = {
         subprocess.run(
             [sys.executable, "-c", code],
             cwd=ROOT,
@@ -234,28 +234,28 @@ def test_seeds_are_stable_across_processes_and_global_rng_is_unused(policy, chat
         ).stdout.strip()
         for seed in ("1", "2")
     }
-    assert told == {str(derive(7, Purpose.SAMPLING, 3, 1, 4))}
+    assert emitted == {str(derive(7, Purpose.SAMPLING, 3, 1, 4))}
 
     config = tiny.config("pocket")
 
-    def said():
+    def sampled():
         sampler = TransformersSampler(policy.model, chat.eos_id, policy.pad_id)
         played = player(config, chat, sampler, []).play(train_request(config, [2]))
         return [trajectory.ids for trajectory in played]
 
     torch.manual_seed(1)
-    first, state = said(), torch.random.get_rng_state()
+    first, state = sampled(), torch.random.get_rng_state()
     torch.manual_seed(1)
     assert torch.equal(torch.random.get_rng_state(), state)
     torch.manual_seed(2)
-    assert said() == first
+    assert sampled() == first
 
 
 def test_a_hanging_environment_ends_its_own_trajectory_after_the_timeout(chat, tmp_path) -> None:
     hangs = {"name": "Trouble", "settings": {"when": "step", "how": "sleep", "every": 2}, "step_timeout": 1.0}
     with offering(tmp_path, Trouble="tests.envs.broken_env:Trouble"):
         config = RunConfig.model_validate({"environment": hangs})
-        sampler = ScriptedSampler([[tiny.said(chat, tiny.answer("Go", "Go"))] * 5 for _ in range(3)])
+        sampler = ScriptedSampler([[tiny.sampled(chat, tiny.answer("Go", "Go"))] * 5 for _ in range(3)])
         playing = player(config, chat, sampler, [])
         try:
             played = playing.play(train_request(config, [3]))
@@ -268,13 +268,13 @@ def test_a_hanging_environment_ends_its_own_trajectory_after_the_timeout(chat, t
 
 def test_a_turn_can_be_read_as_soon_as_it_is_played(policy, chat) -> None:
     config = tiny.config("pocket")
-    told, played_so_far = [], []
+    emitted, played_so_far = [], []
     sampler = TransformersSampler(policy.model, chat.eos_id, policy.pad_id)
-    playing = player(config, chat, sampler, told, progress=lambda *_: played_so_far.append(len(turns(told))))
+    playing = player(config, chat, sampler, emitted, progress=lambda *_: played_so_far.append(len(turns(emitted))))
     playing.play(train_request(config, [3]))
-    assert played_so_far == list(range(1, len(turns(told)) + 1)), "told one by one, long before the step"
-    assert all(turn.response and turn.board for turn in turns(told))
+    assert played_so_far == list(range(1, len(turns(emitted)) + 1)), "told one by one, long before the step"
+    assert all(turn.response and turn.board for turn in turns(emitted))
 
 
-def turns(told) -> list[Turn]:
-    return [event for event in told if isinstance(event, Turn)]
+def turns(emitted) -> list[Turn]:
+    return [event for event in emitted if isinstance(event, Turn)]

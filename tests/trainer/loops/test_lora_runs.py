@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.trainer import tiny
-from tests.trainer.loops.test_train import events, numbers, run, same_weights, turns_told, weights
+from tests.trainer.loops.test_train import count_turns, events, numbers, run, same_weights, weights
 from trainer.config.run import PolicyConfig
 from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
@@ -84,7 +84,7 @@ def test_a_checkpoint_is_a_merged_model_with_the_adapter_beside_it(whole, llama_
 def test_a_run_stopped_anywhere_equals_an_uninterrupted_one(whole, tmp_path, when):
     (config, unbroken), (iteration, turns) = whole, when
     halves = tmp_path / "halves"
-    end = run(config, halves, stop=lambda: turns_told(halves, iteration) > turns)
+    end = run(config, halves, stop=lambda: count_turns(halves, iteration) > turns)
     assert (end.reason, end.iteration) == ("interrupted", iteration - 1)
     assert run(config, halves).reason == "completed"
     assert numbers(halves) == numbers(unbroken)
@@ -138,7 +138,7 @@ def test_the_reference_policy_needs_no_second_model(pocket_folder):
     chat = ChatFormat(policy.tokenizer, think=True)
     played = tiny.episode(chat)
     played.prompt()
-    played.receive(tiny.said(chat, tiny.answer("Left")))
+    played.receive(tiny.sampled(chat, tiny.answer("Left")))
     batch = collate([played.trajectory], policy.pad_id)
     initial = learner.scorer.reference_logprobs(learner.planner.plan(batch))
     assert torch.equal(initial, learner.score(batch, before).logprobs)
@@ -156,7 +156,7 @@ def test_a_step_changes_adapters_only(pocket_folder):
         played = tiny.episode(chat)
         played.trajectory.group, played.trajectory.id = number // 2, str(number)
         played.prompt()
-        played.receive(tiny.said(chat, tiny.answer("Left" if number % 2 else "Up")))
+        played.receive(tiny.sampled(chat, tiny.answer("Left" if number % 2 else "Up")))
         played.trajectory.turns[-1].reward = float(number)
         trajectories.append(played.trajectory)
     learner.update(collate(trajectories, policy.pad_id), 1)

@@ -52,12 +52,12 @@ ABOUT_THE_PROCESS = ("run_started", "phase", "notice", "checkpoint", "checkpoint
 
 def history(folder: Path) -> list[dict[str, Any]]:
     """Events of a run without timestamps, replaced iterations and events of the process."""
-    told: list[tuple[str, int, dict[str, Any]]] = []
+    result: list[tuple[str, int, dict[str, Any]]] = []
     place: dict[str, tuple[str, int]] = {}
     for event in reader.read(folder / JOURNAL_FILE):
         if isinstance(event, RunStarted):
             last = {"train": event.from_iteration, "eval": event.evaluated_iteration}
-            told = [entry for entry in told if entry[1] <= last[entry[0]]]
+            result = [entry for entry in result if entry[1] <= last[entry[0]]]
         if event.type in ABOUT_THE_PROCESS:
             continue
         data = event.model_dump(exclude={"seq", "time"})
@@ -76,11 +76,11 @@ def history(folder: Path) -> list[dict[str, Any]]:
                 where = "eval", event.iteration
             case _:
                 where = "train", event.iteration
-        told.append((*where, data))
-    return [data for _, _, data in told]
+        result.append((*where, data))
+    return [data for _, _, data in result]
 
 
-class Asked:
+class StopCounter:
     """Requests a stop from the n-th check on."""
 
     def __init__(self, limit: float = float("inf")) -> None:
@@ -92,21 +92,21 @@ class Asked:
 
 
 def play(config, folder, stop=None):
-    return run_factory.run(config, folder, folder / "cache", stop or Asked())
+    return run_factory.run(config, folder, folder / "cache", stop or StopCounter())
 
 
 @pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))
 def whole(request, pocket_folder, tmp_path_factory):
     """Settings of a run, its folder when uninterrupted, and its number of stop checks."""
-    config, asked = tiny.config(pocket_folder, **VARIANTS[request.param]), Asked()
+    config, counter = tiny.config(pocket_folder, **VARIANTS[request.param]), StopCounter()
     folder = tmp_path_factory.mktemp("whole")
-    assert play(config, folder, asked).reason == "completed"
+    assert play(config, folder, counter).reason == "completed"
     learnt = [
         e.values for e in reader.read(folder / JOURNAL_FILE) if isinstance(e, Metrics) and "policy/loss" in e.values
     ]
     assert len(learnt) == 3, "every iteration learns, or there is nothing to compare"
     assert all(values["update/steps"] >= 4 for values in learnt)
-    return config, folder, asked.count
+    return config, folder, counter.count
 
 
 def same_files(one: Path, other: Path) -> None:
@@ -147,7 +147,7 @@ def same_state(one: Any, other: Any) -> None:
 @pytest.mark.parametrize("share", [0.08, 0.55, 0.97])
 def test_a_run_resumed_after_any_stop_is_identical(whole, tmp_path, share) -> None:
     config, unbroken, questions = whole
-    assert play(config, tmp_path, Asked(share * questions)).reason == "interrupted"
+    assert play(config, tmp_path, StopCounter(share * questions)).reason == "interrupted"
     assert play(config, tmp_path).reason == "completed"
     assert history(tmp_path) == history(unbroken)
     same_files(tmp_path, unbroken)
@@ -156,7 +156,7 @@ def test_a_run_resumed_after_any_stop_is_identical(whole, tmp_path, share) -> No
 def test_a_run_stopped_repeatedly_is_identical(whole, tmp_path) -> None:
     config, unbroken, questions = whole
     for _ in range(20):
-        if play(config, tmp_path, Asked(0.45 * questions)).reason == "completed":
+        if play(config, tmp_path, StopCounter(0.45 * questions)).reason == "completed":
             break
     started = [event for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, RunStarted)]
     assert len(started) >= 3

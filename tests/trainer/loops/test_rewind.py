@@ -87,8 +87,8 @@ def rewound(pocket_folder, tmp_path_factory):
 
 def test_it_rewinds_up_to_the_limit_and_then_stops(rewound):
     folder, end = rewound
-    told = events(folder, Rewound)
-    assert [(e.number, e.from_iteration, e.to_iteration) for e in told] == [(1, 3, 1), (2, 3, 1)]
+    rewinds = events(folder, Rewound)
+    assert [(e.number, e.from_iteration, e.to_iteration) for e in rewinds] == [(1, 3, 1), (2, 3, 1)]
     started = [(e.attempt, e.from_iteration, e.evaluated_iteration) for e in events(folder, RunStarted)]
     assert started == [(1, 0, -1), (2, 1, 0), (3, 1, 0)], "iteration 2 showed first signs: not sound"
     assert (end.reason, end.iteration) == ("echo_trap", 3)
@@ -102,10 +102,10 @@ def test_it_continues_with_the_configured_changes_and_logs_them(rewound):
         {"optimizer.policy_lr": "5e-05", "algorithm.entropy_coef": "0.02"},
         {"optimizer.policy_lr": "2.5e-05", "algorithm.entropy_coef": "0.02"},
     ]
-    told = [e.config for e in events(folder, RunStarted)]
-    assert [c["optimizer"]["policy_lr"] for c in told] == [1e-4, 5e-5, 2.5e-5]
-    assert [c["algorithm"]["entropy_coef"] for c in told] == [0.001, 0.02, 0.02]
-    assert [c["echo_trap"]["action"] for c in told] == ["rewind"] * 3
+    configs = [e.config for e in events(folder, RunStarted)]
+    assert [c["optimizer"]["policy_lr"] for c in configs] == [1e-4, 5e-5, 2.5e-5]
+    assert [c["algorithm"]["entropy_coef"] for c in configs] == [0.001, 0.02, 0.02]
+    assert [c["echo_trap"]["action"] for c in configs] == ["rewind"] * 3
     rates, attempt = {}, 0
     for event in events(folder):
         if isinstance(event, RunStarted):
@@ -128,8 +128,8 @@ def test_no_initial_state_and_no_dialogue_is_played_again(rewound):
     folder, _ = rewound
     attempts = seeds_of_attempts(folder)
     assert len(set.union(*attempts)) == sum(map(len, attempts)), "every group of every attempt has a seed of its own"
-    exams = [e.seed for e in events(folder, GroupStarted) if e.split == "eval"]
-    assert len(set(exams)) == 2, "the exam stays the same"
+    evaluation_seeds = [e.seed for e in events(folder, GroupStarted) if e.split == "eval"]
+    assert len(set(evaluation_seeds)) == 2, "the exam stays the same"
 
 
 def test_nothing_after_the_sound_checkpoint_is_left_on_disk(pocket_folder, tmp_path):

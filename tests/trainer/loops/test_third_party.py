@@ -29,14 +29,14 @@ def test_it_is_trained_for_an_iteration_and_its_boards_are_in_the_journal(pocket
     monkeypatch.setattr("trainer.rollout.episode.parse_response", always("Up", "Right"))
     config = tiny.config(pocket_folder, iterations=1, environment={"name": "KeyDoor", "settings": {"size": 7}})
     assert run(config, tmp_path).reason == "completed"
-    told = events(tmp_path)
-    started = next(event for event in told if event.type == "group_started")
+    recorded = events(tmp_path)
+    started = next(event for event in recorded if event.type == "group_started")
     assert started.board.legend["K"].tone == "piece"
     assert len(started.board.rows) == 7
     assert "Lava is deadly." in started.prompt
-    turns = [event for event in told if event.type == "turn"]
+    turns = [event for event in recorded if event.type == "turn"]
     assert any(action.status == "executed" and action.board.legend for turn in turns for action in turn.actions)
-    assert not any(event.error for event in told if event.type == "trajectory_finished")
+    assert not any(event.error for event in recorded if event.type == "trajectory_finished")
 
 
 def test_its_solver_demonstrates_several_actions_per_turn(tmp_path):

@@ -152,10 +152,10 @@ def test_a_real_run_sends_the_metrics_of_its_journal(pocket_folder, tmp_path):
 
     read = EventAccumulator(str(tmp_path / "tensorboard"))
     read.Reload()
-    told = [event for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, Metrics)]
-    names = {name for event in told for name in event.values}
+    recorded = [event for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, Metrics)]
+    names = {name for event in recorded for name in event.values}
     assert names <= set(read.Tags()["scalars"])
-    for event in told:
+    for event in recorded:
         for name, value in event.values.items():
             points = {point.step: point.value for point in read.Scalars(name)}
             assert points[event.iteration] == pytest.approx(value, rel=1e-6)
@@ -208,9 +208,9 @@ def test_a_sink_that_cannot_be_opened_does_not_stop_a_run(tmp_path, monkeypatch)
     trackers.attach(book, ["mlflow"], tmp_path)
     book.write(started())
     book.write(metrics(1), finished())
-    told = list(reader.read(tmp_path / JOURNAL_FILE))
-    assert [event.type for event in told] == ["run_started", "notice", "metrics", "run_finished"]
-    assert told[1].message.startswith("mlflow did not take what it was sent")
+    recorded = list(reader.read(tmp_path / JOURNAL_FILE))
+    assert [event.type for event in recorded] == ["run_started", "notice", "metrics", "run_finished"]
+    assert recorded[1].message.startswith("mlflow did not take what it was sent")
 
 
 def test_unknown_sinks_are_refused(tmp_path):

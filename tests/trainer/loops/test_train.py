@@ -77,14 +77,14 @@ def in_a_process(config, folder, *extra, **popen):
     )
 
 
-def turns_told(folder, iteration):
+def count_turns(folder, iteration):
     """Number of the iteration's training turns in the journal so far."""
     path = folder / JOURNAL_FILE
     return path.read_bytes().count(b'"type":"turn","trajectory":"%05d-' % iteration) if path.exists() else 0
 
 
 def wait_for_a_turn(process, folder, iteration):
-    while not turns_told(folder, iteration):
+    while not count_turns(folder, iteration):
         if process.poll() is not None:
             pytest.fail("the run ended first: " + "".join(process.communicate()))
         time.sleep(0.01)
@@ -105,21 +105,21 @@ def finished(pocket_folder, tmp_path_factory):
 
 def test_a_journal_records_the_run_in_order(finished):
     _, folder, end = finished
-    told = events(folder)
-    assert [event.seq for event in told] == list(range(1, len(told) + 1))
-    assert [event.time for event in told] == sorted(event.time for event in told)
+    recorded = events(folder)
+    assert [event.seq for event in recorded] == list(range(1, len(recorded) + 1))
+    assert [event.time for event in recorded] == sorted(event.time for event in recorded)
     milestones = [
         (event.type, getattr(event, "iteration", None))
-        for event in told
+        for event in recorded
         if event.type in ("run_started", "groups_scored", "metrics", "evaluation", "checkpoint", "run_finished")
     ]
-    exam = [[("evaluation", n), ("metrics", n)] for n in (0, 2, 3)]
+    evaluations = [[("evaluation", n), ("metrics", n)] for n in (0, 2, 3)]
     learn = [[("groups_scored", n), ("metrics", n)] for n in (1, 2, 3)]
     saved = [[("checkpoint", n)] for n in (1, 2, 3)]
-    expected = [("run_started", None), *exam[0], *learn[0], *saved[0], *learn[1], *exam[1], *saved[1]]
-    assert milestones == [*expected, *learn[2], *exam[2], *saved[2], ("run_finished", 3)]
-    assert told[-1] == end
-    assert {event.type for event in told} == {
+    expected = [("run_started", None), *evaluations[0], *learn[0], *saved[0], *learn[1], *evaluations[1], *saved[1]]
+    assert milestones == [*expected, *learn[2], *evaluations[2], *saved[2], ("run_finished", 3)]
+    assert recorded[-1] == end
+    assert {event.type for event in recorded} == {
         "run_started",
         "phase",
         "group_started",
@@ -268,7 +268,7 @@ def whole(llama_folder, tmp_path_factory):
 @pytest.mark.parametrize("when", [(1, 1), (2, 4), (3, 0)], ids=str)
 def test_a_run_stopped_anywhere_equals_an_uninterrupted_one(whole, tmp_path, when):
     (config, unbroken), (iteration, turns) = whole, when
-    end = run(config, tmp_path / "halves", stop=lambda: turns_told(tmp_path / "halves", iteration) > turns)
+    end = run(config, tmp_path / "halves", stop=lambda: count_turns(tmp_path / "halves", iteration) > turns)
     assert (end.reason, end.iteration) == ("interrupted", iteration - 1)
     assert checkpoints.checkpoint_iterations(tmp_path / "halves")[-1] == iteration - 1
     again = run(config, tmp_path / "halves")
@@ -289,10 +289,10 @@ def test_sigterm_in_a_rollout_checkpoints_and_a_new_process_resumes_identically(
     out, error = child.communicate(timeout=300)
     assert child.returncode == 75, out + error
     assert error == ""
-    told = events(halves)
-    assert told[-1].type == "run_finished"
-    assert (told[-1].reason, told[-1].iteration) == ("interrupted", 1)
-    assert told[-1].message == "Stopped after iteration 1; resume continues at 2."
+    recorded = events(halves)
+    assert recorded[-1].type == "run_finished"
+    assert (recorded[-1].reason, recorded[-1].iteration) == ("interrupted", 1)
+    assert recorded[-1].message == "Stopped after iteration 1; resume continues at 2."
     assert run(config, halves).reason == "completed"
     assert numbers(halves) == numbers(unbroken)
     same_weights(weights(halves), weights(unbroken))
@@ -311,8 +311,8 @@ def test_a_killed_run_with_a_partial_line_resumes_from_its_checkpoint(whole, tmp
     (folder / CHECKPOINTS_FOLDER / ".000003.partial").mkdir()
     end = run(config, folder)
     assert end.reason == "completed"
-    told = events(folder)
-    assert [event.seq for event in told] == list(range(1, len(told) + 1))
+    recorded = events(folder)
+    assert [event.seq for event in recorded] == list(range(1, len(recorded) + 1))
     second = events(folder, RunStarted)[1]
     assert second.seq > left
     assert (second.attempt, second.from_iteration) == (2, 2)
@@ -331,10 +331,12 @@ def test_changed_settings_are_detected_on_resume(pocket_folder, tmp_path):
 
 
 @pytest.mark.parametrize("model", ["pocket", "llama"])
-@pytest.mark.parametrize("world", ["Sokoban", "FrozenLake", "Bandit"])
-def test_random_weights_of_any_architecture_play_any_environment(pocket_folder, llama_folder, tmp_path, model, world):
+@pytest.mark.parametrize("env_name", ["Sokoban", "FrozenLake", "Bandit"])
+def test_random_weights_of_any_architecture_play_any_environment(
+    pocket_folder, llama_folder, tmp_path, model, env_name
+):
     folder = {"pocket": pocket_folder, "llama": llama_folder}[model]
-    end = run(tiny.config(folder, iterations=1, environment={"name": world}), tmp_path)
+    end = run(tiny.config(folder, iterations=1, environment={"name": env_name}), tmp_path)
     assert end.reason == "completed"
     turns = events(tmp_path, Turn)
     assert turns
@@ -366,7 +368,7 @@ class Broken(Sokoban):
 
 def test_a_persistently_failing_environment_does_not_end_the_run(pocket_folder, tmp_path, monkeypatch):
     monkeypatch.setattr("envs.registry.make", lambda name, settings: Broken())
-    monkeypatch.setattr("trainer.rollout.episode.parse_response", always_left)
+    monkeypatch.setattr("trainer.rollout.episode.parse_response", parse_as_left)
     end = run(tiny.config(pocket_folder, iterations=1), tmp_path)
     assert end.reason == "completed"
     closings = [event for event in events(tmp_path) if event.type == "trajectory_finished"]
@@ -375,7 +377,7 @@ def test_a_persistently_failing_environment_does_not_end_the_run(pocket_folder, 
     assert all(event.end == "truncated" for event in closings if event.error)
 
 
-def always_left(response, *, think, max_actions):
+def parse_as_left(response, *, think, max_actions):
     from trainer.rollout.response_parser import parse_response
 
     return parse_response(tiny.answer("Left", "Left"), think=True, max_actions=max_actions)

@@ -77,16 +77,16 @@ def test_later_passes_use_ratios_to_the_rollout_policy(pocket_folder):
 
 
 def test_a_run_of_online_2_samples_once_and_steps_twice(pocket_folder, tmp_path):
-    told = {}
+    by_reuse = {}
     for reuse in (1, 2):
         config = tiny.config(
             pocket_folder, iterations=1, algorithm={"estimator": "reinforce_plus_plus", "updates_per_rollout": reuse}
         )
         run(config, tmp_path / str(reuse))
         found = events(tmp_path / str(reuse), Metrics)
-        told[reuse] = next(event for event in found if "update/steps" in event.values)
-    assert told[2].tokens == told[1].tokens
-    assert (told[1].values["update/steps"], told[2].values["update/steps"]) == (2, 4)
+        by_reuse[reuse] = next(event for event in found if "update/steps" in event.values)
+    assert by_reuse[2].tokens == by_reuse[1].tokens
+    assert (by_reuse[1].values["update/steps"], by_reuse[2].values["update/steps"]) == (2, 4)
 
 
 @given(dialogues(), st.floats(1, 5))

@@ -60,7 +60,7 @@ class Trained:
     after: steps.Weights
     metrics: dict[str, float]
     micro_batch: int
-    said: list[str]
+    notices: list[str]
 
 
 def trained(folder, monkeypatch, micro_batch, fails=None, *, critic=False, **sections):
@@ -76,22 +76,22 @@ def trained(folder, monkeypatch, micro_batch, fails=None, *, critic=False, **sec
     learner = Learner(config, load(folder, config.policy))
     if critic:
         torch.nn.init.normal_(learner.critic.head.weight, std=0.1, generator=torch.Generator().manual_seed(0))
-    said = []
-    learner.oom_retry.on_retry = said.append
+    notices = []
+    learner.oom_retry.on_retry = notices.append
     if fails is not None:
         small_device(learner.critic.backbone if critic else learner.policy.model.base_model, monkeypatch, fails)
     before = steps.stepped_on(learner)
     metrics = learner.update(batch, 1)
-    return Trained(before, steps.stepped_on(learner), metrics, learner.oom_retry.tokens, said)
+    return Trained(before, steps.stepped_on(learner), metrics, learner.oom_retry.tokens, notices)
 
 
-def assert_halved_is_small(pocket_folder, monkeypatch, start, fails, **sections):
+def assert_retry_equals_small(pocket_folder, monkeypatch, start, fails, **sections):
     """A retried step gives the weights of the smaller micro-batch size."""
     halved = trained(pocket_folder, monkeypatch, start, fails, **sections)
     small = trained(pocket_folder, monkeypatch, start // 2, **sections)
     assert halved.micro_batch == small.micro_batch == start // 2
-    assert len(halved.said) == 1
-    assert small.said == []
+    assert len(halved.notices) == 1
+    assert small.notices == []
     steps.assert_same_step(halved.before, halved.after, small.after)
     assert halved.metrics == pytest.approx(small.metrics, rel=1e-4, abs=1e-6)
 
@@ -101,20 +101,20 @@ def assert_halved_is_small(pocket_folder, monkeypatch, start, fails, **sections)
 def test_an_oom_retry_gives_the_weights_of_the_smaller_micro_batch_size(
     pocket_folder, monkeypatch, critic, start, fails
 ):
-    assert_halved_is_small(pocket_folder, monkeypatch, start, fails, critic=critic)
+    assert_retry_equals_small(pocket_folder, monkeypatch, start, fails, critic=critic)
 
 
 @pytest.mark.parametrize(("start", "fails"), [(WHOLE, whole_batch), (WHOLE, whole_step), (HALF, second_pass)])
 def test_an_oom_retry_repeats_the_adapter_dropout(pocket_folder, monkeypatch, start, fails):
-    assert_halved_is_small(pocket_folder, monkeypatch, start, fails, lora={"rank": 2, "dropout": 0.5})
+    assert_retry_equals_small(pocket_folder, monkeypatch, start, fails, lora={"rank": 2, "dropout": 0.5})
 
 
 def test_an_oom_retry_discards_gradients_of_float32_copies(pocket_folder, monkeypatch):
-    assert_halved_is_small(pocket_folder, monkeypatch, HALF, second_pass, policy={"dtype": "bfloat16"})
+    assert_retry_equals_small(pocket_folder, monkeypatch, HALF, second_pass, policy={"dtype": "bfloat16"})
 
 
 def test_the_oom_notice_names_the_cause_and_the_setting(pocket_folder, monkeypatch):
-    (sentence,) = trained(pocket_folder, monkeypatch, WHOLE, whole_batch).said
+    (sentence,) = trained(pocket_folder, monkeypatch, WHOLE, whole_batch).notices
     assert f"optimizer.micro_batch_tokens={WHOLE}" in sentence
     assert f"optimizer.micro_batch_tokens={HALF}" in sentence
     assert "optimizer.gradient_checkpointing" in sentence

@@ -145,8 +145,8 @@ def test_a_chunked_run_equals_an_unchunked_one(pocket_folder, tmp_path, monkeypa
     def played(rows, folder):
         config = tiny.config(pocket_folder, iterations=1, memory={"rows": rows})
         run_factory.run(config, folder, tmp_path / "cache")
-        said = [event for event in read(folder / "journal.jsonl") if event.type == "turn"]
-        return sorted((event.trajectory, event.turn, event.response) for event in said)
+        turns = [event for event in read(folder / "journal.jsonl") if event.type == "turn"]
+        return sorted((event.trajectory, event.turn, event.response) for event in turns)
 
     assert played(0, tmp_path / "together") == played(2, tmp_path / "waves")
 
@@ -170,26 +170,26 @@ def test_host_memory_honours_the_container_limit(tmp_path, monkeypatch):
 
 def test_the_command_prints_parts_sums_and_savings(capsys):
     assert main(["memory", "--preset", "sokoban-starpo-paper", "--device-gb", "24"]) == 0
-    said = capsys.readouterr().out
-    assert "494,032,768 parameters, on a GPU" in said
-    assert "| **together** |" in said
-    assert "It fits 24.0 GB" in said
-    assert "lora.rank=64 −" in said
+    output = capsys.readouterr().out
+    assert "494,032,768 parameters, on a GPU" in output
+    assert "| **together** |" in output
+    assert "It fits 24.0 GB" in output
+    assert "lora.rank=64 −" in output
     assert main(["memory", "--preset", "sokoban-starpo-paper", "--device-gb", "8"]) == 0
     assert "It does not fit 8.0 GB" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "complaint"),
     [
         (["--device-gb", "0"], "--device-gb must be above 0"),
         (["--processes", "0"], "--processes must be at least 1"),
         (["--set", "policy.model=someone/Else-13B"], "the dimensions of someone/Else-13B are unknown"),
     ],
 )
-def test_the_command_reports_invalid_input(capsys, more, says):
+def test_the_command_reports_invalid_input(capsys, more, complaint):
     assert main(["memory", "--preset", "sokoban-pocket", *more]) == 2
-    assert says in capsys.readouterr().err
+    assert complaint in capsys.readouterr().err
 
 
 def test_for_an_unknown_model_the_guard_leaves_the_error_to_loading(tmp_path):
@@ -198,10 +198,10 @@ def test_for_an_unknown_model_the_guard_leaves_the_error_to_loading(tmp_path):
 
 @pytest.mark.parametrize("name", ["ModelThatIsNoPath", "/no/folder", "./none", "~/none", "a/b/c"])
 def test_the_hub_is_not_queried_for_impossible_ids(monkeypatch, name):
-    asked = []
-    monkeypatch.setattr(preflight.AutoConfig, "from_pretrained", lambda *named, **more: asked.append(named))
+    requested = []
+    monkeypatch.setattr(preflight.AutoConfig, "from_pretrained", lambda *named, **more: requested.append(named))
     assert preflight.check(RunConfig(), name, torch.device("cpu")) == preflight.PreflightResult()
-    assert asked == []
+    assert requested == []
 
 
 def test_warnings_are_written_to_the_journal(pocket_folder, tmp_path, monkeypatch):

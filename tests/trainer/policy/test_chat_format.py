@@ -24,7 +24,7 @@ words = st.sampled_from([*TAGS, *PIECES, "||", "Up", "down", " ", "\n", "Jump"])
 inside = st.lists(words, max_size=8).map("".join)
 well_formed = st.builds("{}</think>{}<answer>{}</answer>".format, inside, st.sampled_from(["", " ", "\n"]), inside)
 texts = st.one_of(st.text(max_size=40), st.lists(words, max_size=14).map("".join), well_formed)
-worlds = st.sampled_from(["Sokoban", "FrozenLake", "Bandit", "Countdown", "MetaMathQA"])
+env_names = st.sampled_from(["Sokoban", "FrozenLake", "Bandit", "Countdown", "MetaMathQA"])
 
 
 @st.composite
@@ -43,9 +43,9 @@ def responses(draw, chat):
 
 @given(data=st.data())
 def test_the_mask_contains_exactly_the_sampled_tokens(data):
-    style, world, think = data.draw(st.sampled_from(list(STYLES))), data.draw(worlds), data.draw(st.booleans())
+    style, env_name, think = data.draw(st.sampled_from(list(STYLES))), data.draw(env_names), data.draw(st.booleans())
     chat = ChatFormat(STYLES[style], think=think)
-    run = RunConfig.model_validate({"environment": {"name": world}, "rollout": {"think": think, "max_turns": 4}})
+    run = RunConfig.model_validate({"environment": {"name": env_name}, "rollout": {"think": think, "max_turns": 4}})
     episode = tiny.episode(chat, run, seed=data.draw(st.integers(0, 50)))
     trajectory = episode.trajectory
     ids, sampled, logprobs, entropies, turns = [], [], [], [], []
@@ -81,12 +81,12 @@ def test_the_mask_contains_exactly_the_sampled_tokens(data):
 def test_a_dialogue_equals_the_rendered_template(style):
     tokenizer = STYLES[style]
     chat = ChatFormat(tokenizer, think=True)
-    heard, spoken = ["first question", "second question", "third"], ["one</think>a", "two</think>b"]
-    ids = chat.opening(heard[0])
-    for number, text in enumerate(spoken):
-        ids = [*ids, *tiny.said(chat, text).ids, *chat.between(heard[number + 1], ended=True)]
+    questions, responses_given = ["first question", "second question", "third"], ["one</think>a", "two</think>b"]
+    ids = chat.opening(questions[0])
+    for number, text in enumerate(responses_given):
+        ids = [*ids, *tiny.sampled(chat, text).ids, *chat.between(questions[number + 1], ended=True)]
     messages = [{"role": "system", "content": SYSTEM}]
-    for question, reply in zip(heard, [*spoken, None], strict=True):
+    for question, reply in zip(questions, [*responses_given, None], strict=True):
         messages.append({"role": "user", "content": question})
         if reply:
             messages.append({"role": "assistant", "content": "<think>" + reply})
@@ -98,7 +98,7 @@ def test_a_template_that_drops_thoughts_keeps_sampled_tokens():
     forgetful, plain = (ChatFormat(STYLES[name], think=True) for name in ("thoughts cut from history", "chatml"))
 
     def dialogue(chat):
-        return [*chat.opening("a"), *tiny.said(chat, "thought</think>b").ids, *chat.between("c", ended=True)]
+        return [*chat.opening("a"), *tiny.sampled(chat, "thought</think>b").ids, *chat.between("c", ended=True)]
 
     text = forgetful.tokenizer.decode(dialogue(forgetful))
     assert text == plain.tokenizer.decode(dialogue(plain))
@@ -128,7 +128,7 @@ def test_the_end_token_is_the_one_closing_a_turn_in_the_template():
 @given(text=st.text("abc </think>", max_size=10), question=st.text("xyz?", min_size=1, max_size=10))
 def test_every_response_is_closed_once_and_a_truncated_one_unsampled(style, text, question):
     chat = ChatFormat(STYLES[style], think=True)
-    whole, cut = tiny.said(chat, text), tiny.said(chat, text, ended=False)
+    whole, cut = tiny.sampled(chat, text), tiny.sampled(chat, text, ended=False)
     after_whole, after_cut = chat.between(question, ended=True), chat.between(question, ended=False)
     assert whole.ids + after_whole == cut.ids + after_cut
     closings = (whole.ids + after_whole).count(chat.eos_id)
@@ -184,7 +184,7 @@ def test_decoded_text_is_storable_and_drops_only_the_end_token(style, data):
 
 def test_special_tokens_inside_a_response_stay_visible():
     chat = ChatFormat(STYLES["chatml"], think=True)
-    assert chat.decode(tiny.said(chat, "a<|im_start|>b").ids) == "a<|im_start|>b"
+    assert chat.decode(tiny.sampled(chat, "a<|im_start|>b").ids) == "a<|im_start|>b"
 
 
 @given(texts, st.booleans(), st.integers(1, 6))
@@ -259,5 +259,5 @@ def test_a_free_text_environment_prompts_for_an_answer():
 
 def test_a_turn_shows_the_last_reward_before_the_state():
     assert state_message("board", turn=0, actions_left=10, last_reward=None) == "Turn 1:\nboard\nActions left: 10"
-    told = state_message("board", turn=2, actions_left=4, last_reward=-0.1)
-    assert told == "Reward: -0.1\nTurn 3:\nboard\nActions left: 4"
+    message = state_message("board", turn=2, actions_left=4, last_reward=-0.1)
+    assert message == "Reward: -0.1\nTurn 3:\nboard\nActions left: 4"

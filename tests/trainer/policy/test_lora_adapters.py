@@ -21,7 +21,7 @@ def logits(model):
         return model(input_ids=IDS).logits
 
 
-def shake(model, seed=0):
+def randomise_adapters(model, seed=0):
     """Give the adapters non-zero weights, as if trained."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -63,7 +63,7 @@ def test_the_same_seed_gives_the_same_adapters(pocket_folder):
 
 def test_disabled_adapters_restore_the_base_model_exactly(adapted):
     before = logits(adapted)
-    shake(adapted)
+    randomise_adapters(adapted)
     learned = logits(adapted)
     assert not torch.allclose(before, learned)
     with lora_adapters.adapters_disabled(adapted):
@@ -72,7 +72,7 @@ def test_disabled_adapters_restore_the_base_model_exactly(adapted):
 
 
 def test_adapters_are_enabled_again_after_an_error(adapted):
-    shake(adapted)
+    randomise_adapters(adapted)
     learned = logits(adapted)
     with pytest.raises(ZeroDivisionError), lora_adapters.adapters_disabled(adapted):
         raise ZeroDivisionError
@@ -80,7 +80,7 @@ def test_adapters_are_enabled_again_after_an_error(adapted):
 
 
 def test_merged_weights_form_an_equivalent_ordinary_checkpoint(adapted, tmp_path):
-    shake(adapted)
+    randomise_adapters(adapted)
     learned = logits(adapted)
     adapted.save_pretrained(tmp_path, state_dict=lora_adapters.merged(adapted))
     again = AutoModelForCausalLM.from_pretrained(tmp_path)
@@ -92,13 +92,13 @@ def test_merged_weights_form_an_equivalent_ordinary_checkpoint(adapted, tmp_path
 def test_an_untied_output_layer_is_merged_too(llama_folder, tmp_path):
     model = load(llama_folder, PolicyConfig()).model
     lora_adapters.attach_adapters(model, LoraConfig(rank=2, targets=["q_proj", "lm_head"]), seed=0)
-    shake(model)
+    randomise_adapters(model)
     model.save_pretrained(tmp_path, state_dict=lora_adapters.merged(model))
     assert torch.allclose(logits(AutoModelForCausalLM.from_pretrained(tmp_path)), logits(model), atol=1e-5)
 
 
 def test_peft_loads_the_adapter_onto_the_base(adapted, pocket_folder, tmp_path):
-    shake(adapted)
+    randomise_adapters(adapted)
     lora_adapters.save_adapter(adapted, SETTINGS, str(pocket_folder), tmp_path)
     assert json.loads((tmp_path / "adapter_config.json").read_text())["base_model_name_or_path"] == str(pocket_folder)
     base = AutoModelForCausalLM.from_pretrained(pocket_folder, dtype=torch.float32)
@@ -107,7 +107,7 @@ def test_peft_loads_the_adapter_onto_the_base(adapted, pocket_folder, tmp_path):
 
 
 def test_adapters_are_restored_exactly(adapted, pocket_folder):
-    shake(adapted)
+    randomise_adapters(adapted)
     other = load(pocket_folder, PolicyConfig()).model
     lora_adapters.attach_adapters(other, SETTINGS, seed=99)
     lora_adapters.load_state(other, lora_adapters.state(adapted))
@@ -129,7 +129,7 @@ def test_unknown_layers_are_named(policy):
 def test_a_half_precision_base_gets_float32_adapters(pocket_folder):
     model = load(pocket_folder, PolicyConfig(dtype="bfloat16")).model
     lora_adapters.attach_adapters(model, SETTINGS, seed=0)
-    shake(model)
+    randomise_adapters(model)
     assert {parameter.dtype for parameter in lora_adapters.trainable(model)} == {torch.float32}
     assert logits(model).dtype == torch.bfloat16
     assert {weight.dtype for weight in lora_adapters.merged(model).values()} == {torch.bfloat16}
@@ -137,7 +137,7 @@ def test_a_half_precision_base_gets_float32_adapters(pocket_folder):
 
 def test_dropout_is_seeded_and_active_only_inside_the_block(policy):
     lora_adapters.attach_adapters(policy.model, LoraConfig(rank=4, dropout=0.5), seed=0)
-    shake(policy.model)
+    randomise_adapters(policy.model)
     whole = logits(policy.model)
     found = []
     for seed in (1, 1, 2):
@@ -155,7 +155,7 @@ def test_a_copy_sharing_the_base_learns_independently(policy):
     lora_adapters.attach_adapters(policy.model, SETTINGS, seed=0)
     lora_adapters.attach_adapters(other, SETTINGS, seed=1)
     before = logits(policy.model)
-    shake(other)
+    randomise_adapters(other)
     assert torch.equal(logits(policy.model), before)
     assert not torch.allclose(logits(other), before)
     weight = "model.layers.0.mlp.up_proj.base_layer.weight"

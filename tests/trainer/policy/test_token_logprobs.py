@@ -12,7 +12,7 @@ from trainer.algorithms.losses import entropy_from_logprobs
 from trainer.policy.token_logprobs import chunk_size, chunked_token_logprobs
 
 
-def plainly(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+def naive_logprobs(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """The learner's path for a small vocabulary."""
     logits = (hidden @ weight.t()).float() / temperature
     logprobs = torch.log_softmax(logits, -1)
@@ -34,7 +34,7 @@ def test_chunking_changes_neither_values_nor_gradients(
     ids = torch.randint(vocabulary, (tokens,), generator=draw)
     weights = torch.randn(2, tokens, generator=draw)
     gradients = []
-    for score in (plainly, lambda *given: chunked_token_logprobs(*given, max_logits=largest)):
+    for score in (naive_logprobs, lambda *given: chunked_token_logprobs(*given, max_logits=largest)):
         hidden = torch.randn(tokens, 7, generator=torch.Generator().manual_seed(seed), requires_grad=True)
         weight = torch.randn(vocabulary, 7, generator=torch.Generator().manual_seed(seed + 1), requires_grad=True)
         logprobs, entropies = score(hidden, weight, ids, temperature)

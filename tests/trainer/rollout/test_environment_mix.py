@@ -63,7 +63,7 @@ def test_a_run_in_one_environment_has_one_share_with_its_own_settings():
 
 
 @pytest.mark.parametrize(
-    "wrong, says",
+    "wrong, message",
     [
         ({"others": {"Sokoban": 0.5}}, "lists Sokoban, which is environment.name already"),
         ({"others": {"Chess": 0.5}}, "unknown environment 'Chess'"),
@@ -79,8 +79,8 @@ def test_a_run_in_one_environment_has_one_share_with_its_own_settings():
         ({"others": {"FrozenLake": 0.5}, "other_budgets": {"Bandit.max_turns": 2}}, "not in environment.others"),
     ],
 )
-def test_invalid_mixtures_are_refused_with_the_reason(wrong, says):
-    with pytest.raises(ValidationError, match=says):
+def test_invalid_mixtures_are_refused_with_the_reason(wrong, message):
+    with pytest.raises(ValidationError, match=message):
         RunConfig.model_validate({"environment": wrong})
 
 
@@ -133,18 +133,18 @@ def test_trajectories_have_the_index_and_budgets_of_their_environment(chat):
     config = config.model_copy(update={"rollout": config.rollout.model_copy(update={"groups": 4, "group_size": 2})})
     planned = train_plans(config, shares_of(config), iteration=3)
     names = ["Sokoban", "Sokoban", "FrozenLake", "Bandit"]
-    script = [[tiny.said(chat, tiny.answer("Left", "Left"))] * 5 for _ in range(8)]
-    told = []
-    found = player(config, chat, ScriptedSampler(script), told).play(
+    script = [[tiny.sampled(chat, tiny.answer("Left", "Left"))] * 5 for _ in range(8)]
+    emitted = []
+    found = player(config, chat, ScriptedSampler(script), emitted).play(
         RolloutRequest(planned, iteration=3, split="train", temperature=1.0)
     )
-    started = [event for event in told if isinstance(event, GroupStarted)]
+    started = [event for event in emitted if isinstance(event, GroupStarted)]
     assert [event.environment for event in started] == names
     for event, name in zip(started, names, strict=True):
         assert envs.spec(name).instruction in event.prompt
     assert [t.environment for t in found] == [0, 0, 0, 0, 1, 1, 2, 2]
     assert collate(found, 0).environment.tolist() == [0, 0, 0, 0, 1, 1, 2, 2]
-    ends = {event.trajectory: event.turns for event in told if isinstance(event, TrajectoryFinished)}
+    ends = {event.trajectory: event.turns for event in emitted if isinstance(event, TrajectoryFinished)}
     assert [ends[t.id] for t in found][:4] == [5] * 4
     assert [ends[t.id] for t in found][-2:] == [1, 1]
 
@@ -173,13 +173,13 @@ def test_a_run_in_two_environments_trains_and_evaluates_in_both(pocket_folder, t
     assert Counter(event.environment for event in trained) == {"Sokoban": 2, "Bandit": 2}
     ids = [member for event in events(tmp_path, GroupStarted) for member in event.members]
     assert len(ids) == len(set(ids)), "no two trajectories of a run share a name"
-    exams = [(event.suite, event.iteration) for event in events(tmp_path, Evaluation)]
-    assert exams == [("Sokoban", 0), ("Bandit", 0), ("Sokoban", 2), ("Bandit", 2)]
+    evaluations = [(event.suite, event.iteration) for event in events(tmp_path, Evaluation)]
+    assert evaluations == [("Sokoban", 0), ("Bandit", 0), ("Sokoban", 2), ("Bandit", 2)]
     examined = {(e.suite, e.environment) for e in events(tmp_path, GroupStarted) if e.split == "eval"}
     assert examined == {("Sokoban", "Sokoban"), ("Bandit", "Bandit")}
-    told = [event.values for event in events(tmp_path, Metrics) if "time/update" in event.values]
-    assert all({"success/Sokoban", "success/Bandit"} <= values.keys() for values in told)
-    for values in told:
+    recorded = [event.values for event in events(tmp_path, Metrics) if "time/update" in event.values]
+    assert all({"success/Sokoban", "success/Bandit"} <= values.keys() for values in recorded)
+    for values in recorded:
         assert values["success/rate"] == pytest.approx((values["success/Sokoban"] + values["success/Bandit"]) / 2)
 
 

@@ -67,7 +67,7 @@ def test_invalid_utf8_is_cut_as_it_is_displayed() -> None:
         assert sum(TokenTexts(chat).lengths(ids, response)) == len(response)
 
 
-class Unspelt:
+class NonByteLevelTokenizer:
     """A tokenizer that is not byte-level, like those of SentencePiece."""
 
     def __init__(self, tokenizer: Any) -> None:
@@ -85,7 +85,7 @@ def test_tokenizers_that_are_not_byte_level_are_cut_by_decoding(text: str) -> No
     chat = ChatFormat(STYLES["chatml"], think=True)
     ids = chat.tokenizer.encode(text, add_special_tokens=False)
     expected = TokenTexts(chat).lengths(ids, text)
-    chat.tokenizer = Unspelt(chat.tokenizer)
+    chat.tokenizer = NonByteLevelTokenizer(chat.tokenizer)
     assert TokenTexts(chat).lengths(ids, text) == expected
 
 
@@ -107,8 +107,8 @@ def test_every_trajectory_is_recorded_with_its_values(name: str, model: Path, tm
         rollout=rollout,
     )
     ends = {event.trajectory: event for event in of(events, TrajectoryFinished)}
-    told = {event.trajectory: event for event in of(events, TrajectoryTokens)}
-    assert set(told) == set(ends), "journal.tokens is all"
+    recorded = {event.trajectory: event for event in of(events, TrajectoryTokens)}
+    assert set(recorded) == set(ends), "journal.tokens is all"
     kept = {score.group: score.kept for score in of(events, GroupsScored)[0].groups}
     skipped = any("update/skipped" in event.values for event in of(events, Metrics))
     learned = "no_update" if skipped else None
@@ -117,10 +117,10 @@ def test_every_trajectory_is_recorded_with_its_values(name: str, model: Path, tm
         for group in of(events, GroupStarted)
         for member in group.members
     }
-    assert {key: event.unlearned for key, event in told.items()} == why
+    assert {key: event.unlearned for key, event in recorded.items()} == why
     assert set(why.values()) == {learned, "dropped", "evaluation"}
     turns = of(events, Turn)
-    for key, event in told.items():
+    for key, event in recorded.items():
         tokens = token_arrays.unpack(event.data)
         own = [turn for turn in turns if turn.trajectory == key]
         assert tokens.turns == tuple(turn.tokens for turn in own)

@@ -103,5 +103,5 @@ def test_a_listener_selects_the_watched_rows_or_any(tmp_path, pipe, chat):
     assert not listener.select_rows([0])
     watch(tmp_path, ANY_TRAJECTORY)
     assert list(listener.select_rows([2, 1])) == [1]
-    listener.on_tokens(1, tiny.said(chat, "I am at 3,4.", ended=False).ids)
+    listener.on_tokens(1, tiny.sampled(chat, "I am at 3,4.", ended=False).ids)
     assert lines(pipe) == [{"trajectory": "b", "turn": 11, "text": "I am at 3,4."}]

@@ -81,12 +81,12 @@ def test_a_stopped_cell_resumes_in_its_own_process(tmp_path, pocket_folder):
     def once_it_plays():
         return book.exists() and b'"type":"turn"' in book.read_bytes()
 
-    said = []
-    assert grid.run(cells, 1, once_it_plays, said.append, grid.apart) is False
+    messages = []
+    assert grid.run(cells, 1, once_it_plays, messages.append, grid.apart) is False
     assert not grid.ended(cell.folder)
-    assert said == []
-    assert grid.run(cells, 1, never, said.append, grid.apart) is True
-    assert len(said) == 1
+    assert messages == []
+    assert grid.run(cells, 1, never, messages.append, grid.apart) is True
+    assert len(messages) == 1
     outcome = results.read(cell)
     assert sorted(outcome.curves["success/rate"]) == [1, 2, 3]
     assert [exam.iteration for exam in outcome.exams["Bandit"]] == [0, 3]
@@ -126,9 +126,9 @@ def test_invalid_studies_are_reported_before_any_run(tmp_path, capsys):
 
 def test_the_list_shows_sizes_and_times(capsys):
     assert main.main(["study", "--list"]) == 0
-    told = capsys.readouterr().out
-    assert "| figure-9 | StarPO against StarPO-S | 6, under a minute | 18, about " in told
-    assert all(f"| {name} |" in told for name in STUDIES)
+    output = capsys.readouterr().out
+    assert "| figure-9 | StarPO against StarPO-S | 6, under a minute | 18, about " in output
+    assert all(f"| {name} |" in output for name in STUDIES)
 
 
 # -- the catalogue --------------------------------------------------------------------------------------------------
@@ -177,10 +177,10 @@ def test_lora_uses_ten_times_the_learning_rate():
 
 
 def outcome(arm, seed, success, curve=(), **more):
-    exam = EvaluationResult(10, 100, success, 0, 1)
+    result = EvaluationResult(10, 100, success, 0, 1)
     curves = {"success/rate": dict(enumerate(curve, start=1))}
     return Outcome(
-        "sokoban", arm, seed, len(curve), curves | more.pop("curves", {}), {"Sokoban": [exam]}, "Sokoban", **more
+        "sokoban", arm, seed, len(curve), curves | more.pop("curves", {}), {"Sokoban": [result]}, "Sokoban", **more
     )
 
 
@@ -263,7 +263,7 @@ def test_the_last_attempt_at_an_iteration_counts(tmp_path):
             versions={},
         )
 
-    def exam(iteration, success):
+    def evaluation(iteration, success):
         return events.Evaluation(
             iteration=iteration,
             suite="Bandit",
@@ -280,8 +280,8 @@ def test_the_last_attempt_at_an_iteration_counts(tmp_path):
         return events.Metrics(iteration=iteration, tokens=1, seconds=1, values={"success/rate": value})
 
     alarm = events.Alarm(iteration=2, state="trapped", message="gone")
-    book.write(start(1, 0, -1), exam(0, 0.5), metrics(1, 0.1), metrics(2, 0.2), exam(2, 0.9), alarm)
-    book.write(start(2, 1, 0), metrics(2, 0.3), metrics(3, 0.4), exam(3, 0.75))
+    book.write(start(1, 0, -1), evaluation(0, 0.5), metrics(1, 0.1), metrics(2, 0.2), evaluation(2, 0.9), alarm)
+    book.write(start(2, 1, 0), metrics(2, 0.3), metrics(3, 0.4), evaluation(3, 0.75))
     read = results.read(cell)
     assert read.curves["success/rate"] == {1: 0.1, 2: 0.3, 3: 0.4}
     assert [(found.iteration, found.success) for found in read.exams["Bandit"]] == [(0, 0.5), (3, 0.75)]

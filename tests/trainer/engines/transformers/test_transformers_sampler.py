@@ -344,7 +344,7 @@ def test_a_listener_receives_its_growing_row(model):
 
 
 def test_a_script_is_replayed_by_row_and_raises_when_too_short(chat):
-    script = [[tiny.said(chat, "a"), tiny.said(chat, "b")], [tiny.said(chat, "c")]]
+    script = [[tiny.sampled(chat, "a"), tiny.sampled(chat, "b")], [tiny.sampled(chat, "c")]]
     sampler = ScriptedSampler(script)
     session = sampler.session([0, 0], SamplingParams())
     assert dict(session.generate({0: [1], 1: [2]})) == {0: script[0][0], 1: script[1][0]}

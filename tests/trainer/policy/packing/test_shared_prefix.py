@@ -9,8 +9,8 @@ PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), max_siz
 
 
 def test_an_instruction_is_shared_by_all_and_a_start_by_each_group():
-    told = list(range(50))
-    prompts = [told + [1] * 10, told + [2] * 20, told + [1] * 10, told + [2] * 20]
+    instruction = list(range(50))
+    prompts = [instruction + [1] * 10, instruction + [2] * 20, instruction + [1] * 10, instruction + [2] * 20]
     whole, groups = find_shared_prefixes(prompts, min_tokens=9)
     assert whole == [SharedPrefix((0, 1, 2, 3), 0, 50)]
     assert sorted(groups, key=lambda part: part.members) == [SharedPrefix((0, 2), 50, 59), SharedPrefix((1, 3), 50, 69)]
