@@ -56,7 +56,7 @@ def run(people: People) -> Run:
 
 
 @pytest.fixture(autouse=True)
-def _calls_are_out() -> Iterator[None]:
+def _flush_messages() -> Iterator[None]:
     """Keeps messages of one test from reaching the next."""
     yield
     publisher.publisher().flush()

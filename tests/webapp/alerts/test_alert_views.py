@@ -77,7 +77,7 @@ def test_readers_see_the_destination_without_its_secret_path(who: Visitors, make
 
 
 @pytest.mark.parametrize(
-    "changed, told",
+    "changed, message",
     [
         ({"events": []}, "Choose at least one event."),
         ({"name": ""}, "This field is required."),
@@ -93,11 +93,11 @@ def test_readers_see_the_destination_without_its_secret_path(who: Visitors, make
     ],
 )
 def test_an_invalid_field_shows_its_error_and_nothing_is_saved(
-    who: Visitors, changed: dict[str, Any], told: str
+    who: Visitors, changed: dict[str, Any], message: str
 ) -> None:
     answer = who.owner.post("/alerts/new", ANSWERS | changed)
     assert answer.status_code == 200
-    assert told in html.unescape(answer.content.decode())
+    assert message in html.unescape(answer.content.decode())
     assert not Rule.objects.exists()
 
 

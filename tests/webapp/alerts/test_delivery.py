@@ -52,7 +52,7 @@ def documented() -> dict[str, Any]:
     return names
 
 
-def later() -> None:
+def make_due() -> None:
     """Make all deliveries due."""
     Delivery.objects.filter(state=State.PENDING).update(next_try_at=timezone.now())
 
@@ -65,7 +65,7 @@ def test_a_receiver_that_fails_twice_gets_the_alert_exactly_once(run: Run, make_
         deliver_due()
         delivery.refresh_from_db()
         assert delivery.state == expected
-        later()
+        make_due()
     assert [entry.status for entry in delivery.log.order_by("pk")] == [500, 503, 200]
     assert len(receiver.requests) == 3
     bodies = {body for _, body in receiver.requests}
@@ -93,7 +93,7 @@ def test_retries_are_spread_over_an_hour_and_then_end(run: Run, make_rule: Make,
         if delivery.state == State.PENDING:
             waits.append(delivery.next_try_at - before)
             assert deliver_due() == 0, "not before its time"
-        later()
+        make_due()
     assert delivery.state == State.FAILED
     assert len(receiver.requests) == delivery.log.count() == 6
     assert timedelta(minutes=60) <= sum(waits, timedelta()) < timedelta(minutes=62)
@@ -210,7 +210,7 @@ def test_a_rule_is_disabled_after_repeated_failures(run: Run, make_rule: Make, r
     for number in range(1, actions.MAX_FAILED_DELIVERIES + 2):
         notice(run, number)
     while Rule.objects.get().enabled:
-        later()
+        make_due()
         assert deliver_due()
     rule.refresh_from_db()
     assert "this hook is gone" in rule.disabled_reason

@@ -33,7 +33,7 @@ def take_in(run: Run, *events: journal.Event) -> None:
     run.refresh_from_db()
 
 
-def told() -> list[str]:
+def detected() -> list[str]:
     """Detected events in order; detecting twice more must add nothing."""
     now = timezone.now()
     do_detect_alerts(now)
@@ -51,7 +51,7 @@ def alarm(iteration: int, state: Any) -> journal.Alarm:
 def test_an_echo_trap_alert_includes_its_evidence(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.WATCH, Event.TRAPPED])
     take_in(run, journal_builder.started(), alarm(2, "watch"), alarm(3, "healthy"), alarm(4, "trapped"))
-    assert told() == ["watch", "trapped"]
+    assert detected() == ["watch", "trapped"]
     payload = Delivery.objects.get(event="trapped").payload
     assert payload["title"] == "Echo Trap: trapped"
     assert payload["message"] == "Echo Trap: trapped at iteration 4. It is trapped."
@@ -63,7 +63,7 @@ def test_an_echo_trap_alert_includes_its_evidence(run: Run, make_rule: Make) -> 
 def test_only_selected_events_are_sent(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.TRAPPED])
     take_in(run, journal_builder.started(), alarm(2, "watch"))
-    assert told() == []
+    assert detected() == []
 
 
 def test_an_alarm_raised_again_after_a_resume_is_a_new_alarm(run: Run, make_rule: Make) -> None:
@@ -71,9 +71,9 @@ def test_an_alarm_raised_again_after_a_resume_is_a_new_alarm(run: Run, make_rule
     take_in(
         run, journal_builder.started(), *journal_builder.iteration(1), *journal_builder.iteration(2), alarm(2, "watch")
     )
-    assert told() == ["watch"]
+    assert detected() == ["watch"]
     take_in(run, journal_builder.started(attempt=2, from_iteration=1), *journal_builder.iteration(2), alarm(2, "watch"))
-    assert told() == ["watch", "watch"]
+    assert detected() == ["watch", "watch"]
 
 
 @pytest.mark.parametrize("state, event", [(Run.State.FAILED, Event.FAILED), (Run.State.FINISHED, Event.FINISHED)])
@@ -81,22 +81,22 @@ def test_each_end_of_a_run_is_sent(run: Run, make_rule: Make, state: Run.State, 
     make_rule(events=[event])
     claimed = do_claim_run(run.pk, None, timezone.now())
     assert claimed is not None
-    assert told() == []
+    assert detected() == []
     do_release_run(claimed, state, failure="Out of memory." if state == Run.State.FAILED else "")
-    assert told() == [event]
+    assert detected() == [event]
     if state == Run.State.FAILED:
         assert "Out of memory." in Delivery.objects.get().payload["message"]
         do_request(Run.objects.get(pk=run.pk), "resume")
         again = do_claim_run(run.pk, None, timezone.now())
         assert again is not None
         do_release_run(again, state)
-        assert told() == [event, event]
+        assert detected() == [event, event]
 
 
 def test_a_stopped_run_neither_failed_nor_finished(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.FAILED, Event.FINISHED])
     do_request(run, "stop")
-    assert told() == []
+    assert detected() == []
 
 
 def test_an_evaluation_is_sent_only_when_it_crosses_the_threshold(run: Run, make_rule: Make) -> None:
@@ -107,7 +107,7 @@ def test_an_evaluation_is_sent_only_when_it_crosses_the_threshold(run: Run, make
         recorded_journal.started(config),
         *(recorded_journal.evaluated(n, success) for n, success in enumerate([0.4, 0.6, 0.7, 0.3, 0.2, 0.5])),
     )
-    assert told() == ["reached", "fell", "reached"]
+    assert detected() == ["reached", "fell", "reached"]
     payload = Delivery.objects.filter(event="fell").get().payload
     assert payload["details"]["iteration"] == 3
     assert payload["details"]["threshold"] == 0.5
@@ -117,40 +117,40 @@ def test_an_evaluation_is_sent_only_when_it_crosses_the_threshold(run: Run, make
 def test_an_evaluation_of_another_suite_is_not_sent(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.REACHED], threshold=0.5, suite="Boxoban")
     take_in(run, recorded_journal.started(RunConfig()), recorded_journal.evaluated(1, 0.9))
-    assert told() == []
+    assert detected() == []
     Rule.objects.update(suite="Sokoban")
-    assert told() == ["reached"]
+    assert detected() == ["reached"]
 
 
 def test_a_long_wait_is_sent_once_per_wait(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.QUEUED], queued_minutes=10)
-    assert told() == []
+    assert detected() == []
     Run.objects.update(created_at=timezone.now() - timedelta(minutes=11))
     StalledRun.objects.all().delete()
-    assert told() == ["queued"]
+    assert detected() == ["queued"]
     assert "In the queue for 11 min" in Delivery.objects.get().payload["message"]
     claimed = do_claim_run(run.pk, None, timezone.now())
     assert claimed is not None
-    assert told() == ["queued"]
+    assert detected() == ["queued"]
     Run.objects.update(attempt=1)
     do_release_run(claimed, Run.State.QUEUED)
-    assert told() == ["queued"], "it waits since now"
+    assert detected() == ["queued"], "it waits since now"
     StalledRun.objects.update(since=timezone.now() - timedelta(minutes=12))
-    assert told() == ["queued", "queued"]
+    assert detected() == ["queued", "queued"]
 
 
 def test_a_stalled_run_is_reported_once_until_it_progresses(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.STALLED], stalled_minutes=10)
     assert do_claim_run(run.pk, None, timezone.now())
     take_in(run, journal_builder.started(), *journal_builder.iteration(1))
-    assert told() == []
+    assert detected() == []
     StalledRun.objects.update(since=timezone.now() - timedelta(minutes=11))
-    assert told() == ["stalled"]
+    assert detected() == ["stalled"]
     assert "No event for 11 min" in Delivery.objects.get().payload["message"]
     take_in(run, *journal_builder.iteration(2))
-    assert told() == ["stalled"]
+    assert detected() == ["stalled"]
     StalledRun.objects.update(since=timezone.now() - timedelta(minutes=11))
-    assert told() == ["stalled", "stalled"]
+    assert detected() == ["stalled", "stalled"]
 
 
 def test_events_before_the_rule_or_while_disabled_are_not_sent(run: Run, make_rule: Make) -> None:
@@ -158,14 +158,14 @@ def test_events_before_the_rule_or_while_disabled_are_not_sent(run: Run, make_ru
     Alarm.objects.create(
         run=run, seq=1, iteration=1, state="watch", message="", time=timezone.now() - timedelta(minutes=1)
     )
-    assert told() == []
+    assert detected() == []
     do_switch_rule(rule, False)
     Alarm.objects.create(run=run, seq=2, iteration=2, state="watch", message="", time=timezone.now())
-    assert told() == []
+    assert detected() == []
     do_switch_rule(rule, True)
-    assert told() == []
+    assert detected() == []
     Alarm.objects.create(run=run, seq=3, iteration=3, state="watch", message="", time=timezone.now())
-    assert told() == ["watch"]
+    assert detected() == ["watch"]
 
 
 def test_late_events_are_sent(run: Run, make_rule: Make) -> None:
@@ -195,17 +195,17 @@ def test_a_rule_can_be_limited_to_some_runs(run: Run, make_rule: Make, scope: st
     Run.objects.update(tags=["paper"])
     make_rule(events=[Event.WATCH], scope=scope, scope_value=value)
     take_in(run, journal_builder.started(), alarm(1, "watch"))
-    assert told() == (["watch"] if matches else [])
+    assert detected() == (["watch"] if matches else [])
 
 
 def test_own_runs_are_those_of_the_rule_author_while_a_member(run: Run, people: People, make_rule: Make) -> None:
     make_rule(events=[Event.WATCH], scope=Rule.Scope.OWN, author=people.viewer)
     make_rule(events=[Event.TRAPPED], scope=Rule.Scope.OWN)
     take_in(run, journal_builder.started(), alarm(1, "watch"))
-    assert told() == []
+    assert detected() == []
     Membership.objects.filter(user=people.owner).delete()
     take_in(run, alarm(2, "trapped"))
-    assert told() == []
+    assert detected() == []
 
 
 def test_a_private_run_alerts_its_author_only(run: Run, people: People, make_rule: Make) -> None:
@@ -213,7 +213,7 @@ def test_a_private_run_alerts_its_author_only(run: Run, people: People, make_rul
     make_rule(events=[Event.WATCH], author=people.viewer, name="theirs")
     make_rule(events=[Event.WATCH], name="mine")
     take_in(run, journal_builder.started(), alarm(1, "watch"))
-    assert told() == ["watch"]
+    assert detected() == ["watch"]
     assert Delivery.objects.get().rule.name == "mine"
 
 
@@ -223,15 +223,15 @@ def test_other_teams_get_no_alerts(run: Run, people: People, make_rule: Make) ->
     make_rule(events=list(Event.values), team=Team.objects.get(name="Elsewhere"), author=people.outsider)
     Run.objects.update(created_at=timezone.now() - timedelta(days=1))
     take_in(run, journal_builder.started(), alarm(1, "trapped"), recorded_journal.evaluated(1, 0.9))
-    assert told() == []
+    assert detected() == []
 
 
 def test_an_imported_journal_sends_no_alerts(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.FINISHED])
     Run.objects.update(imported=True, state=Run.State.FINISHED, ended_at=timezone.now())
-    assert told() == []
+    assert detected() == []
     Run.objects.update(created_at=timezone.now() - timedelta(hours=2))
-    assert told() == ["finished"], "it was imported while it was growing, and somebody waited for it"
+    assert detected() == ["finished"], "it was imported while it was growing, and somebody waited for it"
 
 
 def test_the_query_count_of_detection_is_constant(

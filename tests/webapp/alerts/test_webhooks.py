@@ -46,7 +46,7 @@ def test_addresses_of_private_networks_are_refused(url: str, settings: Settings)
 
 
 @pytest.mark.parametrize(
-    "url, told",
+    "url, message",
     [
         ("ftp://example.org/", "must begin with https"),
         ("file:///etc/passwd", "must begin with https"),
@@ -57,8 +57,8 @@ def test_addresses_of_private_networks_are_refused(url: str, settings: Settings)
         ("https://example.org:99999/", "not a valid URL"),
     ],
 )
-def test_non_http_addresses_are_refused(url: str, told: str) -> None:
-    with pytest.raises(WebhookRefused, match=told):
+def test_non_http_addresses_are_refused(url: str, message: str) -> None:
+    with pytest.raises(WebhookRefused, match=message):
         check_url(url)
 
 
@@ -91,10 +91,10 @@ def test_the_connection_goes_to_the_address_that_was_checked(
 ) -> None:
     """DNS rebinding has no effect: the name is resolved only once."""
     settings.ECHOSCOPE_ALERT_PRIVATE_HOSTS = ["turncoat.example.org"]
-    asked: list[str] = []
+    resolved: list[str] = []
 
     def resolve(host: str, port: int, *args: object, **kwargs: object) -> list[Any]:
-        asked.append(str(host))
+        resolved.append(str(host))
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", int(port)))]
 
     with listening(Receiver()) as receiver:
@@ -102,7 +102,7 @@ def test_the_connection_goes_to_the_address_that_was_checked(
         outcome = post(f"http://turncoat.example.org:{receiver.port}/hook", b"{}", {})
         assert outcome.ok
         assert receiver.requests[0][0]["Host"] == f"turncoat.example.org:{receiver.port}"
-    assert asked.count("turncoat.example.org") == 1
+    assert resolved.count("turncoat.example.org") == 1
 
 
 def test_a_redirect_is_not_followed(receiver: Receiver) -> None:

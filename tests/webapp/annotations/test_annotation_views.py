@@ -51,12 +51,14 @@ def test_a_tag_is_normalised_and_disappears_with_its_last_trajectory(trajectory:
 
 
 @pytest.mark.parametrize(
-    "text, told", [("", "at least one letter"), ("x" * 41, "at most 40 characters; this one has 41")]
+    "text, message", [("", "at least one letter"), ("x" * 41, "at most 40 characters; this one has 41")]
 )
-def test_an_invalid_tag_is_refused_with_the_reason(trajectory: Trajectory, who: Visitors, text: str, told: str) -> None:
+def test_an_invalid_tag_is_refused_with_the_reason(
+    trajectory: Trajectory, who: Visitors, text: str, message: str
+) -> None:
     answer = who.owner.post(f"/t/{trajectory.slug}/tag", {"tag": text}, headers={"HX-Request": "true"})
-    assert told in answer.content.decode()
-    assert told in who.owner.post(f"/t/{trajectory.slug}/tag", {"tag": text}, follow=True).content.decode()
+    assert message in answer.content.decode()
+    assert message in who.owner.post(f"/t/{trajectory.slug}/tag", {"tag": text}, follow=True).content.decode()
     assert not Tag.objects.exists()
 
 
@@ -138,11 +140,11 @@ def test_an_empty_or_too_long_comment_is_refused_and_its_text_kept(
     trajectory: Trajectory, who: Visitors, people: People
 ) -> None:
     comment = do_comment(trajectory, people.owner, "Here.")
-    for text, told in (("  ", "is empty"), ("x" * 4001, "at most 4,000 characters")):
+    for text, message in (("  ", "is empty"), ("x" * 4001, "at most 4,000 characters")):
         answer = who.owner.post(f"/t/{trajectory.slug}/comment", {"text": text}, follow=True)
-        assert told in answer.content.decode()
+        assert message in answer.content.decode()
         edited = who.owner.post(f"/comments/{comment.slug}/edit", {"text": text})
-        assert told in edited.content.decode()
+        assert message in edited.content.decode()
         assert text in edited.content.decode()
     assert Comment.objects.get().text == "Here."
     assert (

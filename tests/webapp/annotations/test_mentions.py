@@ -24,7 +24,7 @@ __all__ = ["who"]
 
 
 @pytest.fixture(autouse=True)
-def _mail_leaves(settings: Settings) -> None:
+def _mail_server(settings: Settings) -> None:
     settings.ECHOSCOPE_MAIL = True
 
 

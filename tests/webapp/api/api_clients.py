@@ -22,12 +22,12 @@ class Program:
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> HttpResponse:
         """Response to JSON, or to the bytes in `body`."""
-        told = {name.replace("_", "-"): value for name, value in headers.items()}
+        sent_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.secret:
-            told["Authorization"] = f"Bearer {self.secret}"
+            sent_headers["Authorization"] = f"Bearer {self.secret}"
         raw = isinstance(body, bytes)
-        content_type = told.pop("Content-Type", "application/x-ndjson" if raw else "application/json")
-        client = Client(headers=told)
+        content_type = sent_headers.pop("Content-Type", "application/x-ndjson" if raw else "application/json")
+        client = Client(headers=sent_headers)
         return client.generic(
             method, path, body if raw else "" if body is None else client._encode_json(body, content_type), content_type
         )

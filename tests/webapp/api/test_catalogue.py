@@ -29,18 +29,18 @@ def test_a_client_can_read_its_identity(callers: Callers, people: People) -> Non
 
 def test_every_environment_lists_its_rules_and_settings(callers: Callers) -> None:
     listed = callers.owner.get("/api/environments").json()
-    assert [told["name"] for told in listed] == envs.names()
-    told = callers.owner.get("/api/environments/Sokoban").json()
-    assert told["spec"]["actions"] == ["Up", "Down", "Left", "Right"]
-    assert "properties" in told["settings_schema"]
+    assert [payload["name"] for payload in listed] == envs.names()
+    payload = callers.owner.get("/api/environments/Sokoban").json()
+    assert payload["spec"]["actions"] == ["Up", "Down", "Left", "Right"]
+    assert "properties" in payload["settings_schema"]
     assert callers.owner.get("/api/environments/Chess").status_code == 404
 
 
 def test_every_preset_is_a_complete_configuration(callers: Callers) -> None:
     listed = callers.owner.get("/api/presets").json()
-    assert [told["name"] for told in listed] == preset_names()
-    told = callers.owner.get("/api/presets/sokoban-pocket").json()
-    assert (told["name"], told["config"]["environment"]["name"]) == ("sokoban-starpo_s-pocket", "Sokoban")
+    assert [payload["name"] for payload in listed] == preset_names()
+    payload = callers.owner.get("/api/presets/sokoban-pocket").json()
+    assert (payload["name"], payload["config"]["environment"]["name"]) == ("sokoban-starpo_s-pocket", "Sokoban")
     assert callers.owner.get("/api/presets/nosuch").status_code == 404
 
 
@@ -54,9 +54,9 @@ def test_workers_list_only_runs_visible_to_the_caller(callers: Callers, run: Run
 
 
 def test_an_unauthenticated_request_explains_how_to_authenticate(callers: Callers, people: People) -> None:
-    nobody = callers.nobody.get("/api/runs")
-    assert (nobody.status_code, nobody["WWW-Authenticate"]) == (401, 'Bearer realm="Echoscope"')
-    assert "Authorization: Bearer" in problem(nobody)["message"]
+    anonymous = callers.nobody.get("/api/runs")
+    assert (anonymous.status_code, anonymous["WWW-Authenticate"]) == (401, 'Bearer realm="Echoscope"')
+    assert "Authorization: Bearer" in problem(anonymous)["message"]
     revoked = program(people.team, people.owner)
     do_revoke_token(ApiToken.objects.latest("pk"))
     for stranger in (revoked, Program("es_nonsense"), Program("ключ"), Program("x" * 5000)):
@@ -120,8 +120,8 @@ def test_the_reference_is_public_complete_and_self_hosted() -> None:
     text = page.content.decode()
     for path, operations in document["paths"].items():
         assert f"<code>{path}</code>" in text
-        for told in operations.values():
-            assert f'id="{told["operationId"]}"' in text
+        for operation in operations.values():
+            assert f'id="{operation["operationId"]}"' in text
     assert not re.findall(r"""(?:src|srcset|href|action|url)\s*[=(]\s*["']?(?!http://testserver)\w*:?//""", text)
     assert "<style" not in text
     assert " style=" not in text

@@ -57,8 +57,10 @@ def test_a_finished_run_is_imported_whole(callers: Callers, people: People, whol
         people.team,
         "",
     )
-    told = sum(isinstance(reader.parse_line(line, n), events.Turn) for n, line in enumerate(whole.splitlines(), 1))
-    assert Turn.objects.filter(trajectory__run=run).count() == told == 20
+    turn_count = sum(
+        isinstance(reader.parse_line(line, n), events.Turn) for n, line in enumerate(whole.splitlines(), 1)
+    )
+    assert Turn.objects.filter(trajectory__run=run).count() == turn_count == 20
     assert answer.json()["journal"] == {
         "offset": len(whole),
         "seq": len(whole.splitlines()),
@@ -153,14 +155,14 @@ def test_an_unreadable_line_stops_the_import_with_a_reason_and_can_be_skipped(ca
     broken = b"".join([*lines[:-3], b"?\n", *lines[-2:]])
     answer = callers.owner.post("/api/runs/import", broken)
     run = imported(answer)
-    told = answer.json()["journal"]
-    assert (run.state, told["seq"]) == ("stopped", len(lines) - 3)
-    assert f"line {len(lines) - 2} is not an event" in told["problem"]
-    assert "manage.py" not in told["problem"], "whoever sends journals has no shell on the server"
-    path = f"/api/runs/{run.slug}/journal?offset={told['offset']}&growing=false"
-    stuck = callers.owner.call("PUT", path, broken[told["offset"] :])
-    assert (stuck.status_code, problem(stuck)["details"]) == (422, {"offset": told["offset"]})
-    gone_on = callers.owner.call("PUT", f"{path}&skip_bad_lines=true", broken[told["offset"] :])
+    journal_state = answer.json()["journal"]
+    assert (run.state, journal_state["seq"]) == ("stopped", len(lines) - 3)
+    assert f"line {len(lines) - 2} is not an event" in journal_state["problem"]
+    assert "manage.py" not in journal_state["problem"], "whoever sends journals has no shell on the server"
+    path = f"/api/runs/{run.slug}/journal?offset={journal_state['offset']}&growing=false"
+    stuck = callers.owner.call("PUT", path, broken[journal_state["offset"] :])
+    assert (stuck.status_code, problem(stuck)["details"]) == (422, {"offset": journal_state["offset"]})
+    gone_on = callers.owner.call("PUT", f"{path}&skip_bad_lines=true", broken[journal_state["offset"] :])
     assert gone_on.json() == {"offset": len(broken), "seq": len(lines), "growing": False, "problem": ""}
     run.refresh_from_db()
     assert run.state == "finished"

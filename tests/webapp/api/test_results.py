@@ -24,21 +24,21 @@ def curve(run: Run) -> Run:
 
 
 def test_metrics_are_listed_with_description_and_latest_value(callers: Callers, curve: Run) -> None:
-    (told,) = callers.viewer.get(f"/api/runs/{curve.slug}/metrics").json()
-    assert (told["name"], told["title"], told["points"], told["last_iteration"], told["last"]) == (
+    (metric,) = callers.viewer.get(f"/api/runs/{curve.slug}/metrics").json()
+    assert (metric["name"], metric["title"], metric["points"], metric["last_iteration"], metric["last"]) == (
         "reward/mean",
         "Mean reward",
         100,
         100,
         10.0,
     )
-    assert told["meaning"]
+    assert metric["meaning"]
 
 
 def test_each_iteration_is_a_point_below_the_limit(callers: Callers, curve: Run) -> None:
-    (told,) = callers.owner.get(f"/api/runs/{curve.slug}/metrics/points?name=reward/mean").json()
-    assert [point["last"] for point in told["points"]] == [99.0 if n == 37 else n / 10 for n in range(1, 101)]
-    assert all(point["min"] == point["max"] == point["last"] for point in told["points"])
+    (metric,) = callers.owner.get(f"/api/runs/{curve.slug}/metrics/points?name=reward/mean").json()
+    assert [point["last"] for point in metric["points"]] == [99.0 if n == 37 else n / 10 for n in range(1, 101)]
+    assert all(point["min"] == point["max"] == point["last"] for point in metric["points"])
 
 
 def test_buckets_keep_spikes_and_cover_every_iteration_once(callers: Callers, curve: Run) -> None:
@@ -72,8 +72,13 @@ def test_evaluations_checkpoints_alarms_and_log_belong_to_the_run(callers: Calle
     run.checkpoints.create(iteration=1, path="checkpoints/000001", bytes=7, time=run.created_at)
     RunFiles(run.folder).log.write_text("first line\nlast line\n")
     base = f"/api/runs/{run.slug}"
-    (exam,) = callers.viewer.get(f"{base}/evaluations").json()
-    assert (exam["suite"], exam["iteration"], exam["success"], exam["prompts"]) == ("Sokoban", 0, 0.35, 256)
+    (evaluation,) = callers.viewer.get(f"{base}/evaluations").json()
+    assert (evaluation["suite"], evaluation["iteration"], evaluation["success"], evaluation["prompts"]) == (
+        "Sokoban",
+        0,
+        0.35,
+        256,
+    )
     assert callers.viewer.get(f"{base}/alarms").json()[0]["message"] == "It falls."
     assert callers.viewer.get(f"{base}/checkpoints").json()[0]["path"] == "checkpoints/000001"
     assert callers.viewer.get(f"{base}/log").json() == {"text": "first line\nlast line\n"}

@@ -47,8 +47,8 @@ def test_a_preset_with_overrides_is_launched_and_queued(callers: Callers, people
         "/api/runs", {"preset": PRESET, "overrides": {"iterations": 20, "rollout.group_size": 4}}
     )
     assert answer.status_code == 201, answer.content
-    told = answer.json()
-    run = Run.objects.get(slug=told["slug"])
+    payload = answer.json()
+    run = Run.objects.get(slug=payload["slug"])
     assert (run.state, run.team, run.author, run.preset, run.iterations) == (
         "queued",
         people.team,
@@ -56,8 +56,8 @@ def test_a_preset_with_overrides_is_launched_and_queued(callers: Callers, people
         PRESET,
         20,
     )
-    assert told["config"]["rollout"]["group_size"] == run.config["rollout"]["group_size"] == 4
-    assert told["url"] == f"http://testserver/runs/{run.slug}/"
+    assert payload["config"]["rollout"]["group_size"] == run.config["rollout"]["group_size"] == 4
+    assert payload["url"] == f"http://testserver/runs/{run.slug}/"
 
 
 def test_a_partial_configuration_is_launched_with_defaults(callers: Callers) -> None:

@@ -80,11 +80,11 @@ def test_a_page_of_trajectories_takes_few_queries(
 
 def test_a_trajectory_has_prompt_first_board_and_every_turn(callers: Callers, played: Run) -> None:
     found = Trajectory.objects.filter(run=played).order_by("-turn_count")[0]
-    told = callers.viewer.get(f"/api/trajectories/{found.slug}").json()
-    assert (told["trajectory"]["slug"], told["trajectory"]["run"]) == (found.slug, played.slug)
-    assert told["board"]["kind"] == "grid"
-    assert [turn["turn"] for turn in told["turns"]] == list(range(found.turn_count))
-    assert told["turns"][0]["thought"].startswith("I look at the board")
+    payload = callers.viewer.get(f"/api/trajectories/{found.slug}").json()
+    assert (payload["trajectory"]["slug"], payload["trajectory"]["run"]) == (found.slug, played.slug)
+    assert payload["board"]["kind"] == "grid"
+    assert [turn["turn"] for turn in payload["turns"]] == list(range(found.turn_count))
+    assert payload["turns"][0]["thought"].startswith("I look at the board")
 
 
 def test_a_share_link_is_created_opens_publicly_and_is_revoked(callers: Callers, played: Run) -> None:

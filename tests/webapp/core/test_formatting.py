@@ -91,16 +91,16 @@ def test_browser_and_server_format_identically() -> None:
         exams: data.phases.map((phase) => [phaseWords(phase, 0), progress(phase, 0, "running")]),
         states: STATES,
     })"""
-    said = evaluate(
+    formatted = evaluate(
         "ui/formatting.js", expression, {"numbers": NUMBERS, "seconds": SECONDS, "outcomes": OUTCOMES, "phases": PHASES}
     )
-    assert said["signed"] == [formatting.signed(value) for value in NUMBERS]
-    assert said["durations"] == [formatting.duration(value) for value in SECONDS]
-    assert said["outcomes"] == [formatting.outcome(**result) for result in OUTCOMES]  # type: ignore[arg-type]
-    assert said["phases"] == [formatting.phase_text(phase, 200) for phase in PHASES]
-    assert said["paces"] == [formatting.pace_text(phase, "CPU", "running") for phase in PHASES]
-    assert said["progress"] == pytest.approx([formatting.progress(phase, 200, "running") for phase in PHASES])
-    assert said["exams"] == [
+    assert formatted["signed"] == [formatting.signed(value) for value in NUMBERS]
+    assert formatted["durations"] == [formatting.duration(value) for value in SECONDS]
+    assert formatted["outcomes"] == [formatting.outcome(**result) for result in OUTCOMES]  # type: ignore[arg-type]
+    assert formatted["phases"] == [formatting.phase_text(phase, 200) for phase in PHASES]
+    assert formatted["paces"] == [formatting.pace_text(phase, "CPU", "running") for phase in PHASES]
+    assert formatted["progress"] == pytest.approx([formatting.progress(phase, 200, "running") for phase in PHASES])
+    assert formatted["exams"] == [
         [formatting.phase_text(phase, 0), formatting.progress(phase, 0, "running")] for phase in PHASES
     ]
-    assert said["states"] == formatting.STATES
+    assert formatted["states"] == formatting.STATES

@@ -32,7 +32,7 @@ def another(people: People, run: Run, title: str = "Other", **changes: float) ->
     )
 
 
-def examined(*runs: Run) -> None:
+def add_evaluations(*runs: Run) -> None:
     for run in runs:
         journal_builder.write(run.folder, *journal_builder.whole_run(2))
         JournalTailer(run).drain()
@@ -62,9 +62,9 @@ def test_comparisons_respect_run_permissions(people: People, run: Run, who: Visi
     assert stranger.status_code == 200
     assert "Trial" not in stranger.content.decode()
     assert stranger.content.decode().count("or belongs to a team you are not in") == 2
-    nobody = who.nobody.get(address)
-    assert nobody.status_code == 302
-    assert nobody["Location"].startswith("/login")
+    anonymous = who.nobody.get(address)
+    assert anonymous.status_code == 302
+    assert anonymous["Location"].startswith("/login")
     Run.objects.update(visibility=Run.Visibility.LINK)
     assert "Trial" in who.nobody.get(address).content.decode(), "what everybody may see needs no account"
     assert who.outsider.get(f"/compare/curves.json?runs={run.slug}").json()["runs"].keys() == {run.slug}
@@ -92,7 +92,7 @@ def test_without_runs_the_page_suggests_some(run: Run, who: Visitors) -> None:
 
 def test_the_same_prompt_is_shown_as_each_run_played_it(people: People, run: Run, who: Visitors) -> None:
     other, third = another(people, run), another(people, run, "Never examined")
-    examined(run, other)
+    add_evaluations(run, other)
     page = who.viewer.get(f"/compare?runs={run.slug},{other.slug},{third.slug}&suite=fixed&prompt=1").content.decode()
     embedded = re.search(r'<script id="plays" type="application/json">(.*?)</script>', page, re.S)
     assert embedded is not None
@@ -108,7 +108,7 @@ def test_the_same_prompt_is_shown_as_each_run_played_it(people: People, run: Run
 
 def test_a_prompt_with_another_start_is_not_the_same(people: People, run: Run, who: Visitors) -> None:
     other = another(people, run)
-    examined(run, other)
+    add_evaluations(run, other)
     other.groups.filter(split="eval", number=0).update(seed=8)
     page = who.viewer.get(f"/compare?runs={run.slug},{other.slug}&suite=fixed&prompt=0").content.decode()
     assert page.count('data-play="') == 1
@@ -131,7 +131,7 @@ def test_the_query_count_is_constant_in_the_number_of_runs(
     count: int, people: People, run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     runs = [run, *(another(people, run, f"Run {number}") for number in range(count - 1))]
-    examined(*runs)
+    add_evaluations(*runs)
     with django_assert_max_num_queries(15):
         response = who.viewer.get("/compare?suite=fixed&runs=" + ",".join(one.slug for one in runs))
     assert response.content.decode().count('data-play="') == count

@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from tests.webapp import recorded_journal
 from tests.webapp.conftest import People
-from tests.webapp.explorer.scripted_run import story, tell, wave
+from tests.webapp.explorer.scripted_run import rollout_events, story, write_story
 from tests.webapp.javascript import evaluate
 from tests.webapp.journal_builder import started
 from trainer.config.run import RunConfig
@@ -134,10 +134,10 @@ def test_counts_updated_by_events_equal_reloaded_counts(
     events = recorded(data.draw(st.sampled_from(JOURNALS), label="journal"))
     n = data.draw(st.integers(1, len(events)), label="n")
     m = data.draw(st.integers(n, len(events)), label="m")
-    run = tell(new_run(people), events[:n])
+    run = write_story(new_run(people), events[:n])
     early = [counts(run, query) for query in QUERIES]
     assert all(one["by_itself"] and one["seq"] == n for one in early)
-    run = tell(run, events[n:m])
+    run = write_story(run, events[n:m])
     since = events_after(run, n)
     cuts = data.draw(st.lists(st.integers(0, len(since)), max_size=3), label="frames")
 
@@ -157,7 +157,7 @@ def test_counts_updated_by_events_equal_reloaded_counts(
 @pytest.fixture
 def live(people: People, tmp_path: Path, settings: Settings) -> Run:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return tell(new_run(people), recorded(JOURNALS[0])[:200])
+    return write_story(new_run(people), recorded(JOURNALS[0])[:200])
 
 
 def test_a_new_attempt_a_rewind_or_a_gap_requests_counts_from_the_server(live: Run) -> None:
@@ -188,7 +188,7 @@ def test_a_large_rollout_is_counted_by_the_server(
     people: People, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
-    run = tell(new_run(people), [started(), *wave(1, groups=3, size=4, rounds=1)])
+    run = write_story(new_run(people), [started(), *rollout_events(1, groups=3, size=4, rounds=1)])
     monkeypatch.setattr("webapp.explorer.counts.MAX_OPEN", 12)
     assert counts(run, "")["by_itself"]
     monkeypatch.setattr("webapp.explorer.counts.MAX_OPEN", 11)

@@ -8,7 +8,7 @@ import pytest
 from django.http import QueryDict
 from pytest_django import Settings
 
-from tests.webapp.explorer.scripted_run import tell
+from tests.webapp.explorer.scripted_run import write_story
 from webapp.explorer.trajectory_filters import Filters, filter_trajectories, windows
 from webapp.runs.models import Alarm, Run
 from webapp.trajectories.models import Trajectory, Turn
@@ -17,10 +17,10 @@ from webapp.trajectories.models import Trajectory, Turn
 @pytest.fixture
 def played_run(run: Run, tmp_path: Path, settings: Settings) -> Run:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return tell(run)
+    return write_story(run)
 
 
-def ask(query: str) -> Filters:
+def parse_filters(query: str) -> Filters:
     filters, errors = Filters.parse(QueryDict(query))
     assert not errors
     return filters
@@ -31,7 +31,7 @@ def everything(run: Run) -> list[Trajectory]:
 
 
 def keys(run: Run, query: str) -> set[str]:
-    return set(filter_trajectories(run, ask(query)).values_list("key", flat=True))
+    return set(filter_trajectories(run, parse_filters(query)).values_list("key", flat=True))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_invalid_values_are_reported_by_field_and_the_rest_applies(query: str, f
 
 def test_a_query_round_trips() -> None:
     query = "iteration_min=2&outcome=lost&reward_max=-0.25&kept=yes&text=%22a+b%22+-c&sort=-reward"
-    filters = ask(query)
-    assert ask(filters.query()) == filters
-    assert ask(filters.query(sort=None)).sort == "-iteration"
+    filters = parse_filters(query)
+    assert parse_filters(filters.query()) == filters
+    assert parse_filters(filters.query(sort=None)).sort == "-iteration"
     assert Filters().query() == ""

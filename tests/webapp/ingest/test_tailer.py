@@ -68,11 +68,11 @@ def events_of(run: Run) -> list[dict[str, object]]:
 def test_a_complete_run_is_stored_with_every_turn_once(run: Run, folder: Path) -> None:
     path = journal_builder.write(folder, *journal_builder.whole_run(2))
     count = JournalTailer(run, folder).drain()
-    told = list(reader.read(path))
+    recorded = list(reader.read(path))
     run.refresh_from_db()
-    assert count == len(told) == run.seq
+    assert count == len(recorded) == run.seq
     assert run.journal_offset == path.stat().st_size
-    assert Turn.objects.count() == sum(isinstance(event, journal.Turn) for event in told)
+    assert Turn.objects.count() == sum(isinstance(event, journal.Turn) for event in recorded)
     assert Trajectory.objects.filter(status="success").count() == 8
     assert Trajectory.objects.get(key="1-0-1").lost_at["reason"] == "the box is in a corner"
     assert Group.objects.get(iteration=2, split="train", number=0).kept is True
@@ -206,8 +206,8 @@ def test_a_rewind_replaces_everything_after_its_checkpoint(
     JournalTailer(run, folder).drain()
     run.refresh_from_db()
     assert (run.journal_error, run.attempt, run.iteration, run.end_reason) == ("", 2, 4, "completed")
-    told = list(reader.read(folder / JOURNAL_FILE))
-    again = [event for event in told if isinstance(event, journal.RunStarted)][1]
+    recorded = list(reader.read(folder / JOURNAL_FILE))
+    again = [event for event in recorded if isinstance(event, journal.RunStarted)][1]
     assert run.resync_seq == again.seq
     counts = Trajectory.objects.values_list("iteration", "split", "attempt").distinct().order_by("iteration", "split")
     assert list(counts) == [
@@ -221,7 +221,7 @@ def test_a_rewind_replaces_everything_after_its_checkpoint(
     ]
     newest = {
         event.iteration: event
-        for event in told
+        for event in recorded
         if isinstance(event, journal.Metrics) and event.seq > again.seq and "reward/mean" in event.values
     }
     shown = MetricPoint.objects.filter(run=run, name="length/response", iteration__gt=1)

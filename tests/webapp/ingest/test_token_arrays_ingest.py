@@ -61,9 +61,9 @@ def test_frames_have_events_and_numbers_without_arrays(run: Run, folder: Path) -
     frames = [json.loads(frame) for frame in EventBatch.objects.order_by("last_seq").values_list("frame", flat=True)]
     events = [event for frame in frames for event in frame["events"]]
     assert [event["seq"] for event in events] == list(range(1, run.seq + 1))
-    told = [event for event in events if event["type"] == "trajectory_tokens"]
-    assert len(told) == 4
-    assert all("data" not in event and event["tokens"] == 3 for event in told)
+    token_events = [event for event in events if event["type"] == "trajectory_tokens"]
+    assert len(token_events) == 4
+    assert all("data" not in event and event["tokens"] == 3 for event in token_events)
 
 
 def test_tokens_are_deleted_with_their_replaced_trajectories(run: Run, folder: Path) -> None:

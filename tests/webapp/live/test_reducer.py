@@ -130,15 +130,15 @@ def recorded(config: RunConfig) -> list[journal.Event]:
     for number in range(1, 451):
         if number in (60, 200):
             events += recorded_journal.iteration(config, number, skill=0.5)
-        told = [sum(map(ord, f"{number}{name}")) % 97 / 10 for name in ("mean", "limit", "entropy")]
+        levels = [sum(map(ord, f"{number}{name}")) % 97 / 10 for name in ("mean", "limit", "entropy")]
         events.append(
             journal.Metrics(
                 iteration=number,
                 tokens=number * 900,
                 seconds=number * 2.5,
-                values={"reward/mean": told[0], "entropy/mean": told[2], "policy/loss": told[1]}
-                | ({"echo_trap/spread": told[0], "echo_trap/spread_limit": told[1]} if number % 7 else {})
-                | ({"echo_trap/reward": told[2]} if number % 3 else {}),
+                values={"reward/mean": levels[0], "entropy/mean": levels[2], "policy/loss": levels[1]}
+                | ({"echo_trap/spread": levels[0], "echo_trap/spread_limit": levels[1]} if number % 7 else {})
+                | ({"echo_trap/reward": levels[2]} if number % 3 else {}),
             )
         )
         if number % 30 == 0:
@@ -176,17 +176,17 @@ def test_updates_from_any_state_equal_a_reload(run: Run, tmp_path: Path, setting
         ingest.drain()
         pages.append(as_json(snapshot(run)))
     frames = [json.loads(frame) for frame in run.batches.order_by("last_seq").values_list("frame", flat=True)]
-    told = [event for frame in frames for event in frame["events"]]
+    all_events = [event for frame in frames for event in frame["events"]]
 
     @how(max_examples=30, deadline=None, derandomize=True)
     @given(st.tuples(st.integers(0, len(pages) - 1), st.integers(0, len(pages) - 1)))
-    def goes_on(ends: tuple[int, int]) -> None:
+    def assert_continues(ends: tuple[int, int]) -> None:
         early, late = (pages[at] for at in sorted(ends))
-        between = [event for event in told if early["seq"] < event["seq"] <= late["seq"]]
+        between = [event for event in all_events if early["seq"] < event["seq"] <= late["seq"]]
         reduced = evaluate("live/reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": between})
         assert {**reduced, "stage": None} == {**late, "stage": None}
 
-    goes_on()
+    assert_continues()
     assert len(pages[-1]["curves"]["reward/mean"]) < 400, "it was long enough to be cut into buckets"
     assert pages[-1]["alarm"]["iteration"] <= 400, "what the rewind undid stands no more"
     assert any(alarm["undone"] for alarm in pages[-1]["alarms"])

@@ -118,7 +118,7 @@ def test_the_query_count_of_the_curves_is_constant(
         }
 
 
-def ask(who: Visitors, run: Run, query: str = "") -> dict[str, Any]:
+def fetch_curves(who: Visitors, run: Run, query: str = "") -> dict[str, Any]:
     response = who.viewer.get(f"/runs/{run.slug}/curves.json?{query}")
     assert response.status_code == 200
     return dict(response.json())
@@ -126,20 +126,20 @@ def ask(who: Visitors, run: Run, query: str = "") -> dict[str, Any]:
 
 def test_a_zoom_requests_full_resolution(run: Run, who: Visitors) -> None:
     fill(run, [float(at % 7) for at in range(2000)])
-    whole = ask(who, run, "width=90")
+    whole = fetch_curves(who, run, "width=90")
     assert whole["stride"] > 1
     assert len(whole["runs"][run.slug][WAVE]["iteration"]) <= 93
-    part = ask(who, run, "width=90&from=500.5&to=560")
+    part = fetch_curves(who, run, "width=90&from=500.5&to=560")
     assert part["stride"] == 0
     assert part["runs"][run.slug][WAVE]["iteration"] == list(range(501, 561))
 
 
 def test_another_axis_includes_its_positions(run: Run, who: Visitors) -> None:
     fill(run, [1.0, 2.0, 3.0])
-    assert ask(who, run, "x=tokens&names=reward/mean")["runs"][run.slug] == {
+    assert fetch_curves(who, run, "x=tokens&names=reward/mean")["runs"][run.slug] == {
         WAVE: {"iteration": [1, 2, 3], "x": [100.0, 200.0, 300.0], "value": [1.0, 2.0, 3.0]}
     }
-    assert ask(who, run, "names=none/such")["runs"][run.slug] == {}
+    assert fetch_curves(who, run, "names=none/such")["runs"][run.slug] == {}
 
 
 @pytest.mark.parametrize("query", ["x=colour", "from=abc", "to=nan", "width=inf"])

@@ -92,11 +92,18 @@ def test_the_page_shows_values_limits_actions_and_history(run: Run, who: Visitor
 
 
 def test_bands_span_from_one_state_change_to_the_next() -> None:
-    def said(iteration: int, state: str, undone: bool = False) -> dict[str, object]:
+    def alarm_mark(iteration: int, state: str, undone: bool = False) -> dict[str, object]:
         return {"iteration": iteration, "state": state, "undone": undone}
 
     found = echo_trap.bands(
-        [said(5, "watch"), said(7, "trapped", True), said(9, "trapped"), said(12, "healthy"), said(20, "watch")], 25
+        [
+            alarm_mark(5, "watch"),
+            alarm_mark(7, "trapped", True),
+            alarm_mark(9, "trapped"),
+            alarm_mark(12, "healthy"),
+            alarm_mark(20, "watch"),
+        ],
+        25,
     )
     assert [(band["state"], band["from"], band["to"], band["open"]) for band in found] == [
         ("watch", 5, 8, False),

@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.webapp.page_requests import Visitors, who
-from tests.webapp.worker.test_supervisor import INTERVALS, Watch, act, assert_complete, fresh, take, told
+from tests.webapp.worker.test_supervisor import INTERVALS, Watch, act, assert_complete, fresh, read_journal, take
 from trainer.journal import events
 from trainer.journal.protocol import JOURNAL_FILE
 from webapp.core import env
@@ -75,8 +75,8 @@ def test_events_after_the_last_copy_are_restored_from_the_database(
     watch = Watch(run, "long")
     watch.until(lambda now: now.kept_iteration >= 1)
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(object_storage, "copy", out_of_reach)
-        lost = left_alone(run, watch)
+        meanwhile.setattr(object_storage, "copy", unreachable)
+        lost = orphaned(run, watch)
     manifest = object_storage.read_manifest(storage, run.slug)
     assert manifest is not None
     assert manifest.journal[-1] < lost.journal_offset
@@ -86,16 +86,16 @@ def test_events_after_the_last_copy_are_restored_from_the_database(
     again.until(lambda now: now.attempt == 2 and now.iteration > lost.iteration)
     do_request(run, "stop")
     assert again.ended() == "stopped"
-    assert [event.seq for event in told(run)] == list(range(1, fresh(run).seq + 1))
-    assert not [event for event in told(run) if isinstance(event, events.Notice)], "every line was known"
+    assert [event.seq for event in read_journal(run)] == list(range(1, fresh(run).seq + 1))
+    assert not [event for event in read_journal(run) if isinstance(event, events.Notice)], "every line was known"
     assert_complete(fresh(run))
 
 
-def out_of_reach(*arguments: object) -> Manifest:
+def unreachable(*arguments: object) -> Manifest:
     raise ConnectionError("the storage is out of reach")
 
 
-def left_alone(run: Run, watch: Watch) -> Run:
+def orphaned(run: Run, watch: Watch) -> Run:
     """The run after two more iterations and the loss of its worker."""
     newest = fresh(run).iteration
     watch.until(lambda now: now.iteration > newest + 1)

@@ -21,7 +21,7 @@ def trajectory(actions: list[dict[str, Any]], hint: dict[str, Any] | None, **mor
     return {"board": GRID, "hint": hint, "turns": turns, "success": None, **more}
 
 
-def said(data: dict[str, Any], index: int) -> str:
+def advice(data: dict[str, Any], index: int) -> str:
     module = "player/positions.js"
     steps = evaluate(module, "positionsOf(data)", data)
     return str(
@@ -60,13 +60,15 @@ SOLVED = trajectory(
     ],
 )
 def test_the_best_play_is_compared_with_the_actions_taken(index: int, words: str) -> None:
-    assert said(SOLVED, index) == words
+    assert advice(SOLVED, index) == words
 
 
 def test_a_failed_trajectory_is_reported_and_a_running_one_is_not_compared() -> None:
     failed = trajectory([action("Left", far(3, "Up"))], far(2, "Up"), success=False)
-    assert said(failed, 0).endswith("Optimal from the start: 2 actions; this trajectory used 1 and did not get there.")
-    assert said(failed | {"success": None}, 0) == "Best play: 2 actions to go, next Up."
+    assert advice(failed, 0).endswith(
+        "Optimal from the start: 2 actions; this trajectory used 1 and did not get there."
+    )
+    assert advice(failed | {"success": None}, 0) == "Best play: 2 actions to go, next Up."
 
 
 def test_a_losing_move_is_reported_with_its_reason() -> None:
@@ -76,20 +78,20 @@ def test_a_losing_move_is_reported_with_its_reason() -> None:
         success=False,
         lost_at={"turn": 0, "action": 1, "reason": "the box is in a corner"},
     )
-    assert said(lost, 2) == said(lost, 3) == "Lost since turn 1, action 2: the box is in a corner."
-    assert said(lost, 1).startswith("Best play: 3 actions to go")
+    assert advice(lost, 2) == advice(lost, 3) == "Lost since turn 1, action 2: the box is in a corner."
+    assert advice(lost, 1).startswith("Best play: 3 actions to go")
 
 
 def test_random_dynamics_show_a_probability_and_unknown_ones_a_reason() -> None:
     lake = trajectory([], {"value": 0.743, "actions": ["Down"]})
-    assert said(lake, 0) == "Best play succeeds with 74.3 % from here, next Down."
-    assert said(trajectory([], {"solvable": "unknown"}), 0) == "The solver ran out of its budget here."
-    assert said(trajectory([], None), 0) == ""
+    assert advice(lake, 0) == "Best play succeeds with 74.3 % from here, next Down."
+    assert advice(trajectory([], {"solvable": "unknown"}), 0) == "The solver ran out of its budget here."
+    assert advice(trajectory([], None), 0) == ""
 
 
 def test_a_text_environment_reports_a_right_answer() -> None:
     question = trajectory([], {"distance": 1, "actions": ["23 + 1 + 18"]}) | {"board": {"kind": "text", "text": "42"}}
-    assert said(question, 0) == "A right answer: 23 + 1 + 18."
+    assert advice(question, 0) == "A right answer: 23 + 1 + 18."
 
 
 @pytest.mark.parametrize(
@@ -108,5 +110,5 @@ def test_a_bandit_reports_the_best_arm_and_its_value(best: bool, after: str) -> 
     pull = action(wanted, env.hint().model_dump()) | {"board": env.board().model_dump()}  # type: ignore[union-attr]
     data = trajectory([pull], hint) | {"board": board}
     expected = after.replace("Dragon", wanted).replace("0.25", f"{hint['value']:.2f}")
-    assert said(data, 0) == f"Best arm: {wanted}, which pays {hint['value']:.2f} points on average."
-    assert said(data, 1) == expected
+    assert advice(data, 0) == f"Best arm: {wanted}, which pays {hint['value']:.2f} points on average."
+    assert advice(data, 1) == expected

@@ -203,10 +203,10 @@ def test_a_failed_mail_creates_no_invitation(people: People, who: Visitors, sett
 def sign_in_with(provider: Provider, client: Client, next: str = "", process: str = "login") -> str:
     """Final redirect target of the single sign-on, or text of the page."""
     begun = client.get(f"/sso/oidc/login/?process={process}" + (f"&next={next}" if next else ""))
-    asked = parse_qs(urlsplit(begun["Location"]).query)
+    parameters = parse_qs(urlsplit(begun["Location"]).query)
     assert begun["Location"].startswith(f"{provider.issuer}/authorize?")
-    assert asked["code_challenge_method"] == ["S256"]
-    back = client.get(f"/sso/oidc/login/callback/?code=good&state={asked['state'][0]}")
+    assert parameters["code_challenge_method"] == ["S256"]
+    back = client.get(f"/sso/oidc/login/callback/?code=good&state={parameters['state'][0]}")
     return back.headers.get("Location", "") or html.unescape(back.content.decode())
 
 

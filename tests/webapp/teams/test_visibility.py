@@ -37,7 +37,7 @@ def readers(run: Run, people: People) -> set[str]:
     """Users who may read the run according to the querysets; equal for its trajectories."""
     author = add_member(people, "author")
     Run.objects.filter(pk=run.pk).update(author=author)
-    everybody = {
+    users = {
         "author": author,
         "admin": people.owner,
         "member": add_member(people),
@@ -45,8 +45,8 @@ def readers(run: Run, people: People) -> set[str]:
         "outsider": people.outsider,
         "nobody": AnonymousUser(),
     }
-    found = {name for name, user in everybody.items() if Run.objects.visible_to(user).filter(pk=run.pk).count() == 1}
-    for name, user in everybody.items():
+    found = {name for name, user in users.items() if Run.objects.visible_to(user).filter(pk=run.pk).count() == 1}
+    for name, user in users.items():
         listed = Run.objects.of_teams_of(user).filter(pk=run.pk).count()
         assert listed == (name in found and name not in {"outsider", "nobody"}), f"the list of {name}"
         played = Trajectory.objects.visible_to(user).filter(run=run).count()

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def rack(name: str, gpus: int, **fields: object) -> Worker:
-    told = [{"id": str(number), "name": "A", "total": 24 * GIB, "free": 24 * GIB} for number in range(gpus)]
-    return worker(name, queues=["training", "gpu"], gpus=told, slots=8, **fields)
+    devices = [{"id": str(number), "name": "A", "total": 24 * GIB, "free": 24 * GIB} for number in range(gpus)]
+    return worker(name, queues=["training", "gpu"], gpus=devices, slots=8, **fields)
 
 
 def waiting(team: Team, title: str, minutes: float = 0, **fields: object) -> Run:

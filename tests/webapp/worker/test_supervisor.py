@@ -88,13 +88,13 @@ def fresh(run: Run) -> Run:
     return Run.objects.get(pk=run.pk)
 
 
-def told(run: Run) -> list[journal.AnyEvent]:
+def read_journal(run: Run) -> list[journal.AnyEvent]:
     return list(reader.read(run.folder / JOURNAL_FILE))
 
 
 def assert_complete(run: Run) -> None:
     """Every event of the journal is in the frames once, and every turn that counts is a row."""
-    events = told(run)
+    events = read_journal(run)
     batches = EventBatch.objects.filter(run=run).order_by("last_seq").values_list("first_seq", "last_seq")
     seen = [seq for first, last in batches for seq in range(first, last + 1)]
     assert seen == [event.seq for event in events]
@@ -109,7 +109,7 @@ def assert_complete(run: Run) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _nobody_stays(run: Run) -> Iterator[None]:
+def _no_process_left(run: Run) -> Iterator[None]:
     yield
     parent_guard.kill_stale_trainer(RunFiles(run.folder).pid, 0)
 
@@ -128,7 +128,7 @@ def test_a_message_delivered_twice_starts_one_trainer(run: Run) -> None:
     assert supervise(take(run), command=act("long"), intervals=INTERVALS) == "nothing to do"
     do_request(run, "stop")
     assert watch.ended() == "stopped"
-    assert sum(isinstance(event, journal.RunStarted) for event in told(run)) == 1
+    assert sum(isinstance(event, journal.RunStarted) for event in read_journal(run)) == 1
 
 
 @pytest.mark.parametrize(("wish", "state"), [("pause", "paused"), ("stop", "stopped")])
@@ -295,7 +295,7 @@ def test_a_process_with_a_reused_pid_is_not_killed(tmp_path: Path) -> None:
 
 
 def test_watched_thoughts_reach_the_channel_layer_during_generation(run: Run) -> None:
-    heard: list[dict[str, object]] = []
+    messages: list[dict[str, object]] = []
 
     async def listen() -> None:
         layer = get_channel_layer()
@@ -304,19 +304,19 @@ def test_watched_thoughts_reach_the_channel_layer_during_generation(run: Run) ->
         await layer.group_add(run_group(run.slug), channel)
         client = token_subscriptions.redis.asyncio.Redis.from_url(settings.REDIS_URL)
         async with asyncio.timeout(SECONDS):
-            while len(heard) < 2:
+            while len(messages) < 2:
                 await token_subscriptions.subscribe(client, run.slug, "b")
                 message = await layer.receive(channel)
                 if message["type"] == "run.tokens":
-                    heard.append(message)
+                    messages.append(message)
         await client.aclose()
 
     watch = Watch(run, "talk")
     asyncio.run(listen())
     do_request(run, "stop")
     assert watch.ended() == "stopped"
-    assert {message["trajectory"] for message in heard} == {"b"}
-    assert len(str(heard[1]["text"])) > len(str(heard[0]["text"])) > 0
+    assert {message["trajectory"] for message in messages} == {"b"}
+    assert len(str(messages[1]["text"])) > len(str(messages[0]["text"])) > 0
 
 
 def several(scene: str) -> Command:

@@ -65,7 +65,7 @@ def solution(seed: int, dynamics: int) -> list[str]:
     return actions
 
 
-def exam(number: int) -> Start:
+def evaluation_start(number: int) -> Start:
     spec = envs.spec("Sokoban")
     return starts.find(None, spec, "Sokoban", f"prompt={number}")
 
@@ -87,7 +87,7 @@ def test_an_unknown_environment_is_404(who: Visitors) -> None:
 
 
 def test_rewards_match_the_environment_to_the_end(who: Visitors) -> None:
-    start = exam(3)
+    start = evaluation_start(3)
     env = envs.make("Sokoban")
     env.reset(seed=start.seed, options={"dynamics_seed": start.dynamics})
     actions = solution(start.seed, start.dynamics or 0)
@@ -155,7 +155,7 @@ def test_a_restart_begins_at_the_same_state(who: Visitors) -> None:
 
 
 def test_a_requested_hint_is_shown_and_counted(who: Visitors) -> None:
-    start = exam(2)
+    start = evaluation_start(2)
     env = envs.make("Sokoban")
     env.reset(seed=start.seed)
     best = env.hint()

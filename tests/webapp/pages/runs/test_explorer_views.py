@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.webapp.conftest import People
-from tests.webapp.explorer.scripted_run import tell
+from tests.webapp.explorer.scripted_run import write_story
 from tests.webapp.page_requests import Visitors, assert_private, who
 from webapp.annotations.models import Star, Tag, Tagging
 from webapp.core import formatting
@@ -24,7 +24,7 @@ __all__ = ["who"]
 @pytest.fixture
 def played(run: Run, tmp_path: Path, settings: Settings) -> Run:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return tell(run)
+    return write_story(run)
 
 
 def get(client: Client, run: Run, query: str = "", **headers: str) -> str:

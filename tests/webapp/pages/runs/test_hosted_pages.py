@@ -21,15 +21,15 @@ __all__ = ["who"]
 TOKENS = ["<think>", "go", "</think>", "<answer>", "Up", "</answer>"]
 
 
-def told(body: dict[str, Any]) -> Reply:
+def reply_with_tokens(body: dict[str, Any]) -> Reply:
     return completion("".join(TOKENS), tokens=TOKENS, prompt=50, written=6)
 
 
-def untold(body: dict[str, Any]) -> Reply:
+def reply_without_tokens(body: dict[str, Any]) -> Reply:
     return completion("".join(TOKENS), prompt=50, written=9)
 
 
-@pytest.fixture(params=[told, untold])
+@pytest.fixture(params=[reply_with_tokens, reply_without_tokens])
 def hosted(request: pytest.FixtureRequest, run: Run) -> Run:
     """A run played by a hosted model whose endpoint reports tokens, or does not."""
     with Server(request.param).running() as server:
@@ -53,7 +53,7 @@ def hosted(request: pytest.FixtureRequest, run: Run) -> Run:
     JournalTailer(run).drain()
     Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
     run.refresh_from_db()
-    run.kept = request.param is told  # type: ignore[attr-defined]
+    run.kept = request.param is reply_with_tokens  # type: ignore[attr-defined]
     return run
 
 

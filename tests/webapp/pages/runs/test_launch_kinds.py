@@ -34,7 +34,7 @@ def launched(who: Visitors, **changes: str) -> Run:
 
 def test_an_evaluation_is_launched_played_and_shown(who: Visitors, tmp_path: Path) -> None:
     model = tiny.save_pocket(tmp_path / "model")
-    exam = {
+    form = {
         "kind": "evaluate",
         "policy.model": str(model),
         "policy.threads": "1",
@@ -43,7 +43,7 @@ def test_an_evaluation_is_launched_played_and_shown(who: Visitors, tmp_path: Pat
         "evaluation.suites": "Bandit, FrozenLake:size=5",
         "rollout.max_response_tokens": "8",
     }
-    run = launched(who, **exam)
+    run = launched(who, **form)
     assert (run.iterations, run.state) == (0, Run.State.QUEUED)
     config = RunConfig.model_validate(run.config)
     assert config.evaluation.suites == ["Bandit", "FrozenLake:size=5"]

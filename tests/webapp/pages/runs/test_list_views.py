@@ -34,7 +34,7 @@ def make(people: People, title: str, **fields: Any) -> Run:
     return Run.objects.create(team=people.team, title=title, config=config, iterations=4, **given)
 
 
-def examined(run: Run, iteration: int, success: float, suite: str = "") -> Evaluation:
+def add_evaluation(run: Run, iteration: int, success: float, suite: str = "") -> Evaluation:
     return Evaluation.objects.create(
         run=run,
         iteration=iteration,
@@ -62,7 +62,7 @@ def test_the_query_count_of_the_runs_page_is_constant(
     for number in range(count):
         made = make(people, f"Run {number}", config={"tags": [f"tag{number}"]})
         MetricPoint.objects.create(run=made, name="success/rate", iteration=1, value=0.5, tokens=1, seconds=1)
-        examined(made, 1, 0.5)
+        add_evaluation(made, 1, 0.5)
     with django_assert_max_num_queries(13):  # four of them for the queue
         who.owner.get("/")
     with django_assert_max_num_queries(9):
@@ -143,9 +143,9 @@ def test_tags_and_authors_of_the_team_are_offered(people: People, who: Visitors)
 
 def test_the_order_can_be_selected(people: People, who: Visitors) -> None:
     low, high, none = make(people, "Low"), make(people, "High"), make(people, "None")
-    examined(low, 1, 0.9)
-    examined(low, 2, 0.3)
-    examined(high, 2, 0.6)
+    add_evaluation(low, 1, 0.9)
+    add_evaluation(low, 2, 0.3)
+    add_evaluation(high, 2, 0.6)
     MetricPoint.objects.create(run=low, name="reward/mean", iteration=1, value=5, tokens=1, seconds=1)
     assert titles(who.owner) == ["None", "High", "Low"]
     assert titles(who.owner, "sort=oldest") == ["Low", "High", "None"]
@@ -158,9 +158,9 @@ def test_the_order_can_be_selected(people: People, who: Visitors) -> None:
 
 def test_a_row_shows_the_latest_result_with_its_interval(people: People, who: Visitors) -> None:
     run = make(people, "One")
-    examined(run, 1, 0.2)
-    examined(run, 5, 0.5)
-    examined(run, 5, 0.9, suite="FrozenLake")
+    add_evaluation(run, 1, 0.2)
+    add_evaluation(run, 5, 0.5)
+    add_evaluation(run, 5, 0.9, suite="FrozenLake")
     page = who.owner.get("/").content.decode()
     assert "<b>50.0 %</b>" in page
     assert "45.0 % to 55.0 %" in page

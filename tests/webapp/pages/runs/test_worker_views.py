@@ -132,21 +132,21 @@ def test_the_host_reports_its_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("1, GPU-7f, NVIDIA A100, 40G, 81920, 80000", ("GPU-7f", "1", "NVIDIA A100, 40G", 81920, 80000)),
         ("0, GPU-1, NVIDIA GB10, [N/A], [N/A]", ("GPU-1", "0", "NVIDIA GB10", None, None)),
         ("", None),
     ],
 )
-def test_gpus_report_their_memory_if_available(line: str, told: tuple[object, ...] | None) -> None:
+def test_gpus_report_their_memory_if_available(line: str, expected: tuple[object, ...] | None) -> None:
     found = hardware._gpu(line)
     if found is None:
-        assert told is None
+        assert expected is None
         return
     uuid, gpu = found
     sizes = [None if size is None else size // hardware.MIB for size in (gpu["total"], gpu["free"])]
-    assert (uuid, gpu["id"], gpu["name"], *sizes) == told
+    assert (uuid, gpu["id"], gpu["name"], *sizes) == expected
 
 
 @pytest.mark.parametrize(

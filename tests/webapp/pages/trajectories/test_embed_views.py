@@ -72,31 +72,31 @@ def test_embedded_views_are_counted(link: ShareLink) -> None:
     assert cookie["secure"]
 
 
-def ask(link: ShareLink, path: str = "/s/", query: str = "", **given: str) -> tuple[int, dict[str, object]]:
+def fetch_oembed(link: ShareLink, path: str = "/s/", query: str = "", **given: str) -> tuple[int, dict[str, object]]:
     response = Client().get("/oembed", {"url": f"http://testserver{path}{link.token}{query}"} | given)
     return response.status_code, response.json()
 
 
 @pytest.mark.parametrize("path", ["/s/", "/embed/"])
 def test_oembed_returns_the_embed_code_of_a_link(link: ShareLink, path: str) -> None:
-    status, told = ask(link, path, "?turn=2&action=1&evil=%22")
+    status, payload = fetch_oembed(link, path, "?turn=2&action=1&evil=%22")
     assert status == 200
-    assert (told["version"], told["type"], told["provider_name"]) == ("1.0", "rich", "Echoscope")
-    code = str(told["html"])
+    assert (payload["version"], payload["type"], payload["provider_name"]) == ("1.0", "rich", "Echoscope")
+    code = str(payload["html"])
     assert code.startswith(f'<iframe src="http://testserver/embed/{link.token}?turn=2&amp;action=1"')
-    assert f'width="{told["width"]}" height="{told["height"]}"' in code
-    assert (told["thumbnail_width"], told["thumbnail_height"]) == (1200, 630)
+    assert f'width="{payload["width"]}" height="{payload["height"]}"' in code
+    assert (payload["thumbnail_width"], payload["thumbnail_height"]) == (1200, 630)
     frame = re.search(r'src="([^"]+)"', code)
     assert frame is not None
     assert Client().get(html.unescape(frame[1])).status_code == 200
 
 
 def test_oembed_respects_the_maximum_size(link: ShareLink) -> None:
-    _, told = ask(link, maxwidth="400", maxheight="300")
-    assert (told["width"], told["height"]) == (400, 300)
-    assert "thumbnail_url" not in told
-    _, narrow = ask(link, maxwidth="400")
-    _, wide = ask(link, maxwidth="4000")
+    _, payload = fetch_oembed(link, maxwidth="400", maxheight="300")
+    assert (payload["width"], payload["height"]) == (400, 300)
+    assert "thumbnail_url" not in payload
+    _, narrow = fetch_oembed(link, maxwidth="400")
+    _, wide = fetch_oembed(link, maxwidth="4000")
     assert narrow["width"] == 400
     assert int(str(narrow["height"])) > int(str(wide["height"]))  # the thought stands below the board
 
@@ -108,9 +108,9 @@ def test_oembed_respects_the_maximum_size(link: ShareLink) -> None:
 def test_oembed_errors_use_the_status_codes_of_the_protocol(
     link: ShareLink, given: dict[str, str], status: int
 ) -> None:
-    answered, told = ask(link, **given)
+    answered, payload = fetch_oembed(link, **given)
     assert answered == status
-    assert status == 200 or str(told["error"]).endswith(".")
+    assert status == 200 or str(payload["error"]).endswith(".")
 
 
 def test_oembed_accepts_only_open_links_of_this_site(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:

@@ -55,15 +55,15 @@ def test_a_trajectory_is_downloadable_by_its_readers(trajectory: Trajectory, who
 def test_the_document_is_complete(trajectory: Trajectory, who: Visitors) -> None:
     response = who.viewer.get(f"/t/{trajectory.slug}/export/json")
     assert response["Content-Disposition"].startswith("attachment")
-    told = response.json()
-    assert (told["format"], told["version"]) == ("echoscope.trajectory", 1)
-    assert (told["run"], told["id"], told["key"]) == (trajectory.run.slug, trajectory.slug, trajectory.key)
-    assert told["turns"] == turns_of(trajectory)
-    assert told["board"] == trajectory.group.board
-    assert told["prompt"] == trajectory.group.prompt
-    assert told["total_reward"] == trajectory.total_reward
-    assert told["success"] is (trajectory.status == "success")
-    assert (told["turn_count"], told["action_count"]) == (trajectory.turn_count, trajectory.action_count)
+    document = response.json()
+    assert (document["format"], document["version"]) == ("echoscope.trajectory", 1)
+    assert (document["run"], document["id"], document["key"]) == (trajectory.run.slug, trajectory.slug, trajectory.key)
+    assert document["turns"] == turns_of(trajectory)
+    assert document["board"] == trajectory.group.board
+    assert document["prompt"] == trajectory.group.prompt
+    assert document["total_reward"] == trajectory.total_reward
+    assert document["success"] is (trajectory.status == "success")
+    assert (document["turn_count"], document["action_count"]) == (trajectory.turn_count, trajectory.action_count)
 
 
 def test_a_share_link_exports_the_same_without_team_data(link: ShareLink, who: Visitors) -> None:
@@ -150,11 +150,11 @@ def test_parquet_round_trips_the_database(run: Run, trajectory: Trajectory, who:
         assert json.loads(row["board"]) == kept.group.board
         lost = kept.lost_at or {}
         assert (row["lost_turn"], row["lost_reason"]) == (lost.get("turn"), lost.get("reason"))
-        for turn, told in zip(turns_of(kept), row["turns"], strict=True):
-            assert {name: told[name] for name in ("thought", "state", "answer", "reward", "terms", "tokens")} == {
+        for turn, exported in zip(turns_of(kept), row["turns"], strict=True):
+            assert {name: exported[name] for name in ("thought", "state", "answer", "reward", "terms", "tokens")} == {
                 name: turn[name] for name in ("thought", "state", "answer", "reward", "terms", "tokens")
             }
-            for action, record in zip(turn["actions"], told["actions"], strict=True):
+            for action, record in zip(turn["actions"], exported["actions"], strict=True):
                 assert (record["text"], record["status"]) == (action["text"], action["status"])
                 assert json.loads(record["board"] or "null") == action.get("board")
 
@@ -162,10 +162,10 @@ def test_parquet_round_trips_the_database(run: Run, trajectory: Trajectory, who:
 def test_json_lines_equal_the_trajectory_documents(run: Run, trajectory: Trajectory, who: Visitors) -> None:
     lines = download(who.viewer, f"/runs/{run.slug}/export/jsonl").decode().splitlines()
     assert len(lines) == run.trajectories.count()
-    told = {line["id"]: line for line in map(json.loads, lines)}
+    exported = {line["id"]: line for line in map(json.loads, lines)}
     alone = who.viewer.get(f"/t/{trajectory.slug}/export/json").json()
     assert set(alone.pop("tokens")) == {"turns", "note"}  # too many for all of a run
-    assert told[trajectory.slug] == alone
+    assert exported[trajectory.slug] == alone
 
 
 def test_text_is_compressed_for_clients_that_accept_it(run: Run, trajectory: Trajectory, who: Visitors) -> None:

@@ -68,18 +68,18 @@ def test_an_unlisted_endpoint_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "variable", "told"),
+    ("url", "variable", "message"),
     [
         (OPENAI, "DATABASE_URL", "must be OPENAI_API_KEY for"),
         (OPENAI, "", "must be OPENAI_API_KEY for"),
         ("http://models:8000/v1", "ECHOSCOPE_SECRET_KEY", "must be empty for"),
     ],
 )
-def test_another_secret_is_refused(url: str, variable: str, told: str) -> None:
+def test_another_secret_is_refused(url: str, variable: str, message: str) -> None:
     found = hosted_endpoints.problem(section(url, variable))
     assert found is not None
     assert found[0] == "hosted.api_key_env"
-    assert told in found[1]
+    assert message in found[1]
 
 
 def test_without_a_list_every_endpoint_is_refused(settings: Settings) -> None:

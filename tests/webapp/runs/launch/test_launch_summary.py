@@ -71,8 +71,8 @@ def test_the_api_call_launches_the_same_run(who: Visitors) -> None:
     assert "$ECHOSCOPE_TOKEN" in command
     assert "http://testserver/api/runs" in command
     body = command[command.index("-d ") + 3 :]
-    told = subprocess.run(["sh", "-c", f"printf %s {body}"], capture_output=True, text=True, check=True).stdout
-    assert json.loads(told) == {
+    output = subprocess.run(["sh", "-c", f"printf %s {body}"], capture_output=True, text=True, check=True).stdout
+    assert json.loads(output) == {
         "preset": DEMO,
         "overrides": {"name": "It's mine", "environment.settings": {"size": 7}},
         "visibility": "private",
@@ -107,7 +107,7 @@ def test_yaml_fills_the_form_and_launches_nothing(way: str, who: Visitors) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("iterations: many", "iterations: must be a whole number, not 'many'"),
         ("colour: blue", "no setting of"),
@@ -117,11 +117,11 @@ def test_yaml_fills_the_form_and_launches_nothing(way: str, who: Visitors) -> No
         ("environment:\n  name: Chess", "unknown environment 'Chess'"),
     ],
 )
-def test_invalid_yaml_is_reported_and_kept(text: str, told: str, who: Visitors) -> None:
+def test_invalid_yaml_is_reported_and_kept(text: str, message: str, who: Visitors) -> None:
     answer = who.owner.post("/runs/new/yaml", {"yaml": text})
     page = html.unescape(answer.content.decode())
     assert answer.status_code == 422
-    assert told in page
+    assert message in page
     assert f"{text}</textarea>" in page
 
 
@@ -207,7 +207,7 @@ def test_the_queue_requires_the_minimum_memory_per_gpu() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"rollout": {"top_k": 20}}, "rollout.top_k keeps some tokens from being drawn"),
         ({"rollout": {"temperature": 0.5}}, "sample at temperature 0.5"),
@@ -224,7 +224,7 @@ def test_the_queue_requires_the_minimum_memory_per_gpu() -> None:
         ),
     ],
 )
-def test_warnings_are_shown_before_the_launch(changes: dict[str, object], told: str) -> None:
+def test_warnings_are_shown_before_the_launch(changes: dict[str, object], message: str) -> None:
     assert summary.warnings(RunConfig(), SERVED, "training") == []
     (text,) = summary.warnings(RunConfig.model_validate(changes), SERVED, "training")
-    assert told in text
+    assert message in text

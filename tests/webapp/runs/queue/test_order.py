@@ -68,10 +68,10 @@ def test_the_queue_order_contains_each_run_once_and_starts_with_the_best(
 
 
 @pytest.mark.parametrize(
-    ("number", "told"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (11, "11th"), (22, "22nd"), (113, "113th")]
+    ("number", "expected"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (11, "11th"), (22, "22nd"), (113, "113th")]
 )
-def test_positions_are_written_as_ordinals(number: int, told: str) -> None:
-    assert line.ordinal(number) == told
+def test_positions_are_written_as_ordinals(number: int, expected: str) -> None:
+    assert line.ordinal(number) == expected
 
 
 @pytest.mark.django_db
