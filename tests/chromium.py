@@ -35,18 +35,18 @@ def browser() -> Iterator[Browser]:
         pytest.skip("There is no Chromium here: `make test` installs one, CHROMIUM names one.")
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS, timeout=MILLISECONDS)
-        _have_patience(started)
+        _use_test_timeouts(started)
         yield started
         started.close()
 
 
-def _have_patience(browser: Browser) -> None:
+def _use_test_timeouts(browser: Browser) -> None:
     """Its timeouts are those of all other tests."""
     make = browser.new_context
 
-    def patient(**options: Any) -> BrowserContext:
+    def with_timeout(**options: Any) -> BrowserContext:
         context = make(**options)
         context.set_default_timeout(MILLISECONDS)
         return context
 
-    browser.new_context = patient  # type: ignore[method-assign]
+    browser.new_context = with_timeout  # type: ignore[method-assign]
