@@ -50,7 +50,7 @@ def opened(browser: Browser, who: Visitors) -> Iterator[Open]:
     def make(trajectory: Trajectory) -> Page:
         link = do_share_trajectory(trajectory, trajectory.run.author)  # type: ignore[arg-type]
         paths = (f"/s/{link.token}", f"/s/{link.token}/tokens.json")
-        known = {path: who.nobody.get(path) for path in paths}
+        known = {path: who.anonymous.get(path) for path in paths}
         context = browser.new_context(viewport={"width": 1100, "height": 900})
         contexts.append(context)
 

@@ -39,7 +39,7 @@ class FullSite:
             client = Client()
             client.force_login(user)
             clients.append(client)
-        return list(zip(("owner", "member", "viewer", "outsider", "nobody"), [*clients, Client()], strict=True))
+        return list(zip(("owner", "member", "viewer", "outsider", "anonymous"), [*clients, Client()], strict=True))
 
     def path(self, name: str, arguments: frozenset[str], query: str = "") -> str:
         """The URL with existing values, looked up as "<argument> of <name>", else as "<argument>"."""

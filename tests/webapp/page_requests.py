@@ -20,7 +20,7 @@ class Visitors:
     owner: Client
     viewer: Client
     outsider: Client
-    nobody: Client
+    anonymous: Client
 
 
 def visitors(people: People) -> Visitors:
@@ -46,9 +46,9 @@ def play(run: Run, finished: int = 1, playing_rounds: int | None = None) -> Run:
 def assert_private(address: str, who: Visitors, *, post: bool = False) -> None:
     """Asserts 404 for outsiders and a login redirect for anonymous visitors."""
     outsider = who.outsider.post(address) if post else who.outsider.get(address)
-    response = who.nobody.post(address) if post else who.nobody.get(address)
+    response = who.anonymous.post(address) if post else who.anonymous.get(address)
     assert outsider.status_code == 404, f"an outsider gets {outsider.status_code} at {address}"
-    assert response.headers.get("Location", "").startswith("/login"), f"nobody gets {response} at {address}"
+    assert response.headers.get("Location", "").startswith("/login"), f"anonymous gets {response} at {address}"
 
 
 @pytest.fixture

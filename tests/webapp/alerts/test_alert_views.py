@@ -147,7 +147,7 @@ def test_outsiders_get_404_and_anonymous_users_the_login(who: Visitors, make_rul
         assert_private(f"{address}/{change}", who, post=True)
     assert "Only ours" not in text_of(who.outsider, "/alerts")
     for page in ("/alerts", "/alerts/new"):
-        assert who.nobody.get(page).headers["Location"].startswith("/login")
+        assert who.anonymous.get(page).headers["Location"].startswith("/login")
     assert Rule.objects.count() == 1
 
 

@@ -105,7 +105,7 @@ def test_a_share_link_shows_the_trajectory_without_annotations(
     do_star(trajectory, people.owner)
     link = do_share_trajectory(trajectory, people.owner)
     Run.objects.filter(pk=trajectory.run_id).update(visibility=Run.Visibility.LINK)
-    for client in (who.nobody, who.outsider):
+    for client in (who.anonymous, who.outsider):
         for address in (f"/s/{link.token}", f"/t/{trajectory.slug}"):
             answer = client.get(address)
             page = answer.content.decode()

@@ -77,7 +77,7 @@ def test_anonymous_users_get_the_login_and_others_their_own_mentions(
     trajectory: Trajectory, people: People, member: Member, who: Visitors
 ) -> None:
     do_comment(trajectory, people.owner, "@linus for your eyes")
-    assert who.nobody.get("/mentions").status_code == 302
+    assert who.anonymous.get("/mentions").status_code == 302
     for client in (who.owner, who.viewer, who.outsider):
         assert "for your eyes" not in client.get("/mentions").content.decode()
     Membership.objects.filter(user=member.user).delete()

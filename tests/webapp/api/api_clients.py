@@ -53,7 +53,7 @@ class Callers:
     reader: Program
     viewer: Program
     outsider: Program
-    nobody: Program
+    anonymous: Program
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def test_workers_list_only_runs_visible_to_the_caller(callers: Callers, run: Run
 
 
 def test_an_unauthenticated_request_explains_how_to_authenticate(callers: Callers, people: People) -> None:
-    anonymous = callers.nobody.get("/api/runs")
+    anonymous = callers.anonymous.get("/api/runs")
     assert (anonymous.status_code, anonymous["WWW-Authenticate"]) == (401, 'Bearer realm="Echoscope"')
     assert "Authorization: Bearer" in problem(anonymous)["message"]
     revoked = program(people.team, people.owner)

@@ -141,7 +141,7 @@ def test_an_anonymous_request_may_do_nothing(
 ) -> None:
     Run.objects.update(visibility=Run.Visibility.LINK)
     before = state()
-    answer = send_request(callers.nobody, name, method, path, path_values, tmp_path)
+    answer = send_request(callers.anonymous, name, method, path, path_values, tmp_path)
     assert answer.status_code == 401, answer.content
     assert state() == before
 

@@ -62,11 +62,11 @@ def test_comparisons_respect_run_permissions(people: People, run: Run, who: Visi
     assert stranger.status_code == 200
     assert "Trial" not in stranger.content.decode()
     assert stranger.content.decode().count("or belongs to a team you are not in") == 2
-    anonymous = who.nobody.get(address)
+    anonymous = who.anonymous.get(address)
     assert anonymous.status_code == 302
     assert anonymous["Location"].startswith("/login")
     Run.objects.update(visibility=Run.Visibility.LINK)
-    assert "Trial" in who.nobody.get(address).content.decode(), "what everybody may see needs no account"
+    assert "Trial" in who.anonymous.get(address).content.decode(), "what everybody may see needs no account"
     assert who.outsider.get(f"/compare/curves.json?runs={run.slug}").json()["runs"].keys() == {run.slug}
 
 
@@ -87,7 +87,7 @@ def test_without_runs_the_page_suggests_some(run: Run, who: Visitors) -> None:
     page = who.viewer.get("/compare").content.decode()
     assert f'name="runs" value="{run.slug}"' in page
     assert f'value="{run.slug}"' not in who.outsider.get("/compare").content.decode()
-    assert who.nobody.get("/compare").status_code == 302
+    assert who.anonymous.get("/compare").status_code == 302
 
 
 def test_the_same_prompt_is_shown_as_each_run_played_it(people: People, run: Run, who: Visitors) -> None:

@@ -57,12 +57,12 @@ def test_the_health_check_makes_no_query(django_assert_num_queries) -> None:  # 
 
 
 def test_metrics_are_for_staff_and_token_holders(who: Visitors, people: People, run: Run, settings: Settings) -> None:
-    for visitor in (who.owner, who.viewer, who.outsider, who.nobody):
+    for visitor in (who.owner, who.viewer, who.outsider, who.anonymous):
         assert visitor.get("/metrics").status_code == 404
     settings.ECHOSCOPE_METRICS_TOKEN = "a token for monitoring"
-    assert who.nobody.get("/metrics", HTTP_AUTHORIZATION="Bearer wrong").status_code == 404
-    assert who.nobody.get("/metrics", HTTP_AUTHORIZATION="Bearer ").status_code == 404
-    text = who.nobody.get("/metrics", HTTP_AUTHORIZATION="Bearer a token for monitoring").content.decode()
+    assert who.anonymous.get("/metrics", HTTP_AUTHORIZATION="Bearer wrong").status_code == 404
+    assert who.anonymous.get("/metrics", HTTP_AUTHORIZATION="Bearer ").status_code == 404
+    text = who.anonymous.get("/metrics", HTTP_AUTHORIZATION="Bearer a token for monitoring").content.decode()
     assert 'echoscope_runs{state="queued"} 1.0' in text
     assert 'echoscope_queue_length{queue="training"} 1.0' in text
     assert "echoscope_http_request_seconds_bucket" in text

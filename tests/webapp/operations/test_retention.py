@@ -68,4 +68,4 @@ def test_a_thinned_run_remains_readable(old: Run, people: People, who: Visitors)
         assert Trajectory.objects.filter(run=old, iteration=iteration, split="train", group__number=0).exists()
     for tab in ("", "trajectories", "curves", "evaluation"):
         assert who.owner.get(f"/runs/{old.slug}/{tab}").status_code == 200
-    assert who.nobody.get(f"/s/{link.token}").status_code == 200
+    assert who.anonymous.get(f"/s/{link.token}").status_code == 200

@@ -81,7 +81,7 @@ def test_the_account_page_shows_the_data_of_the_user(people: People, who: Visito
     assert "ada@example.org" in page
     assert f'href="/team/{people.team.slug}"' in page
     assert "mallory" not in page
-    assert who.nobody.get("/account")["Location"].startswith("/login")
+    assert who.anonymous.get("/account")["Location"].startswith("/login")
 
 
 def test_a_name_is_changed_unless_taken(people: People, who: Visitors) -> None:
@@ -92,7 +92,7 @@ def test_a_name_is_changed_unless_taken(people: People, who: Visitors) -> None:
     assert who.owner.post("/account/name", {"username": "Ada"})["Location"] == "/account"
     people.owner.refresh_from_db()
     assert people.owner.username == "Ada"
-    assert who.nobody.post("/account/name", {"username": "x"})["Location"].startswith("/login")
+    assert who.anonymous.post("/account/name", {"username": "x"})["Location"].startswith("/login")
 
 
 def test_changing_a_password_requires_the_old_one(people: People, who: Visitors) -> None:

@@ -153,7 +153,7 @@ def test_admins_copy_and_revoke_a_link(people: People, who: Visitors) -> None:
     assert who.viewer.post(f"{base}/{made.token}/revoke").status_code == 403
     assert who.outsider.post(f"{base}/{made.token}/revoke").status_code == 404
     who.owner.post(f"{base}/{made.token}/revoke")
-    assert who.nobody.get(f"/invitations/{made.token}").status_code == 404
+    assert who.anonymous.get(f"/invitations/{made.token}").status_code == 404
 
 
 def test_without_mail_an_email_invitation_is_refused_with_a_reason(people: People, who: Visitors) -> None:

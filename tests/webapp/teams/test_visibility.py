@@ -43,12 +43,12 @@ def readers(run: Run, people: People) -> set[str]:
         "member": add_member(people),
         "viewer": people.viewer,
         "outsider": people.outsider,
-        "nobody": AnonymousUser(),
+        "anonymous": AnonymousUser(),
     }
     found = {name for name, user in users.items() if Run.objects.visible_to(user).filter(pk=run.pk).count() == 1}
     for name, user in users.items():
         listed = Run.objects.of_teams_of(user).filter(pk=run.pk).count()
-        assert listed == (name in found and name not in {"outsider", "nobody"}), f"the list of {name}"
+        assert listed == (name in found and name not in {"outsider", "anonymous"}), f"the list of {name}"
         played = Trajectory.objects.visible_to(user).filter(run=run).count()
         assert played == (run.trajectories.count() if name in found else 0), f"the trajectories for {name}"
     return found
@@ -59,7 +59,7 @@ def readers(run: Run, people: People) -> set[str]:
     [
         ("private", {"author", "admin"}),
         ("team", {"author", "admin", "member", "viewer"}),
-        ("link", {"author", "admin", "member", "viewer", "outsider", "nobody"}),
+        ("link", {"author", "admin", "member", "viewer", "outsider", "anonymous"}),
     ],
 )
 def test_each_visibility_has_its_readers(visibility: str, expected: set[str], run: Run, people: People) -> None:
@@ -87,7 +87,7 @@ def test_an_admin_of_two_teams_sees_a_private_run_once(run: Run, people: People)
 def test_a_public_run_is_readable_without_an_account(tab: str, run: Run, who: Visitors) -> None:
     play(run)
     address = f"/runs/{see(run, 'link').slug}/{tab}"
-    response = who.nobody.get(address)
+    response = who.anonymous.get(address)
     assert response.status_code == 200
     assert "noindex" in response["X-Robots-Tag"]
     assert who.outsider.get(address).status_code == 200
@@ -99,13 +99,13 @@ def test_trajectories_of_a_public_run_are_public_without_its_links(run: Run, peo
     play(see(run, "link"))
     found = Trajectory.objects.filter(run=run).order_by("-turn_count")[0]
     token = do_share_trajectory(found, people.owner).token
-    for client in (who.nobody, who.outsider):
+    for client in (who.anonymous, who.outsider):
         page = client.get(f"/t/{found.slug}")
         assert page.status_code == 200
         assert token not in page.content.decode()
         assert client.get(f"/t/{found.slug}.json").status_code == 200
     assert token in who.viewer.get(f"/t/{found.slug}").content.decode()
-    assert who.nobody.get(f"/runs/{run.slug}/t/{found.key}")["Location"] == f"/t/{found.slug}"
+    assert who.anonymous.get(f"/runs/{run.slug}/t/{found.key}")["Location"] == f"/t/{found.slug}"
     see(run, "private")
     assert_private(f"/t/{found.slug}", who)
     assert who.viewer.get(f"/t/{found.slug}").status_code == 404
@@ -114,7 +114,7 @@ def test_trajectories_of_a_public_run_are_public_without_its_links(run: Run, peo
 def test_the_log_is_visible_to_the_team_only(run: Run, who: Visitors) -> None:
     Run.objects.filter(pk=see(run, "link").pk).update(state="failed", failure="It broke.", log_tail="/home/ada/secret")
     assert_private(f"/runs/{run.slug}/log", who)
-    page = who.nobody.get(f"/runs/{run.slug}/").content.decode()
+    page = who.anonymous.get(f"/runs/{run.slug}/").content.decode()
     assert "It broke." in page
     assert "/home/ada/secret" not in page
     assert f"/runs/{run.slug}/log" not in page
@@ -127,13 +127,13 @@ def test_an_outsider_cannot_change_a_public_run(run: Run, who: Visitors) -> None
     assert ">Pause</button>" not in page
     assert "<legend>Visibility</legend>" not in page
     assert who.outsider.post(f"/runs/{run.slug}/pause").status_code == 403
-    assert who.nobody.post(f"/runs/{run.slug}/pause")["Location"].startswith("/login")
+    assert who.anonymous.post(f"/runs/{run.slug}/pause")["Location"].startswith("/login")
     run.refresh_from_db()
     assert run.state == Run.State.QUEUED
 
 
 def test_anonymous_readers_get_a_login_link_back_to_the_page(run: Run, who: Visitors) -> None:
-    page = who.nobody.get(f"/runs/{see(run, 'link').slug}/").content.decode()
+    page = who.anonymous.get(f"/runs/{see(run, 'link').slug}/").content.decode()
     assert f'href="/login?next=/runs/{run.slug}/"' in page
     assert ">Runs</a>" not in page
 

@@ -205,12 +205,12 @@ def picture(data: bytes) -> Image.Image:
 
 def test_the_image_of_a_link_shows_its_position_and_is_cached(link: ShareLink, who: Visitors) -> None:
     address = f"/s/{link.token}/picture.png"
-    first = who.nobody.get(f"{address}?turn=1")
+    first = who.anonymous.get(f"{address}?turn=1")
     assert (first.status_code, first["Content-Type"]) == (200, "image/png")
     assert picture(first.content).size == (1200, 630)
-    other = who.nobody.get(f"{address}?turn={link.trajectory.turn_count}&action=99")
+    other = who.anonymous.get(f"{address}?turn={link.trajectory.turn_count}&action=99")
     assert ImageChops.difference(picture(first.content), picture(other.content)).getbbox() is not None
-    again = who.nobody.get(f"{address}?turn=1", headers={"if-none-match": first["ETag"]})
+    again = who.anonymous.get(f"{address}?turn=1", headers={"if-none-match": first["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert "max-age" in first["Cache-Control"]
     assert first.cookies == {}

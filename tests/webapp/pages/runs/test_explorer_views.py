@@ -58,7 +58,7 @@ def test_the_explorer_is_visible_to_the_team_only(played: Run, who: Visitors) ->
 
 def test_trajectories_of_a_public_run_are_public(played: Run, who: Visitors) -> None:
     Run.objects.update(visibility=Run.Visibility.LINK)
-    assert len(listed(get(who.nobody, played))) == 50
+    assert len(listed(get(who.anonymous, played))) == 50
     assert len(listed(get(who.outsider, played))) == 50
 
 

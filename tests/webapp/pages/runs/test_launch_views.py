@@ -64,7 +64,7 @@ def test_viewers_may_not_launch(who: Visitors) -> None:
     for response in (who.viewer.get("/runs/new"), who.viewer.post("/runs/new", {}), who.viewer.post("/runs/new/check")):
         assert response.status_code == 403
     assert "Ask an admin of the team" in who.viewer.get("/runs/new").content.decode()
-    assert who.nobody.get("/runs/new")["Location"].startswith("/login")
+    assert who.anonymous.get("/runs/new")["Location"].startswith("/login")
     assert not Run.objects.exists()
 
 

@@ -72,7 +72,7 @@ def test_the_query_count_of_the_runs_page_is_constant(
 def test_the_list_shows_only_runs_of_the_team(run: Run, who: Visitors) -> None:
     assert titles(who.owner) == titles(who.viewer) == ["Trial"]
     assert titles(who.outsider) == []
-    assert who.nobody.get("/")["Location"] == "/login?next=/"
+    assert who.anonymous.get("/")["Location"] == "/login?next=/"
 
 
 def test_a_private_run_appears_only_for_its_author(people: People, run: Run, who: Visitors) -> None:

@@ -172,7 +172,7 @@ def test_every_environment_of_a_run_is_shown_with_its_rules(who: Visitors) -> No
     page = who.outsider.get("/environments").content.decode()
     for name in envs.names():
         assert f'id="{name}"' in page
-    assert who.nobody.get("/environments").status_code == 302
+    assert who.anonymous.get("/environments").status_code == 302
 
 
 def test_pages_have_no_inline_script_or_style_and_no_external_url(run: Run, who: Visitors) -> None:

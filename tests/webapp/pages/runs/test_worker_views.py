@@ -54,7 +54,7 @@ def test_workers_show_their_runs_to_members_only(run: Run, who: Visitors) -> Non
     assert "worker@here" in stranger
     assert "Trial" not in stranger
     assert "1 run of another team" in stranger
-    assert who.nobody.get("/workers").status_code == 302
+    assert who.anonymous.get("/workers").status_code == 302
 
 
 def test_memory_is_shown(who: Visitors) -> None:

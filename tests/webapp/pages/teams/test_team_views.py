@@ -151,7 +151,7 @@ def test_the_audit_lists_every_share_link_with_its_state(run: Run, people: Peopl
     assert who.viewer.post(address).status_code == 403
     assert_private(address, who, post=True)
     who.owner.post(address)
-    assert who.nobody.get(f"/s/{link.token}").status_code in (404, 410)
+    assert who.anonymous.get(f"/s/{link.token}").status_code in (404, 410)
     assert ">revoked<" in who.viewer.get(f"/team/{people.team.slug}").content.decode()
 
 
@@ -200,7 +200,7 @@ def test_a_single_team_opens_directly_and_several_are_listed(people: People, who
     page = who.viewer.get("/team").content.decode()
     assert "Second" in page
     assert "Agents" in page
-    assert who.nobody.get("/team")["Location"].startswith("/login")
+    assert who.anonymous.get("/team")["Location"].startswith("/login")
 
 
 def test_only_users_who_may_launch_create_teams(people: People, who: Visitors) -> None:
@@ -209,7 +209,7 @@ def test_only_users_who_may_launch_create_teams(people: People, who: Visitors) -
     assert made.redirect_chain[-1][0] == f"/team/{team.slug}"
     assert team.memberships.get().role == ADMIN
     assert who.viewer.post("/team/new", {"name": "Free machines"}).status_code == 403
-    assert who.nobody.post("/team/new")["Location"].startswith("/login")
+    assert who.anonymous.post("/team/new")["Location"].startswith("/login")
     assert not Team.objects.filter(name="Free machines").exists()
 
 

@@ -18,7 +18,7 @@ __all__ = ["link", "trajectory", "who"]
 
 
 def test_only_the_embedded_player_may_be_framed(link: ShareLink, who: Visitors) -> None:
-    response = who.nobody.get(f"/embed/{link.token}")
+    response = who.anonymous.get(f"/embed/{link.token}")
     assert response.status_code == 200
     policy = response["Content-Security-Policy"]
     assert "frame-ancestors *" in policy
@@ -26,39 +26,39 @@ def test_only_the_embedded_player_may_be_framed(link: ShareLink, who: Visitors) 
     assert "unsafe" not in policy
     assert "X-Frame-Options" not in response
     for path in (f"/s/{link.token}", f"/s/{link.token}/picture.png", f"/s/{link.token}/export/json", "/oembed"):
-        other = who.nobody.get(path)
+        other = who.anonymous.get(path)
         assert "frame-ancestors 'none'" in other["Content-Security-Policy"]
         assert other["X-Frame-Options"] == "DENY"
 
 
 def test_it_hides_the_team_and_links_to_the_shared_page(link: ShareLink, who: Visitors) -> None:
-    page = html.unescape(who.nobody.get(f"/embed/{link.token}?turn=2").content.decode())
+    page = html.unescape(who.anonymous.get(f"/embed/{link.token}?turn=2").content.decode())
     assert link.trajectory.turns.all()[0].event["thought"] in page
     assert f'href="http://testserver/s/{link.token}?turn=2" target="_blank" rel="noopener"' in page
     for inside in ("/runs/", "/t/", link.trajectory.slug, link.trajectory.run.title):
         assert inside not in page, inside
-    assert "noindex" in who.nobody.get(f"/embed/{link.token}")["X-Robots-Tag"]
+    assert "noindex" in who.anonymous.get(f"/embed/{link.token}")["X-Robots-Tag"]
 
 
 def test_options_are_read_from_the_query(trajectory: Trajectory, who: Visitors) -> None:
     found = share(who.owner, trajectory, here="on", turn="2")
-    plain = who.nobody.get(f"/embed/{found.token}").content.decode()
+    plain = who.anonymous.get(f"/embed/{found.token}").content.decode()
     assert 'data-start="?turn=2"' in plain
     assert "data-autoplay" not in plain
-    chosen = who.nobody.get(f"/embed/{found.token}?turn=1&action=2&autoplay=1&theme=dark").content.decode()
+    chosen = who.anonymous.get(f"/embed/{found.token}?turn=1&action=2&autoplay=1&theme=dark").content.decode()
     assert 'data-start="?turn=1&amp;action=2"' in chosen
     assert "data-autoplay" in chosen
     assert 'data-theme="dark"' in chosen
-    assert "alert" not in who.nobody.get(f'/embed/{found.token}?theme="><script>alert').content.decode()
+    assert "alert" not in who.anonymous.get(f'/embed/{found.token}?theme="><script>alert').content.decode()
 
 
 def test_a_closed_link_is_reported_without_a_reason(link: ShareLink, who: Visitors) -> None:
     ShareLink.objects.filter(pk=link.pk).update(revoked_at=timezone.now())
-    response = who.nobody.get(f"/embed/{link.token}")
+    response = who.anonymous.get(f"/embed/{link.token}")
     assert response.status_code == 404
     assert "frame-ancestors *" in response["Content-Security-Policy"]
     assert "X-Frame-Options" not in response
-    assert response.content == who.nobody.get("/embed/thereisnosuchtoken").content
+    assert response.content == who.anonymous.get("/embed/thereisnosuchtoken").content
 
 
 def test_embedded_views_are_counted(link: ShareLink) -> None:

@@ -68,15 +68,15 @@ def test_the_document_is_complete(trajectory: Trajectory, who: Visitors) -> None
 
 def test_a_share_link_exports_the_same_without_team_data(link: ShareLink, who: Visitors) -> None:
     inside = who.viewer.get(f"/t/{link.trajectory.slug}/export/json").json()
-    outside = who.nobody.get(f"/s/{link.token}/export/json").json()
+    outside = who.anonymous.get(f"/s/{link.token}/export/json").json()
     assert set(inside) - set(outside) == {"run", "id", "key", "attempt"}
     assert outside == {name: inside[name] for name in outside}
     for kind in KINDS:
-        response = who.nobody.get(f"/s/{link.token}/export/{kind}")
+        response = who.anonymous.get(f"/s/{link.token}/export/{kind}")
         assert response.status_code == 200
         assert link.trajectory.slug not in response["Content-Disposition"]
         assert "noindex" in response["X-Robots-Tag"]
-    assert who.nobody.get(f"/s/{link.token}/export/docx").status_code == 404
+    assert who.anonymous.get(f"/s/{link.token}/export/docx").status_code == 404
 
 
 def test_the_transcript_has_every_turn_in_order(trajectory: Trajectory, who: Visitors) -> None:
@@ -132,7 +132,7 @@ def test_a_run_is_downloadable_by_its_readers(run: Run, trajectory: Trajectory, 
     assert who.viewer.get(f"/runs/{run.slug}/export/xml").status_code == 404
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
     for kind in RUN_KINDS:
-        assert who.nobody.get(f"/runs/{run.slug}/export/{kind}").status_code == 200
+        assert who.anonymous.get(f"/runs/{run.slug}/export/{kind}").status_code == 200
     assert_private(f"/runs/{run.slug}/export/journal", who)  # it contains data about the host
 
 

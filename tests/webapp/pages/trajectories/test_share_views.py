@@ -27,7 +27,7 @@ MOST_BYTES = 120_000
 
 
 def test_a_link_is_public_and_noindex(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
-    for client in (who.nobody, who.outsider, who.viewer, who.owner):
+    for client in (who.anonymous, who.outsider, who.viewer, who.owner):
         response = client.get(f"/s/{link.token}?turn=1")
         page = response.content.decode()
         assert response.status_code == 200
@@ -40,13 +40,13 @@ def test_a_link_is_public_and_noindex(trajectory: Trajectory, link: ShareLink, w
 def test_indexing_is_opt_in(trajectory: Trajectory, who: Visitors) -> None:
     chosen = share(who.owner, trajectory, ends="never", indexable="on")
     for path in (f"/s/{chosen.token}", f"/s/{chosen.token}/picture.png"):
-        response = who.nobody.get(path)
+        response = who.anonymous.get(path)
         assert "X-Robots-Tag" not in response
         assert b'name="robots"' not in response.content
 
 
 def test_a_shared_page_has_no_links_into_the_team(run: Run, link: ShareLink, who: Visitors) -> None:
-    page = who.nobody.get(f"/s/{link.token}").content.decode()
+    page = who.anonymous.get(f"/s/{link.token}").content.decode()
     for inside in ("/runs/", "/t/", run.title, run.slug, link.trajectory.slug, run.team.name, "ada"):
         assert inside not in page, inside
 
@@ -56,7 +56,7 @@ def test_a_revoked_link_shows_nothing(trajectory: Trajectory, link: ShareLink, w
     assert f"/s/{link.token}" in page
     assert "This cannot be undone." in page  # confirmed first
     who.owner.post(f"/t/{trajectory.slug}/shares/{link.token}/revoke")
-    for client in (who.nobody, who.owner):
+    for client in (who.anonymous, who.owner):
         assert client.get(f"/s/{link.token}").status_code == 404
     assert f"/s/{link.token}" not in who.owner.get(f"/t/{trajectory.slug}").content.decode()
 
@@ -68,7 +68,7 @@ def test_revoked_expired_and_unknown_links_are_indistinguishable(
     ShareLink.objects.filter(pk=other.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     who.owner.post(f"/t/{trajectory.slug}/shares/{link.token}/revoke")
     for rest in ("", "/picture.png", "/export/json", "/export/gif"):
-        answers = [who.nobody.get(f"/s/{token}{rest}") for token in (link.token, other.token, "thereisnosuchtoken")]
+        answers = [who.anonymous.get(f"/s/{token}{rest}") for token in (link.token, other.token, "thereisnosuchtoken")]
         assert {answer.status_code for answer in answers} == {404}
         assert len({answer.content for answer in answers}) == 1
         assert "may have been revoked" in answers[0].content.decode()
@@ -80,7 +80,7 @@ def test_a_link_expires_after_the_selected_days(trajectory: Trajectory, who: Vis
     assert found.expires_at is not None
     left = found.expires_at - timezone.now()
     assert timedelta(days=days) - timedelta(minutes=1) < left <= timedelta(days=days, minutes=1)
-    assert "This link works until" in who.nobody.get(f"/s/{found.token}").content.decode()
+    assert "This link works until" in who.anonymous.get(f"/s/{found.token}").content.decode()
 
 
 def test_an_expiry_date_is_inclusive(trajectory: Trajectory, who: Visitors) -> None:
@@ -109,12 +109,12 @@ def test_invalid_options_create_no_link_and_explain_why(
 def test_a_link_opens_at_its_position_unless_the_url_has_one(trajectory: Trajectory, who: Visitors) -> None:
     found = share(who.owner, trajectory, ends="never", here="on", turn="2", action="1")
     assert (found.turn, found.action) == (1, 0)
-    assert 'data-start="?turn=2&amp;action=1"' in who.nobody.get(f"/s/{found.token}").content.decode()
-    assert 'data-start="?turn=1"' in who.nobody.get(f"/s/{found.token}?turn=1").content.decode()
+    assert 'data-start="?turn=2&amp;action=1"' in who.anonymous.get(f"/s/{found.token}").content.decode()
+    assert 'data-start="?turn=1"' in who.anonymous.get(f"/s/{found.token}?turn=1").content.decode()
     assert "opens at turn 2, action 1" in who.owner.get(f"/t/{trajectory.slug}").content.decode()
     plain = share(who.owner, trajectory, ends="never", turn="2", action="1")
     assert (plain.turn, plain.action) == (None, None)
-    assert 'data-start=""' in who.nobody.get(f"/s/{plain.token}").content.decode()
+    assert 'data-start=""' in who.anonymous.get(f"/s/{plain.token}").content.decode()
 
 
 def test_identical_options_reuse_the_link(trajectory: Trajectory, who: Visitors) -> None:
@@ -132,7 +132,7 @@ def test_viewers_and_outsiders_neither_share_nor_revoke(trajectory: Trajectory, 
         assert who.viewer.post(address).status_code == 403
         assert_private(address, who, post=True)
     assert ShareLink.objects.count() == 1
-    assert who.nobody.get(f"/s/{link.token}").status_code == 200
+    assert who.anonymous.get(f"/s/{link.token}").status_code == 200
     page = who.viewer.get(f"/t/{trajectory.slug}").content.decode()
     assert f"/s/{link.token}" in page  # a viewer sees public links
     assert "data-share-form" not in page
@@ -143,7 +143,7 @@ def test_links_of_a_public_run_are_listed_for_its_team_only(
     run: Run, trajectory: Trajectory, link: ShareLink, who: Visitors
 ) -> None:
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
-    for client in (who.outsider, who.nobody):
+    for client in (who.outsider, who.anonymous):
         page = client.get(f"/t/{trajectory.slug}").content.decode()
         assert link.token not in page
         assert "data-share-form" not in page
@@ -156,7 +156,7 @@ def test_a_link_is_revoked_only_through_its_own_trajectory(
     other = Trajectory.objects.exclude(pk=trajectory.pk).first()
     assert other is not None
     assert who.owner.post(f"/t/{other.slug}/shares/{link.token}/revoke").status_code == 404
-    assert who.nobody.get(f"/s/{link.token}").status_code == 200
+    assert who.anonymous.get(f"/s/{link.token}").status_code == 200
 
 
 def visitor() -> Client:
@@ -239,14 +239,14 @@ def test_a_link_survives_its_replaced_attempt(run: Run, link: ShareLink, who: Vi
     JournalTailer(run).drain()
     link.trajectory.refresh_from_db()
     assert link.trajectory.superseded
-    page = who.nobody.get(f"/s/{link.token}")
+    page = who.anonymous.get(f"/s/{link.token}")
     assert page.status_code == 200
     assert "checkpoint" not in page.content.decode()  # the outcome of the run is for the team only
-    assert who.nobody.get(f"/s/{link.token}/picture.png").status_code == 200
+    assert who.anonymous.get(f"/s/{link.token}/picture.png").status_code == 200
 
 
 def test_previews_have_title_image_and_oembed(link: ShareLink, who: Visitors) -> None:
-    page = html.unescape(who.nobody.get(f"/s/{link.token}?turn=2&action=1").content.decode())
+    page = html.unescape(who.anonymous.get(f"/s/{link.token}?turn=2&action=1").content.decode())
     meta = dict(re.findall(r'<meta (?:property|name)="((?:og|twitter):[^"]+)" content="([^"]*)"', page))
     assert meta["og:title"].startswith("Sokoban: ")
     assert meta["og:url"] == f"http://testserver/s/{link.token}?turn=2&action=1"
@@ -256,14 +256,14 @@ def test_previews_have_title_image_and_oembed(link: ShareLink, who: Visitors) ->
     assert meta["twitter:card"] == "summary_large_image"
     thought = link.trajectory.turns.get(number=1).event["thought"]
     assert thought[:60] in meta["og:description"]
-    assert who.nobody.get(meta["og:image"]).status_code == 200
+    assert who.anonymous.get(meta["og:image"]).status_code == 200
     found = re.search(r'<link rel="alternate" type="application/json\+oembed" href="([^"]+)"', page)
     assert found is not None
-    assert who.nobody.get(found[1]).json()["type"] == "rich"
+    assert who.anonymous.get(found[1]).json()["type"] == "rich"
 
 
 def test_the_page_is_light_enough_for_a_phone(link: ShareLink, who: Visitors) -> None:
-    parts = first_visit(who.nobody.get(f"/s/{link.token}").content)
+    parts = first_visit(who.anonymous.get(f"/s/{link.token}").content)
     plain, packed = by_kind(parts)["in all"]
     assert packed <= MOST_BYTES, f"{packed} bytes compressed, {plain} plain: {by_kind(parts)}"
 
@@ -272,7 +272,7 @@ def test_a_shared_page_takes_few_queries(
     link: ShareLink, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_max_num_queries(3):
-        who.nobody.get(f"/s/{link.token}")
+        who.anonymous.get(f"/s/{link.token}")
 
 
 def test_the_query_count_is_constant_in_the_number_of_links(
@@ -292,5 +292,5 @@ def test_the_query_count_is_constant_in_the_number_of_links(
 def test_other_runs_are_untouched_by_a_share(run: Run, link: ShareLink, who: Visitors) -> None:
     hidden = Trajectory.objects.filter(run=run).exclude(pk=link.trajectory_id).first()
     assert hidden is not None
-    assert who.nobody.get(f"/s/{hidden.slug}").status_code == 404
+    assert who.anonymous.get(f"/s/{hidden.slug}").status_code == 404
     assert_private(f"/t/{hidden.slug}", who)

@@ -47,13 +47,13 @@ def test_tokens_split_the_responses_with_their_values(trajectory: Trajectory, wh
 def test_a_share_link_shows_tokens_until_it_is_revoked(trajectory: Trajectory, who: Visitors) -> None:
     link = do_share_trajectory(trajectory, trajectory.run.author)  # type: ignore[arg-type]
     address = f"/s/{link.token}/tokens.json"
-    response = who.nobody.get(address)
+    response = who.anonymous.get(address)
     assert response.json() == who.owner.get(f"/t/{trajectory.slug}/tokens.json").json()
     assert "noindex" in response["X-Robots-Tag"]
-    assert f'data-tokens="{address}"' in who.nobody.get(f"/s/{link.token}").content.decode()
-    assert f'data-tokens="{address}"' in who.nobody.get(f"/embed/{link.token}").content.decode()
+    assert f'data-tokens="{address}"' in who.anonymous.get(f"/s/{link.token}").content.decode()
+    assert f'data-tokens="{address}"' in who.anonymous.get(f"/embed/{link.token}").content.decode()
     do_revoke_share(link)
-    assert who.nobody.get(address).status_code == who.owner.get(address).status_code == 404
+    assert who.anonymous.get(address).status_code == who.owner.get(address).status_code == 404
 
 
 def test_filtered_trajectories_have_tokens_without_advantages(trajectory: Trajectory, who: Visitors) -> None:

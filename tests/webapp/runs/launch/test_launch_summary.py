@@ -127,7 +127,7 @@ def test_invalid_yaml_is_reported_and_kept(text: str, message: str, who: Visitor
 
 def test_only_members_fill_forms_from_yaml(run: Run, who: Visitors) -> None:
     assert who.viewer.post("/runs/new/yaml", {"yaml": "iterations: 9"}).status_code == 403
-    assert who.nobody.post("/runs/new/yaml", {}).headers["Location"].startswith("/login")
+    assert who.anonymous.post("/runs/new/yaml", {}).headers["Location"].startswith("/login")
     assert who.outsider.post("/runs/new/yaml", {"yaml": "", "clone": run.slug}).status_code == 404
     assert_private(f"/runs/new?clone={run.slug}", who)
 
