@@ -76,11 +76,11 @@ def test_a_contender_with_a_different_gradient_is_reported() -> None:
 
 def test_contenders_alternate_in_rounds_and_the_first_round_is_discarded(echo: ContenderSpec) -> None:
     made = Comparison({OURS: echo, "peer": echo}, {"work": Task("2", 10)})
-    said: list[str] = []
+    messages: list[str] = []
     prepared: list[Contender] = []
-    made.play(2, prepared.append, said.append)
+    made.play(2, prepared.append, messages.append)
     assert len(prepared) == 1
-    assert len(said) == 3
+    assert len(messages) == 3
     assert {name: len(given) for (_, name), given in made.answers.items()} == {OURS: 2, "peer": 2}
     assert made.versions == {"echo": "1"}
 

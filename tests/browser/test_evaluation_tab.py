@@ -21,7 +21,7 @@ run = Run.objects.create(team=Team.objects.first(), title="Examined", config=con
 write_story(run, story())
 print("slug=" + run.slug)
 """
-GO_ON = """
+CONTINUE = """
 from tests.webapp.recorded_journal import evaluated
 from tests.webapp.explorer.scripted_run import write_story
 from webapp.runs.models import Run
@@ -38,7 +38,7 @@ def test_a_new_result_is_drawn_and_announced_while_the_tab_is_open(
     live_stack: LiveStack, signed_in: Callable[..., Page]
 ) -> None:
     slug = set_up(live_stack)
-    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=2, success=0.5))
+    live_stack.manage("shell", input=CONTINUE.format(slug=slug, iteration=2, success=0.5))
     page = signed_in()
     page.goto(f"/runs/{slug}/evaluation")
     page.wait_for_selector("html.ready.exams-ready")
@@ -46,7 +46,7 @@ def test_a_new_result_is_drawn_and_announced_while_the_tab_is_open(
     before = rows.count()
     link = page.get_by_role("link", name="after iteration 2")
     link.focus()
-    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=4, success=0.75))
+    live_stack.manage("shell", input=CONTINUE.format(slug=slug, iteration=4, success=0.75))
     expect(rows).to_have_count(before + 1)
     expect(rows.last).to_contain_text("75.0 %")
     expect(page.locator("[data-exams-said]")).to_have_text("Sokoban: 75.0 % after iteration 4.")
@@ -67,7 +67,7 @@ def test_an_interrupted_request_is_retried(live_stack: LiveStack, signed_in: Cal
         route.abort("internetdisconnected")
 
     page.route(f"**/runs/{slug}/evaluation", once, times=1)
-    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=6, success=0.25))
+    live_stack.manage("shell", input=CONTINUE.format(slug=slug, iteration=6, success=0.25))
     expect(page.locator("#exams tbody tr").last).to_contain_text("25.0 %")
     assert len(cut) == 1
 
@@ -82,5 +82,5 @@ def test_an_expired_session_redirects_to_the_login(live_stack: LiveStack, signed
     # a connection made only after the cookie is gone would be refused and receive no result
     wait_for(lambda: frames or page.wait_for_timeout(100), "the first frame")
     page.context.clear_cookies()
-    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=8, success=1.0))
+    live_stack.manage("shell", input=CONTINUE.format(slug=slug, iteration=8, success=1.0))
     page.wait_for_url("**/login?next=**")

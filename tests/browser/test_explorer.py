@@ -21,7 +21,7 @@ run = Run.objects.create(team=Team.objects.first(), title="Told by a script", co
 write_story(run, story()[:-40])
 print("slug=" + run.slug)
 """
-GO_ON = """
+CONTINUE = """
 from tests.webapp.explorer.scripted_run import story, write_story
 from webapp.runs.models import Run
 write_story(Run.objects.get(slug="{slug}"), story()[-40:])
@@ -74,7 +74,7 @@ def test_a_reader_filters_sorts_pages_and_sees_new_trajectories(
     expect(rows.nth(0)).to_be_focused()
 
     before = int((facts.text_content() or "").split(" found")[0])
-    live_stack.manage("shell", input=GO_ON.format(slug=slug))
+    live_stack.manage("shell", input=CONTINUE.format(slug=slug))
     offer = page.locator("[data-new]")
     expect(offer).to_be_visible()
     fresh = int((offer.text_content() or "").split(" new")[0])

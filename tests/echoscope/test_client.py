@@ -121,11 +121,11 @@ class Flaky(BaseHTTPRequestHandler):
     """A temporarily unavailable site: scripted responses in order, and recorded requests."""
 
     answers: ClassVar[list[tuple[int, dict[str, str], bytes]]] = []
-    asked: ClassVar[list[tuple[str, str]]] = []
+    requests: ClassVar[list[tuple[str, str]]] = []
 
     def answer(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.asked.append((self.command, self.headers.get("Idempotency-Key", "")))
+        self.requests.append((self.command, self.headers.get("Idempotency-Key", "")))
         status, headers, body = self.answers.pop(0)
         self.send_response(status)
         for name, value in (headers | {"Content-Length": str(len(body))}).items():
@@ -144,7 +144,7 @@ ME = json.dumps({"username": "ada", "scopes": ["read"], "teams": [], "later": "u
 
 @pytest.fixture
 def flaky() -> Any:
-    Flaky.answers, Flaky.asked = [], []
+    Flaky.answers, Flaky.requests = [], []
     server = HTTPServer(("127.0.0.1", 0), Flaky)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -165,7 +165,7 @@ def test_retries_end_after_the_limit(flaky: str) -> None:
     Flaky.answers += [(503, {}, b"")] * 9
     with pytest.raises(ServerError, match="answered 503"):
         Client(flaky, "es_x", sleep=lambda seconds: None).me()
-    assert len(Flaky.asked) == 5
+    assert len(Flaky.requests) == 5
 
 
 def test_launches_are_retried_with_the_same_key_and_control_requests_are_not(flaky: str) -> None:
@@ -173,11 +173,11 @@ def test_launches_are_retried_with_the_same_key_and_control_requests_are_not(fla
     site = Client(flaky, "es_x", sleep=lambda seconds: None)
     with pytest.raises(NotFound):
         site.launch(preset="x")
-    assert len({key for _, key in Flaky.asked}) == 1 < len(Flaky.asked)
-    Flaky.answers, Flaky.asked = [(503, {}, b"")] * 2, []
+    assert len({key for _, key in Flaky.requests}) == 1 < len(Flaky.requests)
+    Flaky.answers, Flaky.requests = [(503, {}, b"")] * 2, []
     with pytest.raises(ServerError):
         site.control("x", "pause")
-    assert len(Flaky.asked) == 1
+    assert len(Flaky.requests) == 1
 
 
 def test_an_unreachable_address_is_reported(flaky: str) -> None:

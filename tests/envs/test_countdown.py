@@ -246,7 +246,7 @@ def test_a_bad_record_is_named_with_its_line(file, record, complaint):
         Countdown(path=str(file)).reset(seed=0)
 
 
-def test_an_empty_or_missing_file_says_what_to_do(file):
+def test_an_empty_or_missing_file_is_an_error_with_advice(file):
     with pytest.raises(RecordsError, match="give the path of an existing file"):
         Countdown(path=str(file)).reset(seed=0)
     file.write_text("\n")

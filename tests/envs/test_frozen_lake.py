@@ -186,7 +186,7 @@ def test_settings_out_of_range_are_refused():
             FrozenLakeSettings(**wrong)
 
 
-def test_the_environment_ends_an_episode_only_where_a_setting_says_so():
+def test_the_environment_ends_an_episode_only_if_configured():
     env = envs.make("FrozenLake", {"slippery": False, "max_steps": 2})
     env.reset(options={"map": CLASSIC})
     assert [env.step(action)[2:4] for action in ("Up", "hop", "Up")] == [(False, False), (False, False), (False, True)]

@@ -192,7 +192,7 @@ def test_a_bad_record_is_named_with_its_line(tmp_path, record, complaint):
         MetaMathQA(path=str(path)).reset(seed=0)
 
 
-def test_a_file_without_a_single_answer_says_what_is_missing(tmp_path):
+def test_a_file_without_a_single_answer_names_what_is_missing(tmp_path):
     path = tmp_path / "questions.json"
     for text, count in (("[]", 0), (json.dumps(RECORDS[1:2]), 1)):
         path.write_text(text)

@@ -60,9 +60,9 @@ def test_the_built_in_environments_are_registered():
 
 
 def test_an_unknown_name_is_refused_with_the_choices():
-    for ask in (envs.make, envs.spec, envs.settings_model):
+    for lookup in (envs.make, envs.spec, envs.settings_model):
         with pytest.raises(ValueError, match=r"unknown environment 'Chess'; choose one of Sokoban, .*FrozenLake"):
-            ask("Chess")
+            lookup("Chess")
 
 
 def test_settings_are_checked():

@@ -64,14 +64,14 @@ def test_variables_of_the_manifests_are_read_by_the_code_and_explained() -> None
 def test_required_secrets_are_in_the_example() -> None:
     lines = (FOLDER / "secrets.env.example").read_text().splitlines()
     known = {line.partition("=")[0] for line in lines if line and not line.startswith("#")}
-    asked = set(
+    required = set(
         re.findall(
             r"secretKeyRef:\s+name: echoscope-secrets\s+key: (\w+)",
             "\n".join((FOLDER / name).read_text() for name in FILES),
         )
     )
-    assert asked
-    assert asked <= known
+    assert required
+    assert required <= known
     assert {"DATABASE_URL", "REDIS_URL", "ECHOSCOPE_SECRET_KEY"} <= known
     ignored = (ROOT / ".gitignore").read_text().splitlines()
     assert "deploy/kubernetes/secrets.env" in ignored, "what is filled in must not be committed"
@@ -108,12 +108,12 @@ def test_services_target_listening_ports() -> None:
 
 def test_probes_and_the_ingress_target_existing_paths() -> None:
     web = {name: pod for name, _, pod in workloads()}["web"]["containers"][0]
-    asked = [web[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
-    assert [resolve(probe["path"]).view_name for probe in asked] == ["alive", "ready"]
+    required = [web[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
+    assert [resolve(probe["path"]).view_name for probe in required] == ["alive", "ready"]
     settings = documents("settings.yaml")[0]["data"]
     (ingress,) = documents("ingress.yaml")
     rule = ingress["spec"]["rules"][0]
-    for probe in asked:
+    for probe in required:
         headers = {header["name"]: header["value"] for header in probe["httpHeaders"]}
         assert headers == {"Host": rule["host"], "X-Forwarded-Proto": "https"}, "else it is refused or sent to HTTPS"
     assert settings["ECHOSCOPE_ALLOWED_HOSTS"] == rule["host"]

@@ -36,10 +36,10 @@ config = RunConfig.model_validate(json.loads({settings!r}))
 config.policy.model = str(POCKET_CHECKPOINT)
 print("slug", do_create_run(Team.objects.get(), User.objects.get(), config).slug)
 """
-ASK = "from webapp.runs.models import Run; from webapp.runs.actions import do_request; run = Run.objects.get(); "
-STOP = ASK + 'do_request(run, "stop")'
+REQUEST = "from webapp.runs.models import Run; from webapp.runs.actions import do_request; run = Run.objects.get(); "
+STOP = REQUEST + 'do_request(run, "stop")'
 MORE = 'run.config["iterations"] = run.iteration + 2; run.save(update_fields=["config"]); '
-GO_ON = ASK + MORE + 'do_request(run, "resume")'
+CONTINUE = REQUEST + MORE + 'do_request(run, "resume")'
 PROGRAMS = ("Worker", "Web", "Redis", "PostgreSQL")
 
 
@@ -73,7 +73,7 @@ def test_kills_lose_and_duplicate_no_turn_and_the_page_catches_up(
 
     watched.stack.manage("shell", input=STOP)
     wait_for(lambda: watched.state() == "stopped", "the run to stop", watched.explain)
-    watched.stack.manage("shell", input=GO_ON)
+    watched.stack.manage("shell", input=CONTINUE)
     wait_for(lambda: watched.state() == "finished", "the run to finish", watched.explain)
     expect(watched.page.locator(".state").first).to_have_attribute("data-state", "finished")
     assert watched.page.evaluate("window.loaded") == "once", "the page was loaded again instead of catching up"

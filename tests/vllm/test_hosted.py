@@ -103,8 +103,8 @@ def test_the_seed_determines_the_samples(server: str, tmp_path: Path) -> None:
     play(settings(server, evaluation=evaluation_settings), tmp_path / "one")
     play(settings(server, evaluation=evaluation_settings), tmp_path / "two")
     play(settings(server, evaluation=evaluation_settings | {"seed": 7}), tmp_path / "other")
-    said = [[turn.response for _, turn in sorted(turns(tmp_path / name).items())] for name in ("one", "two", "other")]
-    assert said[0] == said[1] != said[2]
+    by_run = [[turn.response for _, turn in sorted(turns(tmp_path / name).items())] for name in ("one", "two", "other")]
+    assert by_run[0] == by_run[1] != by_run[2]
 
 
 def test_a_model_with_its_own_tags_gets_no_prefill(server: str, tmp_path: Path) -> None:

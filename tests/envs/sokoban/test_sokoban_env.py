@@ -68,7 +68,7 @@ def test_the_new_vocabulary_writes_the_same_rooms():
         assert other.reset(seed=seed)[0] == text.translate(str.maketrans("#_O√XPS", "W.GCBA@"))
 
 
-def test_the_environment_ends_an_episode_only_where_a_setting_says_so():
+def test_the_environment_ends_an_episode_only_if_configured():
     endless, short = envs.make("Sokoban"), envs.make("Sokoban", {"max_steps": 3})
     for env in (endless, short):
         env.reset(options={"room": ROOM})

@@ -11,7 +11,7 @@ from trainer.algorithms.advantages import only
 from trainer.algorithms.rewards import Grouping, Normalization, normalize, normalize_tokens
 
 STATES = torch.tensor([0, 0, 1, 1])
-WORLDS = torch.tensor([0, 0, 0, 0])
+ENVIRONMENTS = torch.tensor([0, 0, 0, 0])
 SCORES = torch.tensor([0.0, 10.0, 1.0, 3.0])
 
 
@@ -46,12 +46,12 @@ def test_the_kl_penalty_applies_to_policy_tokens_only(d: Dialogues) -> None:
 
 def test_grouping_determines_the_baseline() -> None:
     def centred(grouping: rewards.Grouping) -> list[float]:
-        return rewards.normalize(SCORES, STATES, WORLDS, grouping=grouping, method="mean").tolist()
+        return rewards.normalize(SCORES, STATES, ENVIRONMENTS, grouping=grouping, method="mean").tolist()
 
     assert centred("state") == [-5.0, 5.0, -1.0, 1.0]
     assert centred("environment") == centred("batch") == [-3.5, 6.5, -2.5, -0.5]
-    two_worlds = rewards.normalize(SCORES, STATES, STATES, grouping="environment", method="mean")
-    assert two_worlds.tolist() == [-5.0, 5.0, -1.0, 1.0]
+    two_environments = rewards.normalize(SCORES, STATES, STATES, grouping="environment", method="mean")
+    assert two_environments.tolist() == [-5.0, 5.0, -1.0, 1.0]
 
 
 def test_asymmetric_clip_bounds_negative_rewards_more_tightly() -> None:
@@ -64,7 +64,9 @@ def test_asymmetric_clip_bounds_negative_rewards_more_tightly() -> None:
 
 
 def test_identity_keeps_scores_unchanged() -> None:
-    assert rewards.normalize(SCORES, STATES, WORLDS, grouping="state", method="identity").tolist() == SCORES.tolist()
+    assert (
+        rewards.normalize(SCORES, STATES, ENVIRONMENTS, grouping="state", method="identity").tolist() == SCORES.tolist()
+    )
 
 
 @given(

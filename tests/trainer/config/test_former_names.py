@@ -114,7 +114,7 @@ def test_a_former_name_loads_as_the_current_one(former: str, current: str, tmp_p
 
 
 @pytest.mark.parametrize(("former", "current"), RENAMED)
-def test_both_names_at_once_are_an_error_that_says_which_to_keep(former: str, current: str) -> None:
+def test_both_names_at_once_are_an_error_naming_the_one_to_keep(former: str, current: str) -> None:
     value = value_of(former)
     message = f"{former.rpartition('.')[2]} is the former name of {current.rpartition('.')[2]}: keep "
     with pytest.raises(ValidationError) as refusal:

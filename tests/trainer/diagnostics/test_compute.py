@@ -168,10 +168,15 @@ def test_a_group_with_identical_answers_has_no_diversity() -> None:
 
 
 def test_missing_engine_entropy_is_estimated_from_sampled_tokens() -> None:
-    told, untold = turn(entropy=0.5, tokens=4), turn(entropy=1.5, tokens=12).model_copy(update={"entropy": None})
-    assert compute.turn_metrics([told, untold])["entropy/mean"] == pytest.approx((4 * 0.5 + 12 * 1.5) / 16)
-    nothing = untold.model_copy(update={"logprob": None})
-    assert compute.turn_metrics([told, nothing])["entropy/mean"] == pytest.approx(0.5)
+    known_entropy, unknown_entropy = (
+        turn(entropy=0.5, tokens=4),
+        turn(entropy=1.5, tokens=12).model_copy(update={"entropy": None}),
+    )
+    assert compute.turn_metrics([known_entropy, unknown_entropy])["entropy/mean"] == pytest.approx(
+        (4 * 0.5 + 12 * 1.5) / 16
+    )
+    nothing = unknown_entropy.model_copy(update={"logprob": None})
+    assert compute.turn_metrics([known_entropy, nothing])["entropy/mean"] == pytest.approx(0.5)
 
 
 @given(d=dialogues())

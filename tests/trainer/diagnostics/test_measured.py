@@ -19,7 +19,7 @@ ALWAYS = [
     *(name for name in STABLE if not name.startswith(ELSEWHERE) and name not in (*WITH_A_CRITIC, "time/evaluate")),
     "time/other",
 ]
-OF_AN_EXAM = ["success", "success_low", "success_high", "pass@1", "pass@2"]
+OF_AN_EVALUATION = ["success", "success_low", "success_high", "pass@1", "pass@2"]
 
 
 def parse_by_length(response, *, think, max_actions):
@@ -44,10 +44,10 @@ def test_every_name_of_the_table_is_measured(pocket_folder, tmp_path, monkeypatc
         wanted = ALWAYS + WITH_A_CRITIC * (estimator == "gae")
         assert [name for name in wanted if name not in values] == []
         assert not any(name.startswith("value/") for name in values) or estimator == "gae"
-    exams = [event.values for event in events(tmp_path, Metrics) if "time/evaluate" in event.values]
-    assert len(exams) == 3
-    for values in exams:
-        assert [name for name in OF_AN_EXAM if f"eval/Sokoban/{name}" not in values] == []
+    evaluations = [event.values for event in events(tmp_path, Metrics) if "time/evaluate" in event.values]
+    assert len(evaluations) == 3
+    for values in evaluations:
+        assert [name for name in OF_AN_EVALUATION if f"eval/Sokoban/{name}" not in values] == []
 
 
 def test_the_parts_and_the_rest_of_a_lap_add_up(monkeypatch) -> None:
@@ -69,8 +69,8 @@ def test_the_parts_and_the_rest_of_a_lap_add_up(monkeypatch) -> None:
         with laps.phase(part):
             pass_by(seconds)
     pass_by(0.5)
-    told = laps.finish()
-    assert told == {"time/rollout": 4.0, "time/checkpoint": 1.0, "time/other": 1.5}, "the exam tells its own time"
+    reported = laps.finish()
+    assert reported == {"time/rollout": 4.0, "time/checkpoint": 1.0, "time/other": 1.5}, "the exam tells its own time"
 
 
 def test_a_run_reports_the_cost_of_its_checkpoints(pocket_folder, tmp_path) -> None:

@@ -13,16 +13,16 @@ from trainer.distributed.control_channel import RankLostError
 def connected(monkeypatch, size):
     """The channels of rank 0 and of the other ranks, all in this process."""
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(size))
-    told = [queue.Queue() for _ in range(size)]
+    received = [queue.Queue() for _ in range(size)]
 
     def share(given):
-        for box in told[1:]:
+        for box in received[1:]:
             box.put(given)
 
     others = {}
 
     def come(rank):
-        others[rank] = control_channel.connect(rank, size, lambda _: told[rank].get(timeout=60), 60)[0]
+        others[rank] = control_channel.connect(rank, size, lambda _: received[rank].get(timeout=60), 60)[0]
 
     threads = [threading.Thread(target=come, args=(rank,)) for rank in range(1, size)]
     for thread in threads:

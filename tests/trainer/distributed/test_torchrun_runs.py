@@ -93,11 +93,11 @@ def test_two_processes_play_and_learn_as_one(begin, llama_folder, tmp_path, esti
     steps = sum(event.values.get("update/steps", 0) for event in events(tmp_path / "two", Metrics))
     assert steps >= 5
     assert near(weights(tmp_path / "two"), weights(tmp_path / "one")) < 1e-5
-    told = events(tmp_path / "two")
-    assert [event.seq for event in told] == list(range(1, len(told) + 1))
-    assert told[-1].reason == "completed"
+    recorded = events(tmp_path / "two")
+    assert [event.seq for event in recorded] == list(range(1, len(recorded) + 1))
+    assert recorded[-1].reason == "completed"
     open_, turns, closed = set(), {}, []
-    for event in told:
+    for event in recorded:
         match event.type:
             case "group_started":
                 open_.update(event.members)

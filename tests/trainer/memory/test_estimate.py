@@ -283,15 +283,15 @@ def test_constants_match_those_of_other_modules():
     assert estimate.MAX_KEYS_PER_TOKEN == micro_batches.MAX_KEYS_PER_TOKEN
 
 
-@pytest.mark.parametrize("world", envs.names())
-def test_states_of_built_in_environments_have_the_estimated_length(world):
+@pytest.mark.parametrize("env_name", envs.names())
+def test_states_of_built_in_environments_have_the_estimated_length(env_name):
     tokenizer = tiny.styles()["chatml"]
-    env = envs.make(world, {})
-    limit = estimate.STATE_TOKENS.get(world, estimate.DEFAULT_STATE_TOKENS)
+    env = envs.make(env_name, {})
+    limit = estimate.STATE_TOKENS.get(env_name, estimate.DEFAULT_STATE_TOKENS)
     for seed in range(3):
         env.reset(seed=seed)
         assert len(tokenizer.encode(env.render())) < limit
-    opening = opening_message(envs.spec(world), RunConfig().rollout)
+    opening = opening_message(envs.spec(env_name), RunConfig().rollout)
     assert len(tokenizer.encode(opening)) < estimate.OPENING_TOKENS
 
 
@@ -344,12 +344,16 @@ def test_settings_change_the_estimate_in_the_expected_direction(sections, smalle
 
 def test_evaluations_need_no_optimiser_and_servers_no_local_sampler():
     shape = shapes.KNOWN["Qwen2.5-0.5B"]
-    exam = RunConfig(kind="evaluate")
+    evaluation_config = RunConfig(kind="evaluate")
     assert (
-        estimate.estimate_memory(exam, shape, gpu=True).at("learn") < 4 * shape.parameters + 2 * estimate.CUDA_CONTEXT
+        estimate.estimate_memory(evaluation_config, shape, gpu=True).at("learn")
+        < 4 * shape.parameters + 2 * estimate.CUDA_CONTEXT
     )
-    served = changed(exam, engine={"name": "server", "urls": ["http://gpu:8000"]})
-    assert estimate.estimate_memory(served, shape, gpu=True).peak < estimate.estimate_memory(exam, shape, gpu=True).peak
+    served = changed(evaluation_config, engine={"name": "server", "urls": ["http://gpu:8000"]})
+    assert (
+        estimate.estimate_memory(served, shape, gpu=True).peak
+        < estimate.estimate_memory(evaluation_config, shape, gpu=True).peak
+    )
 
 
 def test_vllm_uses_its_share_and_frees_it_in_sleep_mode():

@@ -175,8 +175,8 @@ def test_a_run_in_two_environments_trains_and_evaluates_in_both(pocket_folder, t
     assert len(ids) == len(set(ids)), "no two trajectories of a run share a name"
     evaluations = [(event.suite, event.iteration) for event in events(tmp_path, Evaluation)]
     assert evaluations == [("Sokoban", 0), ("Bandit", 0), ("Sokoban", 2), ("Bandit", 2)]
-    examined = {(e.suite, e.environment) for e in events(tmp_path, GroupStarted) if e.split == "eval"}
-    assert examined == {("Sokoban", "Sokoban"), ("Bandit", "Bandit")}
+    evaluations_played = {(e.suite, e.environment) for e in events(tmp_path, GroupStarted) if e.split == "eval"}
+    assert evaluations_played == {("Sokoban", "Sokoban"), ("Bandit", "Bandit")}
     recorded = [event.values for event in events(tmp_path, Metrics) if "time/update" in event.values]
     assert all({"success/Sokoban", "success/Bandit"} <= values.keys() for values in recorded)
     for values in recorded:

@@ -89,7 +89,7 @@ def test_a_stopped_cell_resumes_in_its_own_process(tmp_path, pocket_folder):
     assert len(messages) == 1
     outcome = results.read(cell)
     assert sorted(outcome.curves["success/rate"]) == [1, 2, 3]
-    assert [exam.iteration for exam in outcome.exams["Bandit"]] == [0, 3]
+    assert [result.iteration for result in outcome.exams["Bandit"]] == [0, 3]
     starts = [event for event in reader.read(book) if isinstance(event, events.RunStarted)]
     assert len(starts) == 2
     assert outcome.megabytes > 50
@@ -250,11 +250,11 @@ def test_the_last_attempt_at_an_iteration_counts(tmp_path):
     cell = replace(grid.cells(find("table-4"), "smoke", 1, tmp_path)[0], folder=tmp_path / "cell")
     book = Journal(cell.folder)
 
-    def start(attempt, done, examined):
+    def start(attempt, done, evaluated):
         return events.RunStarted(
             attempt=attempt,
             from_iteration=done,
-            evaluated_iteration=examined,
+            evaluated_iteration=evaluated,
             iterations=3,
             title="",
             config={},

@@ -195,7 +195,7 @@ def test_a_large_rollout_is_counted_by_the_server(
     assert not counts(run, "")["by_itself"]
 
 
-def test_beyond_the_limit_the_count_says_more(live: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_the_limit_the_count_shows_more(live: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = facts(live, Filters()).found
     monkeypatch.setattr("webapp.explorer.counts.LIMIT", everything)
     assert not facts(live, Filters()).more

@@ -277,7 +277,7 @@ def test_rooms_that_need_a_compiler_are_generated_in_another_process() -> None:
     assert not sessions.is_available(Start("WebShop", "seed=1", 1, 9, 1, 9))
 
 
-def test_a_request_during_generation_is_asked_to_retry(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_during_generation_gets_a_retry_page(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "ANSWER_TIMEOUT", 0.0)
     page = text_of(who.owner.get("/environments/WebShop?prompt=4"))
     assert "Preparing" in page

@@ -26,7 +26,7 @@ def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
     return found
 
 
-def test_the_page_opens_for_the_team_and_for_nobody_else(trajectory: Trajectory, who: Visitors) -> None:
+def test_the_trajectory_page_is_visible_to_the_team_only(trajectory: Trajectory, who: Visitors) -> None:
     assert who.owner.get(f"/t/{trajectory.slug}?turn=1&action=2").status_code == 200
     assert who.viewer.get(f"/t/{trajectory.slug}").status_code == 200
     for address in (f"/t/{trajectory.slug}", f"/t/{trajectory.slug}.json"):
