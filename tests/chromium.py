@@ -1,6 +1,6 @@
-"""One headless Chromium for all tests of a process that look at pages.
+"""One headless Chromium for all page tests of a process.
 
-It is a fixture of the whole tree (`conftest.py`), since Playwright's own loop can run only once in a process.
+A fixture of the whole tree (`conftest.py`), since Playwright's own loop can run only once in a process.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ def browser() -> Iterator[Browser]:
         pytest.skip("There is no Chromium here: `make test` installs one, CHROMIUM names one.")
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS, timeout=MILLISECONDS)
-        _have_patience(started)
+        _use_test_timeouts(started)
         yield started
         started.close()
 
 
-def _have_patience(browser: Browser) -> None:
-    """Whatever is done on its pages may take as long as everything else in the tests."""
+def _use_test_timeouts(browser: Browser) -> None:
+    """Its timeouts are those of all other tests."""
     make = browser.new_context
 
-    def patient(**options: Any) -> BrowserContext:
+    def with_timeout(**options: Any) -> BrowserContext:
         context = make(**options)
         context.set_default_timeout(MILLISECONDS)
         return context
 
-    browser.new_context = patient  # type: ignore[method-assign]
+    browser.new_context = with_timeout  # type: ignore[method-assign]

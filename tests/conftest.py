@@ -1,7 +1,7 @@
-"""Servers for the tests: every test process has a PostgreSQL and a Redis of its own, started when first needed.
+"""Servers for the tests: each test process starts its own PostgreSQL and Redis on first use.
 
-So that workers of xdist never meet: not in a database, not in a queue, not on a channel. Both servers end with the test
-process, even when it is killed. The whole product as one running group is in `live.py`.
+Workers of xdist therefore share no database, queue or channel. Both servers end with the test process, even when it
+is killed. `running_product.py` runs the whole product as one process group.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HOME = Path(tempfile.mkdtemp(prefix="echoscope-test-"))
 POSTGRES = Postgres(HOME / "postgres", free_port(), secrets.token_urlsafe(8), durable=False)
 REDIS = Redis(HOME / "redis", free_port(), secrets.token_urlsafe(8))
 
-# Before Django reads its settings. An address from outside would make the tests destroy somebody's data.
+# Before Django reads its settings. An external URL would make the tests destroy real data.
 os.environ.update(
     DJANGO_SETTINGS_MODULE="webapp.settings",
     ECHOSCOPE_DATA_DIR=str(HOME),
@@ -44,9 +44,9 @@ os.environ.update(
 
 
 def pytest_configure() -> None:
-    """Load the settings now: pytest-django sets Django up only if somebody has.
+    """Set Django up now, since pytest-django does so only once settings are configured.
 
-    The variable goes afterwards: a worker of xdist that inherited it would read this process's addresses, too early.
+    The variable is removed afterwards: an inheriting xdist worker would read this process's URLs, too early.
     """
     django.setup()
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
@@ -65,7 +65,7 @@ def postgres_server() -> Iterator[Postgres]:
 
 @pytest.fixture(scope="session", autouse=True)
 def redis_server() -> Iterator[Redis]:
-    """This process's Redis. It starts within milliseconds, so every test may count on it."""
+    """This process's Redis. It starts within milliseconds, so every test may rely on it."""
     yield from _running(REDIS.program(HOME / "log" / "redis.log"), REDIS)
 
 
@@ -89,7 +89,7 @@ def _static_files_are_listed_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(postgres_server: Postgres, django_db_modify_db_settings_parallel_suffix: None) -> None:
-    """pytest-django asks for this before it creates the test database: the moment to start the server."""
+    """Start the server: pytest-django requests this fixture before it creates the test database."""
 
 
 def _running(program: Program, server: Server) -> Iterator[Server]:

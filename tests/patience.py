@@ -1,6 +1,6 @@
-"""How long tests wait for what must come, all of them: a machine with much else to do is no failure.
+"""Timeout of all waits in tests, generous for a busy machine.
 
-A wait ends as soon as what it waits for is there. A long one costs nothing where all is well.
+A wait ends as soon as its condition holds, so a long timeout costs nothing when a test passes.
 """
 
 SECONDS = 300.0

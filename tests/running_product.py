@@ -1,4 +1,4 @@
-"""The whole product as a person starts it: `manage.py up` in a folder of its own, with every program it consists of."""
+"""The whole product as a user starts it: `manage.py up` in a temporary folder, with all its processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass
 class LiveStack:
-    """A running Echoscope. `login_url` signs its first visitor in; later ones use the password."""
+    """A running Echoscope. `login_url` logs in its first visitor; later ones use the password."""
 
     url: str
     login_url: str
@@ -38,13 +38,13 @@ class LiveStack:
         return int(json.loads((self.home / "running.json").read_text())["programs"][program])
 
     def kill(self, program: str) -> int:
-        """Kill -9 one program; it comes back by itself under another process id. The id that is gone."""
+        """Kill -9 one program, which is restarted under another process id. Returns the killed id."""
         pid = self.pid(program)
         os.kill(pid, signal.SIGKILL)
         return pid
 
     def manage(self, *words: str, input: str | None = None) -> str:
-        """Run a management command beside it; its output. `manage("shell", input=code)` runs Python there."""
+        """Output of a management command run beside it. `manage("shell", input=code)` runs Python there."""
         env = clean_environment(self.home)
         argv = [sys.executable, "manage.py", *words]
         done = subprocess.run(argv, cwd=ROOT, env=env, input=input, capture_output=True, text=True, timeout=SECONDS)
@@ -128,7 +128,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def wait_for(look: Callable[[], T], what: str, explain: Callable[[], str] = str, patience: float = SECONDS) -> T:
-    """Look until there is something. Fails with `explain()` when nothing came in time."""
+    """Poll until `look` returns something. Fails with `explain()` after the timeout."""
     deadline = time.monotonic() + patience
     while not (found := look()):
         if time.monotonic() > deadline:
@@ -139,7 +139,7 @@ def wait_for(look: Callable[[], T], what: str, explain: Callable[[], str] = str,
 
 @pytest.fixture(scope="session")
 def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStack]:
-    """One running Echoscope for all tests that only use it. Tests that break it on purpose start their own."""
+    """One running Echoscope for all tests that only use it. Tests that kill its processes start their own."""
     stack = start(tmp_path_factory.mktemp("live"))
     yield stack
     stop(stack)

@@ -1,4 +1,4 @@
-"""Medians, ratios and the line to contenders in processes of their own."""
+"""Benchmark comparison: medians, ratios, and the pipe to contenders in separate processes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_ratio_is_the_median_of_the_rounds_ratios() -> None:
     assert {line["name"]: line["ratio"] for line in made.figures()} == {OURS: 1, "peer": 3}
 
 
-def test_the_tables_say_what_was_missed_and_who_was_missing() -> None:
+def test_tables_list_missed_targets_and_missing_contenders() -> None:
     made = comparison(**{OURS: answers(1.0, 1.0), "TRL": answers(1.5, 1.5)})
     made.missing["other"] = "not installable"
     assert "1.50 × (aim ≥ 2 × missed)" in iteration.table(made)
@@ -69,18 +69,18 @@ def test_the_tables_say_what_was_missed_and_who_was_missing() -> None:
     assert "not installable" in learner.table(made)
 
 
-def test_a_contender_with_another_gradient_is_named() -> None:
+def test_a_contender_with_a_different_gradient_is_reported() -> None:
     made = comparison(**{OURS: answers(1.0), "good": answers(1.0, norm=1.01), "odd": answers(1.0, norm=1.2)})
     assert learner.disagreement(made) == "work, odd: gradient norm 1.2, ours 1"
 
 
-def test_rounds_are_played_in_turn_and_the_first_does_not_count(echo: ContenderSpec) -> None:
+def test_contenders_alternate_in_rounds_and_the_first_round_is_discarded(echo: ContenderSpec) -> None:
     made = Comparison({OURS: echo, "peer": echo}, {"work": Task("2", 10)})
-    said: list[str] = []
+    messages: list[str] = []
     prepared: list[Contender] = []
-    made.play(2, prepared.append, said.append)
+    made.play(2, prepared.append, messages.append)
     assert len(prepared) == 1
-    assert len(said) == 3
+    assert len(messages) == 3
     assert {name: len(given) for (_, name), given in made.answers.items()} == {OURS: 2, "peer": 2}
     assert made.versions == {"echo": "1"}
 

@@ -1,4 +1,4 @@
-"""The benchmark for a bare GPU machine: what it imports, whose peak it takes, and that both players play in full."""
+"""GPU benchmark: imports, peak FLOPS lookup, full-length responses of both samplers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def settings(**changed: object) -> argparse.Namespace:
     return argparse.Namespace(**(known | changed))
 
 
-def test_it_runs_without_the_packages_of_the_site_and_the_environments() -> None:
+def test_it_runs_without_the_site_and_environment_packages() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
 
@@ -51,18 +51,18 @@ def test_it_runs_without_the_packages_of_the_site_and_the_environments() -> None
         ("CPU", None),
     ],
 )
-def test_a_peak_is_taken_from_the_device_s_whole_name(name: str, tera: float | None) -> None:
+def test_peak_flops_are_looked_up_by_full_device_name(name: str, tera: float | None) -> None:
     assert gpu.peak_of(name) == (None if tera is None else tera * 1e12)
 
 
-def test_both_players_draw_every_response_to_its_full_length() -> None:
+def test_both_samplers_generate_every_response_at_full_length() -> None:
     lines = gpu.Rollout(settings()).measure(1)
     assert [line["name"] for line in lines] == ["Echoscope", "transformers generate"]
     assert all(line["tokens"] == 8 * 2 * 4 and line["seconds"] > 0 for line in lines)
     assert lines[0]["ratio"] == 1
 
 
-def test_it_says_what_to_do_where_there_is_no_gpu(
+def test_a_missing_gpu_is_reported_with_advice(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["bench.gpu"])
@@ -72,7 +72,7 @@ def test_it_says_what_to_do_where_there_is_no_gpu(
     assert "--device cpu" in capsys.readouterr().err
 
 
-def test_missing_packages_are_named_with_the_line_that_installs_them(
+def test_missing_packages_are_named_with_the_install_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["bench.gpu", "--device", "cpu", "--quick"])
@@ -82,7 +82,7 @@ def test_missing_packages_are_named_with_the_line_that_installs_them(
     assert "pip install peft" in capsys.readouterr().err
 
 
-def test_the_tables_leave_mfu_open_where_the_peak_is_unknown() -> None:
+def test_tables_omit_mfu_for_an_unknown_peak() -> None:
     line = {"name": "x", "tokens": 100, "seconds": 2.0, "ratio": 1.0, "peak": 2.0**20, "mfu": None}
     shown = gpu.tables(settings(), [line], [line, line | {"mfu": 0.412}])
     assert "| 50 | 2.000 s | – |" in shown

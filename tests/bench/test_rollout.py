@@ -31,7 +31,7 @@ def recorded(model, play, work):
     return shapes_read
 
 
-def test_groups_share_their_first_prompt_and_all_prompts_begin_with_the_instruction(work):
+def test_groups_share_the_first_prompt_and_all_prompts_start_with_the_instruction(work):
     assert work.firsts[0] == work.firsts[1] == work.firsts[2] != work.firsts[3]
     assert len({tuple(first[: rollout_workload.INSTRUCTION]) for first in work.firsts}) == 1
     assert {len(seen) for row in work.observations for seen in row} == {rollout_workload.OBSERVATION}
@@ -41,7 +41,7 @@ def test_groups_share_their_first_prompt_and_all_prompts_begin_with_the_instruct
     )
 
 
-def test_ours_reads_every_token_once_and_generate_all_of_them_in_every_turn(model, work):
+def test_the_sampler_prefills_each_token_once_and_generate_every_turn_again(model, work):
     ours = recorded(model, rollout_workload.OurSampler(model).play, work)
     theirs = recorded(model, rollout_workload.Generate(model).play, work)
     assert max(width for _, width in ours[3:]) == rollout_workload.OBSERVATION + 1
@@ -50,7 +50,7 @@ def test_ours_reads_every_token_once_and_generate_all_of_them_in_every_turn(mode
     assert firsts[2] > rollout_workload.FIRST + 2 * rollout_workload.OBSERVATION
 
 
-def test_ratios_are_medians_over_rounds_without_the_first_and_named_missed_below_the_aim(work):
+def test_ratios_are_medians_without_the_first_round_and_flagged_below_target(work):
     ours, theirs = rollout.OURS, rollout.GENERATE
     comparison = rollout.RolloutComparison("work", work, dict.fromkeys((ours, theirs)))
     comparison.clock = {ours: [99.0, 1.0, 2.0, 1.0], theirs: [1.0, 3.0, 4.0, 4.0]}

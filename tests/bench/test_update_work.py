@@ -1,4 +1,4 @@
-"""Contenders in the update's comparison do the same work: the same gradient from the same dialogues."""
+"""Update benchmark: equal work of all contenders, that is, equal gradients from equal dialogues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def dialogues(made: str) -> list[recorded_dialogues.Dialogue]:
 
 
 @pytest.mark.parametrize("made", ["even", "ragged"])
-def test_our_update_and_the_plain_one_have_the_same_gradient(made: str) -> None:
+def test_the_update_and_the_plain_implementation_have_equal_gradients(made: str) -> None:
     config = settings(8)
     config.optimizer = config.optimizer.model_copy(update=steps.SGD)
     ours = OurWorker(build("tiny"), config)
@@ -44,13 +44,13 @@ def test_plain_micro_batches_add_up_to_the_whole_batch() -> None:
     assert norms[0] == pytest.approx(norms[1], rel=1e-4)
 
 
-def test_recorded_log_probabilities_stand_on_sampled_tokens_alone() -> None:
+def test_recorded_log_probabilities_cover_sampled_tokens_only() -> None:
     known = OurWorker(build("tiny"), settings(8)).record(dialogues("ragged"))
     for dialogue in known:
         assert [number < 0 for number in dialogue.logprobs] == dialogue.sampled
 
 
-def test_dialogues_of_a_group_share_their_prompt_and_come_out_of_their_file_unchanged(tmp_path) -> None:
+def test_dialogues_of_a_group_share_a_prompt_and_survive_the_file_round_trip(tmp_path) -> None:
     made = recorded_dialogues.ragged(16, 30, 12, 100)
     assert len({tuple(dialogue.prompt) for dialogue in made[:8]}) == 1
     assert made[0].prompt != made[8].prompt
@@ -59,7 +59,7 @@ def test_dialogues_of_a_group_share_their_prompt_and_come_out_of_their_file_unch
     assert recorded_dialogues.load(tmp_path / "work.json") == made
 
 
-def test_operations_of_a_step_are_what_pytorch_counts() -> None:
+def test_flops_of_a_step_equal_the_pytorch_count() -> None:
     """PyTorch counts attention whole, of which causal attention needs half."""
     model, length, rows = build("tiny"), 32, 2
     model.set_attn_implementation("eager")  # the other kinds are not counted on a CPU
@@ -73,11 +73,11 @@ def test_operations_of_a_step_are_what_pytorch_counts() -> None:
     assert expected == pytest.approx(counted, rel=0.01)
 
 
-def test_the_half_billion_shape_has_as_many_weights_as_the_model_it_is_named_after() -> None:
+def test_the_half_billion_shape_has_the_parameter_count_of_its_model() -> None:
     assert sum(weight.numel() for weight in outline("qwen2.5-0.5b").parameters()) == 494_032_768
 
 
-def test_the_pocket_shape_is_that_of_the_pocket_policy() -> None:
+def test_the_pocket_shape_matches_the_pocket_policy() -> None:
     from transformers import AutoConfig
 
     shipped = AutoConfig.from_pretrained(POCKET_CHECKPOINT)

@@ -1,4 +1,4 @@
-"""A browser beside the running product. Every page is watched: an error in its console or a foreign request fails."""
+"""Browser fixtures for the running product. A console error or an external request of any page fails the test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CUT = ("htmx:sendError", "htmx:afterRequest")
 
 @dataclass
 class Watch:
-    """What pages did that they should not."""
+    """Errors of the watched pages."""
 
     host: str
     faults: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ def sign_in(page: Page, stack: LiveStack) -> None:
 
 @pytest.fixture
 def new_context(browser: Browser, live_stack: LiveStack) -> Iterator[Callable[..., BrowserContext]]:
-    """A browser of its own, without anybody's cookies. Its pages are watched until the end of the test."""
+    """A separate browser context without cookies. Its pages are watched until the end of the test."""
     watch = Watch(urlsplit(live_stack.url).netloc)
     contexts = []
 

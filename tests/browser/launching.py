@@ -1,4 +1,4 @@
-"""Launching a small run as a person does."""
+"""Launch of a small run through the form."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Pages as the site answers them, without a server: the browser's requests are answered by Django's test client.
+"""Pages served without a web server: Django's test client answers the browser's requests.
 
-For what looks at many pages at once; what a page does with a server is tested against the whole product.
+For tests that visit many pages once; interaction with a server is tested against the whole product.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _DROPPED = {"content-length", "content-encoding", "set-cookie"}
 
 
 def serve(context: BrowserContext, client: Client) -> None:
-    """Answer everything the context's pages ask for on behalf of the client. Websockets stay open and silent.
+    """Answer all requests of the context's pages with the client. Websockets stay open and silent.
 
-    The answers are made on another connection to the database: they show what is committed.
+    Responses use another database connection: they show committed data only.
     """
 
     def answer(route: Route) -> None:
@@ -34,9 +34,9 @@ def serve(context: BrowserContext, client: Client) -> None:
             else:
                 route.fulfill(path=found, content_type=KINDS.get(file.suffix, "application/octet-stream"))
             return
-        asked = f"{address.path}?{address.query}" if address.query else address.path
+        path_and_query = f"{address.path}?{address.query}" if address.query else address.path
         try:
-            response = client.get(asked, HTTP_HOST="localhost")
+            response = client.get(path_and_query, HTTP_HOST="localhost")
             body = b"".join(response.streaming_content) if response.streaming else response.content
         finally:
             connection.close()  # the browser's callbacks have their own connection

@@ -1,4 +1,4 @@
-"""Two people on one trajectory's page, and alerts, on the running product with Redis, its clock and its worker."""
+"""Two users annotating one trajectory, and alerts, on the running product with Redis, scheduler and worker."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def reviewer_page(new_context: Callable[..., BrowserContext], stack: LiveStack) 
     return page
 
 
-def test_a_comment_on_a_turn_reaches_the_other_who_goes_on_writing(
+def test_a_comment_appears_for_another_reader_without_losing_their_draft(
     trajectory: str,
     signed_in: Callable[..., Page],
     new_context: Callable[..., BrowserContext],
@@ -100,9 +100,7 @@ def test_a_comment_on_a_turn_reaches_the_other_who_goes_on_writing(
         expect(page.locator('[data-turn="1"] .comment')).to_have_count(0)
 
 
-def test_without_javascript_everything_is_done_with_forms_and_links(
-    trajectory: str, signed_in: Callable[..., Page]
-) -> None:
+def test_annotations_work_without_javascript(trajectory: str, signed_in: Callable[..., Page]) -> None:
     page = signed_in(java_script_enabled=False)
     page.goto(trajectory)
     page.get_by_label("Comment", exact=True).fill("Read me.")
@@ -118,7 +116,7 @@ def test_without_javascript_everything_is_done_with_forms_and_links(
     expect(page.get_by_text("starred by admin")).to_have_count(0)
 
 
-def test_a_mention_is_counted_and_leads_to_its_comment(
+def test_a_mention_is_counted_and_links_to_its_comment(
     trajectory: str,
     signed_in: Callable[..., Page],
     new_context: Callable[..., BrowserContext],
@@ -139,7 +137,7 @@ def test_a_mention_is_counted_and_leads_to_its_comment(
     expect(two.locator(".new", has_text="what do you think")).to_have_count(0)
 
 
-def test_a_test_of_a_rule_is_carried_out_by_the_clock_while_the_page_looks_on(signed_in: Callable[..., Page]) -> None:
+def test_a_test_alert_is_delivered_by_the_scheduler_while_the_page_is_open(signed_in: Callable[..., Page]) -> None:
     page = signed_in()
     page.goto("/alerts")
     page.get_by_role("link", name=re.compile("first rule|New rule")).click()

@@ -1,4 +1,4 @@
-"""Curves in a real browser: they draw, zoom, answer the keyboard and lead to trajectories; runs are compared."""
+"""Curves in a real browser: drawing, zoom, keyboard, links to trajectories, comparison of runs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ pytestmark = pytest.mark.browser
 
 
 def imported(stack: LiveStack, folder: Path, title: str) -> str:
-    """A run of twelve iterations that was played elsewhere; its slug."""
+    """Slug of an imported run of twelve iterations."""
     config = RunConfig(iterations=12)
     config.rollout.groups, config.rollout.group_size = 2, 2
     recorded_journal.write(folder, config, 12)
-    said = stack.manage("import_journal", str(folder), "--title", title, "--user", stack.username)
-    found = re.search(r"/runs/([-\w]+)/", said)
-    assert found, said
+    output = stack.manage("import_journal", str(folder), "--title", title, "--user", stack.username)
+    found = re.search(r"/runs/([-\w]+)/", output)
+    assert found, output
     return found[1]
 
 
-def test_curves_draw_zoom_answer_the_keyboard_and_lead_to_trajectories(
+def test_curves_zoom_support_the_keyboard_and_link_to_trajectories(
     live_stack: LiveStack, signed_in: Callable[..., Page], tmp_path: Path
 ) -> None:
     first = imported(live_stack, tmp_path / "first", "First")

@@ -1,4 +1,4 @@
-"""Journey of an engineer with their own environment: launch, read the failure, fix it, download the policy."""
+"""Journey of an engineer with a custom environment: launch, read the failure, fix it, download the policy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stack(environment: Path, tmp_path: Path) -> Iterator[LiveStack]:
     running_product.stop(stack)
 
 
-def test_an_own_environment_fails_with_its_reason_is_fixed_and_its_policy_downloaded(
+def test_a_custom_environment_fails_with_a_reason_is_fixed_and_its_policy_downloaded(
     environment: Path, stack: LiveStack, browser: Browser, tmp_path: Path
 ) -> None:
     sound = environment.read_text()
@@ -64,13 +64,13 @@ def test_an_own_environment_fails_with_its_reason_is_fixed_and_its_policy_downlo
     expect(state).to_have_attribute("data-state", "failed")
     expect(page.get_by_role("alert").first).to_contain_text("the door has no hinges")
 
-    # mend it, and go on
+    # fix it, and resume
     environment.write_text(sound)
     page.get_by_role("button", name="Resume").click()
     expect(state).to_have_attribute("data-state", "finished")
     expect(page.locator("[data-stage] .board svg")).to_be_visible()
 
-    # take the policy away
+    # download the policy
     page.get_by_role("link", name="Configuration").click()
     with page.expect_download() as saved:
         page.get_by_role("link", name="after 3").click()

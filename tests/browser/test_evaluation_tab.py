@@ -12,25 +12,25 @@ from tests.running_product import LiveStack, wait_for
 pytestmark = pytest.mark.browser
 
 SET_UP = """
-from tests.webapp.explorer.scripted_run import story, tell
+from tests.webapp.explorer.scripted_run import story, write_story
 from trainer.config.run import RunConfig
 from webapp.runs.models import Run
 from webapp.teams.models import Team
 config = RunConfig(iterations=8).model_dump(mode="json")
 run = Run.objects.create(team=Team.objects.first(), title="Examined", config=config, environment="Sokoban")
-tell(run, story())
+write_story(run, story())
 print("slug=" + run.slug)
 """
-GO_ON = """
+CONTINUE = """
 from tests.webapp.recorded_journal import evaluated
-from tests.webapp.explorer.scripted_run import tell
+from tests.webapp.explorer.scripted_run import write_story
 from webapp.runs.models import Run
-tell(Run.objects.get(slug="{slug}"), [evaluated({iteration}, {success})])
+write_story(Run.objects.get(slug="{slug}"), [evaluated({iteration}, {success})])
 """
 
 
 def set_up(stack: LiveStack) -> str:
-    """A run with an examination; its slug."""
+    """Slug of a run with an evaluation."""
     return stack.manage("shell", input=SET_UP).split("slug=")[1].split()[0]
 
 
@@ -38,7 +38,7 @@ def test_a_new_result_is_drawn_and_announced_while_the_tab_is_open(
     live_stack: LiveStack, signed_in: Callable[..., Page]
 ) -> None:
     slug = set_up(live_stack)
-    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=2, success=0.5))
+    live_stack.manage("shell", input=CONTINUE.format(slug=slug, iteration=2, success=0.5))
     page = signed_in()
     page.goto(f"/runs/{slug}/evaluation")
     page.wait_for_selector("html.ready.exams-ready")
@@ -46,7 +46,7 @@ def test_a_new_result_is_drawn_and_announced_while_the_tab_is_open(
     before = rows.count()
     link = page.get_by_role("link", name="after iteration 2")
     link.focus()
-    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=4, success=0.75))
+    live_stack.manage("shell", input=CONTINUE.format(slug=slug, iteration=4, success=0.75))
     expect(rows).to_have_count(before + 1)
     expect(rows.last).to_contain_text("75.0 %")
     expect(page.locator("[data-results-announcement]")).to_have_text("Sokoban: 75.0 % after iteration 4.")
@@ -55,7 +55,7 @@ def test_a_new_result_is_drawn_and_announced_while_the_tab_is_open(
     page.wait_for_url("**/trajectories?split=eval&suite=Sokoban&iteration=2")
 
 
-def test_a_request_that_was_cut_is_made_again(live_stack: LiveStack, signed_in: Callable[..., Page]) -> None:
+def test_an_interrupted_request_is_retried(live_stack: LiveStack, signed_in: Callable[..., Page]) -> None:
     slug = set_up(live_stack)
     page = signed_in()
     page.goto(f"/runs/{slug}/evaluation")
@@ -67,12 +67,12 @@ def test_a_request_that_was_cut_is_made_again(live_stack: LiveStack, signed_in: 
         route.abort("internetdisconnected")
 
     page.route(f"**/runs/{slug}/evaluation", once, times=1)
-    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=6, success=0.25))
+    live_stack.manage("shell", input=CONTINUE.format(slug=slug, iteration=6, success=0.25))
     expect(page.locator("#exams tbody tr").last).to_contain_text("25.0 %")
     assert len(cut) == 1
 
 
-def test_a_session_that_has_ended_leads_to_the_login(live_stack: LiveStack, signed_in: Callable[..., Page]) -> None:
+def test_an_expired_session_redirects_to_the_login(live_stack: LiveStack, signed_in: Callable[..., Page]) -> None:
     slug = set_up(live_stack)
     page = signed_in()
     frames: list[str | bytes] = []
@@ -82,5 +82,5 @@ def test_a_session_that_has_ended_leads_to_the_login(live_stack: LiveStack, sign
     # a connection made only after the cookie is gone would be refused and receive no result
     wait_for(lambda: frames or page.wait_for_timeout(100), "the first frame")
     page.context.clear_cookies()
-    live_stack.manage("shell", input=GO_ON.format(slug=slug, iteration=8, success=1.0))
+    live_stack.manage("shell", input=CONTINUE.format(slug=slug, iteration=8, success=1.0))
     page.wait_for_url("**/login?next=**")

@@ -1,4 +1,4 @@
-"""The explorer in a browser: filters that work in place, the address, Back, keys, and new trajectories while live."""
+"""Explorer in a browser: in-place filters, URL, Back button, keys, and new trajectories during a live run."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tests.running_product import LiveStack
 pytestmark = pytest.mark.browser
 
 SET_UP = """
-from tests.webapp.explorer.scripted_run import story, tell
+from tests.webapp.explorer.scripted_run import story, write_story
 from trainer.config.run import RunConfig
 from webapp.runs.models import Run
 from webapp.teams.models import Team
 config = RunConfig(iterations=8).model_dump(mode="json")
 run = Run.objects.create(team=Team.objects.first(), title="Told by a script", config=config, environment="Sokoban")
-tell(run, story()[:-40])
+write_story(run, story()[:-40])
 print("slug=" + run.slug)
 """
-GO_ON = """
-from tests.webapp.explorer.scripted_run import story, tell
+CONTINUE = """
+from tests.webapp.explorer.scripted_run import story, write_story
 from webapp.runs.models import Run
-tell(Run.objects.get(slug="{slug}"), story()[-40:])
+write_story(Run.objects.get(slug="{slug}"), story()[-40:])
 """
 END = """
 from webapp.runs.models import Run
@@ -32,7 +32,7 @@ Run.objects.filter(slug="{slug}").update(state="finished")
 """
 
 
-def test_a_reader_filters_sorts_walks_and_is_offered_what_is_new(
+def test_a_reader_filters_sorts_pages_and_sees_new_trajectories(
     live_stack: LiveStack, signed_in: Callable[..., Page]
 ) -> None:
     slug = live_stack.manage("shell", input=SET_UP).split("slug=")[1].split()[0]
@@ -74,7 +74,7 @@ def test_a_reader_filters_sorts_walks_and_is_offered_what_is_new(
     expect(rows.nth(0)).to_be_focused()
 
     before = int((facts.text_content() or "").split(" found")[0])
-    live_stack.manage("shell", input=GO_ON.format(slug=slug))
+    live_stack.manage("shell", input=CONTINUE.format(slug=slug))
     offer = page.locator("[data-new]")
     expect(offer).to_be_visible()
     fresh = int((offer.text_content() or "").split(" new")[0])

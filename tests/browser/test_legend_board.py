@@ -1,4 +1,4 @@
-"""A stranger's grid in a real browser: tones take the page's colours, pieces keep their nodes and slide."""
+"""Grid of a third-party environment in a real browser: colours of tones, and DOM nodes of moving pieces."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def colour(page: Page, variable: str) -> str:
     return found
 
 
-def test_tones_have_the_colours_of_the_page(page: Page) -> None:
+def test_tones_use_the_colours_of_the_page(page: Page) -> None:
     show(page, board("#w#", "sm ", "  h"))
     assert style(page, ".tone.danger", "stroke") == colour(page, "--bad")
     assert style(page, ".tone.goal", "stroke") == colour(page, "--good")
@@ -93,7 +93,7 @@ def test_tones_have_the_colours_of_the_page(page: Page) -> None:
     )
 
 
-def test_pieces_keep_their_nodes_when_they_move_and_go_when_they_are_gone(page: Page) -> None:
+def test_pieces_keep_their_nodes_when_moved_and_lose_them_when_removed(page: Page) -> None:
     show(page, board("#w#", "sm ", "  h"))
     page.evaluate("window.sheep = document.querySelector('.sign')")
     show(page, board("#w#", " ms", "  h"), animate=True)
@@ -105,7 +105,7 @@ def test_pieces_keep_their_nodes_when_they_move_and_go_when_they_are_gone(page: 
     expect(page.locator(".arrow.ghost")).to_have_count(1)
 
 
-def test_without_a_legend_an_unknown_theme_stays_text_and_comes_back_as_a_picture(page: Page) -> None:
+def test_an_unknown_theme_without_a_legend_is_shown_as_text(page: Page) -> None:
     show(page, board("#w#", "sm ", legend=False))
     expect(page.locator(".board pre")).to_have_text("#w#\nsm ")
     show(page, board("#w#", "sm "))

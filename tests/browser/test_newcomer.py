@@ -1,4 +1,4 @@
-"""What a newcomer does, on the running product with the real trainer: from the form to a link on a second machine."""
+"""Journey of a new user on the running product with the real trainer: from the form to a share link."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_from_the_form_to_a_shared_link(
 ) -> None:
     page = signed_in()
 
-    # launch, with a slip of the finger on the way
+    # launch, with an invalid value first
     page.goto("/runs/new")
     field = page.get_by_label("Iterations", exact=False).first
     field.fill("many")
@@ -28,7 +28,7 @@ def test_from_the_form_to_a_shared_link(
     expect(page.locator("#f-iterations-error")).to_have_text("")
     launch(page)
 
-    # turns arrive by themselves
+    # turns arrive without a reload
     expect(page.locator(".state").first).to_have_attribute("data-state", "running")
     expect(page.locator("[data-stage] .turn").first).to_be_visible()
     expect(page.locator("[data-stage] .board svg")).to_be_visible()
@@ -68,14 +68,14 @@ def test_from_the_form_to_a_shared_link(
     stranger = new_context().new_page()
     stranger.goto(shared)
     expect(stranger.locator(".board svg")).to_be_visible()
-    expect(stranger.locator("[data-position]")).to_have_text(last)  # it opens where it was shared
+    expect(stranger.locator("[data-position]")).to_have_text(last)  # it opens at the shared position
     stranger.keyboard.press("Home")
     stranger.keyboard.press("End")
     expect(stranger.locator("[data-position]")).to_have_text(last)
     stranger.goto(permalink)
     expect(stranger.get_by_role("heading", name="Log in")).to_be_visible()
 
-    # and take it back
+    # revoke it
     page.get_by_text("Revoke …").click()
     page.get_by_role("button", name="Revoke").click()
     expect(page.get_by_text("Revoked.")).to_be_visible()
@@ -88,7 +88,7 @@ def a_trajectory(page: Page, run: str) -> str:
     return str(page.locator("[data-finished] a").first.get_attribute("href"))
 
 
-def test_the_run_page_catches_up_after_the_connection_broke(signed_in: Callable[..., Page]) -> None:
+def test_the_run_page_catches_up_after_a_reconnect(signed_in: Callable[..., Page]) -> None:
     page = signed_in()
     launch(page, iterations=ENDLESS, **{"policy.model": str(POCKET_CHECKPOINT)})
     expect(page.locator("[data-stage] .turn").first).to_be_visible()
@@ -105,7 +105,7 @@ def test_the_run_page_catches_up_after_the_connection_broke(signed_in: Callable[
     expect(page.locator(".state").first).to_have_attribute("data-state", "cancelled")
 
 
-def test_everything_on_the_live_page_is_reached_by_keyboard(played: str, signed_in: Callable[..., Page]) -> None:
+def test_the_live_page_is_operable_by_keyboard(played: str, signed_in: Callable[..., Page]) -> None:
     page = signed_in()
     page.goto(played)
     page.locator(".wall-cells").focus()
@@ -142,7 +142,7 @@ def test_the_player_does_not_animate_with_reduced_motion(played: str, signed_in:
     assert calm.locator(".piece.player").evaluate("node => getComputedStyle(node).transitionDuration") == "0s"
 
 
-def test_a_trajectory_reads_without_javascript(
+def test_a_trajectory_is_readable_without_javascript(
     played: str, signed_in: Callable[..., Page], new_context: Callable[..., BrowserContext]
 ) -> None:
     page = signed_in()

@@ -1,4 +1,4 @@
-"""The player with pages of a shop in a real browser: no server, only the static files and one played trajectory."""
+"""Player with web pages of a shop in a real browser: static files and one played trajectory, no server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "ic
 
 
 def played() -> dict[str, Any]:
-    """A trajectory as its page carries it: one needless action, then the solver's."""
+    """Page data of a trajectory: one needless action, then the solver's."""
     env = envs.make("WebShop")
     env.reset(seed=9)
     board, hint = env.board().model_dump(exclude_none=True), env.hint().model_dump()
@@ -111,7 +111,7 @@ def go(page: Page, index: int) -> None:
     page.evaluate("(index) => window.player.take(index)", index)
 
 
-def test_pages_are_drawn_with_what_was_done_and_what_would_be_best(page: Page) -> None:
+def test_pages_show_the_action_taken_and_the_best_action(page: Page) -> None:
     board = page.locator(".page-board")
     expect(board.locator(".page-title")).to_have_text("Search the shop")
     expect(board.locator(".page-search.advised .page-words")).not_to_be_empty()
@@ -138,7 +138,7 @@ def test_pages_are_drawn_with_what_was_done_and_what_would_be_best(page: Page) -
     expect(board).to_contain_text("Reward 1.00")
 
 
-def test_the_words_of_a_page_can_be_read_and_nothing_sticks_out(page: Page) -> None:
+def test_page_text_is_legible_and_nothing_overflows(page: Page) -> None:
     for index in range(page.evaluate("window.player.positions.length")):
         go(page, index)
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

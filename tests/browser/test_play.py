@@ -1,4 +1,4 @@
-"""Somebody plays Sokoban with the keyboard, to the end, in the whole running product."""
+"""A full game of Sokoban by keyboard in the running product."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_sokoban_is_solved_with_the_keyboard(signed_in: Callable[..., Page]) -> 
     page.keyboard.press("h")
     expect(page.locator(".game-said")).to_contain_text(f"Best: {actions[0]}")
     expect(board.locator(".arrow.ghost")).to_have_count(1)
-    for action in actions:  # as fast as fingers are: no key is lost while an action is on its way
+    for action in actions:  # typing speed: no key is lost while an action is pending
         page.keyboard.press(f"Arrow{action}")
     expect(page.locator(".game .outcome")).to_contain_text(f"Solved in {len(actions)} actions")
     expect(page.locator(".game .outcome")).to_contain_text("Hints used: 1.")
@@ -48,7 +48,7 @@ def test_sokoban_is_solved_with_the_keyboard(signed_in: Callable[..., Page]) -> 
     expect(page.locator(".score")).to_contain_text("0 of 10")
 
 
-def test_the_letters_play_too_and_a_field_keeps_them(signed_in: Callable[..., Page]) -> None:
+def test_letter_keys_play_except_in_a_text_field(signed_in: Callable[..., Page]) -> None:
     page = signed_in()
     page.goto("/environments/FrozenLake?seed=4")
     page.keyboard.press("d")

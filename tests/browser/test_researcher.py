@@ -1,4 +1,4 @@
-"""What a researcher does: one change to a run, both side by side, and the trajectories behind a number, to be cited."""
+"""Journey of a researcher: clone a run with one change, compare, and cite the trajectories behind a number."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from playwright.sync_api import Page, expect
 pytestmark = pytest.mark.browser
 
 
-def test_a_run_is_cloned_with_one_change_compared_and_its_trajectories_cited(
-    played: str, signed_in: Callable[..., Page]
-) -> None:
+def test_a_run_is_cloned_compared_and_its_trajectories_cited(played: str, signed_in: Callable[..., Page]) -> None:
     page = signed_in()
 
     # one change

@@ -1,4 +1,4 @@
-"""Sharing from hand to hand in a real browser: the position that was shared, the phone, the frame in another page."""
+"""Sharing in a real browser: shared position, phone, embedding in another page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(live_stack: LiveStack, tmp_path: Path) -> str:
 
 @pytest.fixture
 def blog(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """A folder that another site serves, and its address."""
+    """A folder served by another site, and its URL."""
     folder = tmp_path / "blog"
     folder.mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
@@ -43,10 +43,10 @@ def blog(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *words: object) -> None:
-        """The test's output is for what goes wrong."""
+        """Keep the test's output free of requests."""
 
 
-def test_a_position_is_shared_watched_on_a_phone_embedded_and_taken_back(
+def test_a_position_is_shared_viewed_on_a_phone_embedded_and_revoked(
     run: str,
     signed_in: Callable[..., Page],
     new_context: Callable[..., BrowserContext],
@@ -61,7 +61,7 @@ def test_a_position_is_shared_watched_on_a_phone_embedded_and_taken_back(
     page.keyboard.press("ArrowLeft")
     shown = page.locator("[data-position]").inner_text()
 
-    # the form takes the position along, and Copy copies the stranger's address, not the team's
+    # the form includes the position, and Copy copies the public URL, not the team's
     page.get_by_role("link", name="Share", exact=True).click()
     page.get_by_label("Expires").select_option("7")
     page.get_by_role("button", name="Create link").click()
@@ -95,7 +95,7 @@ def test_a_position_is_shared_watched_on_a_phone_embedded_and_taken_back(
     frame.get_by_role("button", name="Forward one action").click()
     expect(frame.locator("[data-position]")).not_to_have_text(shown)
 
-    # two people looked; taken back, it shows nothing anywhere
+    # two views; once revoked, it shows nothing anywhere
     page.reload()
     expect(page.get_by_text("2 views")).to_be_visible()
     page.get_by_text("Revoke …").click()

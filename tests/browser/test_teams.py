@@ -1,4 +1,4 @@
-"""A team grows and shows something, in real browsers: an invitation is handed over and used, a run is opened to all."""
+"""Teams in real browsers: an invitation is sent and accepted, a run is made public."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_address(live_stack: LiveStack) -> str:
     return f"/runs/{found[1]}/"
 
 
-def test_an_invitation_is_handed_over_and_the_newcomer_makes_a_token(
+def test_an_invited_user_signs_up_and_creates_a_token(
     signed_in: Callable[..., Page], new_context: Callable[..., BrowserContext]
 ) -> None:
     admin = signed_in()
@@ -68,7 +68,7 @@ def test_an_invitation_is_handed_over_and_the_newcomer_makes_a_token(
     json.loads(answer.text())
 
 
-def test_a_run_is_made_public_watched_without_an_account_and_made_private_again(
+def test_a_run_is_made_public_watched_anonymously_and_made_private_again(
     run_address: str, signed_in: Callable[..., Page], new_context: Callable[..., BrowserContext]
 ) -> None:
     page = signed_in()

@@ -1,4 +1,4 @@
-"""The token view in a real browser, on a shared page: by key and by keyboard, with nothing moving when it arrives."""
+"""Token view in a real browser, on a shared page: keyboard access and no layout shift."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Open = Callable[[Trajectory], Page]
 
 @pytest.fixture(scope="module", autouse=True)
 def _tables_beside_the_browser() -> Iterator[None]:
-    """Playwright's loop runs in this thread, and Django would refuse to ask its tables there. Nothing is concurrent."""
+    """Playwright's event loop runs in this thread, where Django refuses queries. Nothing is concurrent."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         yield
@@ -43,14 +43,14 @@ def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
 
 @pytest.fixture
 def opened(browser: Browser, who: Visitors) -> Iterator[Open]:
-    """The shared page of a trajectory as the site answers it, with its Content-Security-Policy."""
+    """The shared page of a trajectory as served by the site, with its Content-Security-Policy."""
     contexts = []
     faults: list[str] = []
 
     def make(trajectory: Trajectory) -> Page:
         link = do_share_trajectory(trajectory, trajectory.run.author)  # type: ignore[arg-type]
         paths = (f"/s/{link.token}", f"/s/{link.token}/tokens.json")
-        known = {path: who.nobody.get(path) for path in paths}
+        known = {path: who.anonymous.get(path) for path in paths}
         context = browser.new_context(viewport={"width": 1100, "height": 900})
         contexts.append(context)
 
@@ -78,7 +78,7 @@ def opened(browser: Browser, who: Visitors) -> Iterator[Open]:
     assert not faults
 
 
-def test_tokens_are_read_by_keyboard_alone(trajectory: Trajectory, opened: Open) -> None:
+def test_tokens_are_readable_by_keyboard(trajectory: Trajectory, opened: Open) -> None:
     page = opened(trajectory)
     thoughts = page.locator(".turn .thought").all_inner_texts()
     page.keyboard.press("t")
@@ -113,7 +113,7 @@ def test_tokens_are_read_by_keyboard_alone(trajectory: Trajectory, opened: Open)
     assert page.locator(".turn .thought").all_inner_texts() == thoughts
 
 
-def test_shades_change_with_the_measure_and_nothing_moves(trajectory: Trajectory, opened: Open) -> None:
+def test_shades_change_with_the_metric_without_layout_shift(trajectory: Trajectory, opened: Open) -> None:
     page = opened(trajectory)
     page.evaluate(
         "() => { const real = fetch; window.fetch = async (...given) => {"
@@ -139,7 +139,7 @@ def test_shades_change_with_the_measure_and_nothing_moves(trajectory: Trajectory
     assert page.evaluate(places) == waiting
 
 
-def test_a_trajectory_without_tokens_says_why_and_stays_readable(trajectory: Trajectory, opened: Open) -> None:
+def test_a_trajectory_without_tokens_explains_why_and_stays_readable(trajectory: Trajectory, opened: Open) -> None:
     TokenArrays.objects.all().delete()
     Run.objects.update(config={"journal": {"tokens": "none"}})
     page = opened(trajectory)

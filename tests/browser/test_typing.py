@@ -1,4 +1,4 @@
-"""The watched thought on the stage of a live run: typed while it is written, then the turn as it was played."""
+"""Watched response on the stage of a live run: streamed while generated, then replaced by the played turn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTE = """() => {
 }"""
 
 
-def test_a_thought_is_typed_while_it_is_written(signed_in: Callable[..., Page]) -> None:
+def test_a_thought_streams_while_it_is_generated(signed_in: Callable[..., Page]) -> None:
     page = signed_in()
     launch(
         page,

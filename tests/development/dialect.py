@@ -1,4 +1,7 @@
-"""Counts of words that CONTRIBUTING.md's style avoids, per room: `python -m tests.development.dialect`."""
+"""Counts of words that CONTRIBUTING.md's style avoids, per room: `python -m tests.development.dialect`.
+
+Prose (docstrings, comments, pages) and identifiers of the tests are counted separately.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +26,17 @@ WORDS = {
     "world": r"\bworlds?\b",
     "exam": r"\b(?:exams?|examined|examinations?)\b",
 }
+TEST_NAME_WORDS = WORDS | {
+    "says": r"\bsays?\b",
+    "said": r"\bsaid\b",
+    "asks": r"\basks?\b",
+    "asked": r"\basked\b",
+    "hears": r"\b(?:hears?|heard)\b",
+    "goes on": r"\b(?:go|goes|going) on\b",
+}
+"""Words of names in tests: a name has no other context in which such a verb could be literal."""
 PATTERNS = {word: re.compile(pattern, re.IGNORECASE) for word, pattern in WORDS.items()}
+TEST_NAME_PATTERNS = {word: re.compile(pattern, re.IGNORECASE) for word, pattern in TEST_NAME_WORDS.items()}
 FOLDERS = ("bench", "bootstrap", "docs", "echoscope", "envs", "static/js", "tests", "trainer", "webapp")
 JS_COMMENT = re.compile(r"/\*.*?\*/|(?<!:)//[^\n]*", re.DOTALL)
 OWN = {"tests/development/dialect.py", "tests/development/test_dialect.py"}
@@ -49,6 +62,19 @@ def prose(path: Path) -> str:
     return "\n".join([*comments, *docstrings])
 
 
+def defined_names(path: Path) -> str:
+    """Functions, classes, arguments and assigned variables of a module, split at underscores and capitals."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.append(node.name)
+        elif isinstance(node, ast.arg):
+            names.append(node.arg)
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.append(node.id if isinstance(node, ast.Name) else node.attr)
+    return "\n".join(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ") for name in names)
+
+
 def files() -> Iterator[Path]:
     """Python modules, scripts and pages, without migrations and this check itself."""
     yield from ROOT.glob("*.md")
@@ -60,31 +86,36 @@ def files() -> Iterator[Path]:
 
 
 def counts() -> dict[str, Counter[str]]:
-    """Occurrences by room and word; rooms without any are left out."""
+    """Occurrences in prose by room and word; rooms without any are left out."""
+    return _counts(((path, prose(path)) for path in files()), PATTERNS)
+
+
+def name_counts() -> dict[str, Counter[str]]:
+    """Occurrences in names defined under tests/, by room and word; rooms without any are left out."""
+    tests = (path for path in files() if path.suffix == ".py" and path.is_relative_to(ROOT / "tests"))
+    return _counts(((path, defined_names(path)) for path in tests), TEST_NAME_PATTERNS)
+
+
+def _counts(texts: Iterable[tuple[Path, str]], patterns: dict[str, re.Pattern[str]]) -> dict[str, Counter[str]]:
     result: dict[str, Counter[str]] = {}
-    for path in files():
-        text = prose(path)
-        for word, pattern in PATTERNS.items():
+    for path, text in texts:
+        for word, pattern in patterns.items():
             if number := len(pattern.findall(text)):
                 result.setdefault(room_of(path), Counter())[word] += number
     return result
 
 
-def totals() -> Counter[str]:
-    """Occurrences by word."""
-    return sum(counts().values(), Counter())
-
-
-def table() -> str:
+def table(by_room: dict[str, Counter[str]], words: Iterable[str]) -> str:
     """The counts as a Markdown table, most frequent room first."""
-    by_room = counts()
-    rows = [f"| room | {' | '.join(WORDS)} |", f"| --- |{' ---: |' * len(WORDS)}"]
+    columns = list(words)
+    rows = [f"| room | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
     rooms = sorted(by_room, key=lambda name: -by_room[name].total())
-    rows += [f"| {room} | {' | '.join(str(by_room[room][word] or '') for word in WORDS)} |" for room in rooms]
-    all_rooms = totals()
-    rows.append(f"| **all** | {' | '.join(str(all_rooms[word]) for word in WORDS)} |")
+    rows += [f"| {room} | {' | '.join(str(by_room[room][word] or '') for word in columns)} |" for room in rooms]
+    total = sum(by_room.values(), Counter())
+    rows.append(f"| **all** | {' | '.join(str(total[word]) for word in columns)} |")
     return "\n".join(rows)
 
 
 if __name__ == "__main__":
-    sys.stdout.write(table() + "\n")
+    sys.stdout.write(f"Prose\n\n{table(counts(), WORDS)}\n\n")
+    sys.stdout.write(f"Names in tests\n\n{table(name_counts(), TEST_NAME_WORDS)}\n")

@@ -1,4 +1,4 @@
-"""A real site for the client: served over HTTP from the test's database."""
+"""A real site for the client, served over HTTP from the test database."""
 
 from __future__ import annotations
 

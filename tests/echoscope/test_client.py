@@ -40,7 +40,7 @@ def test_a_run_is_launched_listed_updated_controlled_cloned_and_deleted(client: 
         client.run(run.slug)
 
 
-def test_the_same_key_launches_once(client: Client) -> None:
+def test_the_same_idempotency_key_launches_once(client: Client) -> None:
     first = client.launch(preset=PRESET, key="night")
     assert client.launch(preset=PRESET, key="night").slug == first.slug
     assert client.launch(preset=PRESET).slug != first.slug
@@ -48,7 +48,7 @@ def test_the_same_key_launches_once(client: Client) -> None:
         client.launch(preset=PRESET, overrides={"seed": 1}, key="night")
 
 
-def test_lists_are_read_to_their_end_page_by_page(client: Client, run_on_site: Run, people_on_site: People) -> None:
+def test_lists_are_read_page_by_page_to_the_end(client: Client, run_on_site: Run, people_on_site: People) -> None:
     for number in range(120):
         Run.objects.create(
             team=people_on_site.team, title=f"Run {number}", config=run_on_site.config, environment="Sokoban"
@@ -121,11 +121,11 @@ class Flaky(BaseHTTPRequestHandler):
     """A site that is unavailable for a while: responds with `answers` in order and records the requests."""
 
     answers: ClassVar[list[tuple[int, dict[str, str], bytes]]] = []
-    asked: ClassVar[list[tuple[str, str]]] = []
+    requests: ClassVar[list[tuple[str, str]]] = []
 
     def answer(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.asked.append((self.command, self.headers.get("Idempotency-Key", "")))
+        self.requests.append((self.command, self.headers.get("Idempotency-Key", "")))
         status, headers, body = self.answers.pop(0)
         self.send_response(status)
         for name, value in (headers | {"Content-Length": str(len(body))}).items():
@@ -144,7 +144,7 @@ ME = json.dumps({"username": "ada", "scopes": ["read"], "teams": [], "later": "u
 
 @pytest.fixture
 def flaky() -> Any:
-    Flaky.answers, Flaky.asked = [], []
+    Flaky.answers, Flaky.requests = [], []
     server = HTTPServer(("127.0.0.1", 0), Flaky)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -165,7 +165,7 @@ def test_retries_are_limited(flaky: str) -> None:
     Flaky.answers += [(503, {}, b"")] * 9
     with pytest.raises(ServerError, match="responded with status 503"):
         Client(flaky, "es_x", sleep=lambda seconds: None).me()
-    assert len(Flaky.asked) == 5
+    assert len(Flaky.requests) == 5
 
 
 def test_launching_is_retried_with_the_same_key_and_controlling_is_not(flaky: str) -> None:
@@ -173,11 +173,11 @@ def test_launching_is_retried_with_the_same_key_and_controlling_is_not(flaky: st
     site = Client(flaky, "es_x", sleep=lambda seconds: None)
     with pytest.raises(NotFound):
         site.launch(preset="x")
-    assert len({key for _, key in Flaky.asked}) == 1 < len(Flaky.asked)
-    Flaky.answers, Flaky.asked = [(503, {}, b"")] * 2, []
+    assert len({key for _, key in Flaky.requests}) == 1 < len(Flaky.requests)
+    Flaky.answers, Flaky.requests = [(503, {}, b"")] * 2, []
     with pytest.raises(ServerError):
         site.control("x", "pause")
-    assert len(Flaky.asked) == 1
+    assert len(Flaky.requests) == 1
 
 
 def test_an_address_without_a_site_is_reported(flaky: str) -> None:

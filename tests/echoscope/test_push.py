@@ -35,7 +35,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "CHUNK_BYTES", 4000)
 
 
-def test_a_journal_is_sent_whole_and_again_adds_only_what_is_new(client: Client, tmp_path: Path) -> None:
+def test_a_journal_is_sent_whole_and_a_second_push_adds_new_lines_only(client: Client, tmp_path: Path) -> None:
     path = journal_builder.write(tmp_path, *first())
     run = client.push_journal(tmp_path, title="Cluster")
     assert (run.title, run.state, run.journal.offset) == ("Cluster", "stopped", path.stat().st_size)
@@ -48,7 +48,7 @@ def test_a_journal_is_sent_whole_and_again_adds_only_what_is_new(client: Client,
 
 
 def followed(live_server: LiveServer, secret: str, steps: list[Callable[[], object]]) -> Client:
-    """A client that does the next of the steps each time it waits."""
+    """A client that performs the next step at each wait."""
     return Client(live_server.url, secret, sleep=lambda seconds: steps.pop(0)())  # type: ignore[arg-type]
 
 
@@ -74,7 +74,7 @@ def test_a_growing_journal_is_followed_to_the_end_of_its_run(
     assert run.journal.offset == path.stat().st_size
 
 
-def test_ctrl_c_ends_following_and_the_run_counts_as_stopped(
+def test_ctrl_c_ends_following_and_marks_the_run_stopped(
     live_server: LiveServer, secret: str, client: Client, tmp_path: Path
 ) -> None:
     journal_builder.write(tmp_path, *first())

@@ -17,7 +17,7 @@ def test_orders_and_rewards_of_the_first_seeds_are_pinned():
     assert hashlib.sha256("\n".join(seen).encode()).hexdigest()[:16] == "77113c8ca8875dc5"
 
 
-def test_the_low_arm_pays_for_sure_and_the_high_arm_sometimes():
+def test_the_low_arm_pays_always_and_the_high_arm_sometimes():
     env = envs.make("Bandit")
     low, high = set(), []
     for seed in range(1000):
@@ -30,7 +30,7 @@ def test_the_low_arm_pays_for_sure_and_the_high_arm_sometimes():
     assert sum(high) / 1000 == pytest.approx(0.25, abs=0.05)
 
 
-def test_members_of_a_group_read_the_same_order_and_draw_independently():
+def test_members_of_a_group_see_the_same_order_and_draw_independently():
     env = envs.make("Bandit")
     starts, paid = set(), []
     for member in range(64):

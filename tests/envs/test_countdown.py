@@ -15,7 +15,7 @@ from envs.support.arithmetic import signs_reach
 from envs.support.json_records import RecordsError
 
 
-def asked(nums, target):
+def make_problem(nums, target):
     env = Countdown()
     env.reset(options={"nums": nums, "target": target})
     return env
@@ -132,7 +132,7 @@ def test_impossible_settings_are_refused():
     ],
 )
 def test_rewards_of_target_numbers_and_other_answers(nums, target, answer, reward):
-    env = asked(nums, target)
+    env = make_problem(nums, target)
     text, paid, terminated, truncated, info = env.step(answer)
     assert (paid, terminated, truncated) == (reward, True, False)
     assert text == f"Your answer get {reward:g} points."
@@ -143,7 +143,7 @@ def test_rewards_of_target_numbers_and_other_answers(nums, target, answer, rewar
 @settings(deadline=None)
 @given(st.one_of(st.text(), st.text("0123456789+-*/() ", max_size=30), st.text("352+-*/() ", max_size=9)))
 def test_any_text_is_an_answer_with_one_of_three_rewards(answer):
-    env = asked([3, 5, 2], 4)
+    env = make_problem([3, 5, 2], 4)
     _, reward, terminated, _, _ = env.step(answer)
     assert reward in (0.0, 0.1, 1.0)
     assert terminated
@@ -157,20 +157,20 @@ def test_every_combination_of_signs_and_order_is_rewarded_by_its_value():
         assert problem.reward(f"3 {signs[0]} 5 {signs[1]} 2") == (1.0 if value == 4 else 0.1)
 
 
-def test_the_advice_says_when_the_problem_is_lost():
-    env = asked([8, 2], 7)
+def test_the_advice_reports_a_lost_problem():
+    env = make_problem([8, 2], 7)
     hint = env.hint()
     assert (hint.solvable, hint.value, hint.reason) == ("no", 0.1, "no equation of these numbers equals the target")
     assert env.step(hint.actions[0])[1] == 0.1
     lost = env.hint()
     assert (lost.solvable, lost.actions, lost.reason) == ("no", [], "the answer does not equal the target")
-    won = asked([8, 2], 4)
+    won = make_problem([8, 2], 4)
     won.step("8 / 2")
     assert (won.hint().solvable, won.hint().distance, won.hint().actions) == ("yes", 0, [])
 
 
 def test_the_board_shows_target_numbers_and_verdict():
-    env = asked([3, 5, 2], 4)
+    env = make_problem([3, 5, 2], 4)
     assert env.board().text == "Target  4\nNumbers 3 5 2"
     for answer, verdict in (
         ("3 + 5 - 2", "3 + 5 - 2 = 6"),
@@ -179,7 +179,7 @@ def test_the_board_shows_target_numbers_and_verdict():
         ("2+5-3)", "2+5-3): ')' follows the end of the expression"),
         ("2 ** (5 ** 3)", "2 ** (5 ** 3) = a long number"),
     ):
-        env = asked([3, 5, 2], 4)
+        env = make_problem([3, 5, 2], 4)
         env.step(answer)
         assert env.board().text.split("\n")[-1] == verdict
 
@@ -246,7 +246,7 @@ def test_a_bad_record_is_named_with_its_line(file, record, complaint):
         Countdown(path=str(file)).reset(seed=0)
 
 
-def test_an_empty_or_missing_file_says_what_to_do(file):
+def test_an_empty_or_missing_file_is_an_error_with_advice(file):
     with pytest.raises(RecordsError, match="give the path of an existing file"):
         Countdown(path=str(file)).reset(seed=0)
     file.write_text("\n")

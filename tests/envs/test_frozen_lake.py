@@ -31,7 +31,7 @@ def test_lakes_and_slips_of_the_first_seeds_are_pinned():
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**60), size=st.integers(2, 7), frozen=st.floats(0.3, 1))
-def test_a_lake_always_has_a_way_from_start_to_goal(seed, size, frozen):
+def test_a_lake_always_has_a_path_from_start_to_goal(seed, size, frozen):
     env = envs.make("FrozenLake", {"size": size, "frozen": frozen, "slippery": False})
     text, _ = env.reset(seed=seed)
     assert text.count("P") == text.count("G") == 1
@@ -106,7 +106,7 @@ def test_without_slips_actions_are_exact_and_the_instruction_has_no_warning():
     assert "slippery" in envs.spec("FrozenLake").instruction
 
 
-def test_the_value_is_the_share_of_successes_of_optimal_play():
+def test_the_value_is_the_success_rate_of_optimal_play():
     """Success rate of play by value iteration with a shrinking horizon."""
     lake = parse(CLASSIC)
     values = success_within(lake, True, 30)
@@ -186,7 +186,7 @@ def test_settings_out_of_range_are_refused():
             FrozenLakeSettings(**wrong)
 
 
-def test_the_environment_ends_an_episode_only_where_a_setting_says_so():
+def test_the_environment_ends_an_episode_only_if_configured():
     env = envs.make("FrozenLake", {"slippery": False, "max_steps": 2})
     env.reset(options={"map": CLASSIC})
     assert [env.step(action)[2:4] for action in ("Up", "hop", "Up")] == [(False, False), (False, False), (False, True)]

@@ -15,7 +15,7 @@ FAST = ("Sokoban", "FrozenLake", "Bandit")
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.filterwarnings("error")
-def test_every_environment_is_made_checked_and_played_without_a_warning(name):
+def test_every_environment_is_constructed_checked_and_played_without_warnings(name):
     env = gymnasium.make(f"echoscope/{name}-v0", disable_env_checker=False)  # watches every reset and step, too
     text, info = env.reset(seed=1)
     assert text in env.observation_space
@@ -63,7 +63,7 @@ def same(first, second):
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_batch_answers_as_gymnasiums_loop_over_single_environments_does(name, mode):
+def test_a_batch_equals_gymnasiums_loop_over_single_environments(name, mode):
     wanted = {"max_steps": 4, "boxes": 1, "size": 6, "min_length": 1}  # short episodes in rooms that are quickly drawn
     chosen = {key: value for key, value in wanted.items() if key in envs.settings_model(name).model_fields}
     identity, rows = f"echoscope/{name}-v0", 6
@@ -129,7 +129,7 @@ def test_a_row_that_has_ended_does_not_change_until_its_group_is_reset():
 
 
 @pytest.mark.parametrize("name", ["FrozenLake", "Bandit"])
-def test_recorded_seeds_play_the_same_again(name):
+def test_recorded_seeds_reproduce_the_episode(name):
     """Two members of a group take the same actions and slip differently; each slips the same from its seeds."""
     env = TextVectorEnv(name, 16, members=16)
 

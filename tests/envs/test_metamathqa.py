@@ -19,7 +19,7 @@ def _no_data_of_the_machine(monkeypatch):
     monkeypatch.delenv(metamathqa.VARIABLE, raising=False)
 
 
-def asked(answer="42", question="How many?", **overrides):
+def make_question(answer="42", question="How many?", **overrides):
     env = MetaMathQA(**overrides)
     env.reset(options={"question": question, "answer": answer})
     return env
@@ -27,7 +27,7 @@ def asked(answer="42", question="How many?", **overrides):
 
 @pytest.mark.parametrize("wrong", range(6))
 def test_the_reward_halves_with_every_try(wrong):
-    env = asked(max_tries=6)
+    env = make_question(max_tries=6)
     for number in range(wrong):
         text, reward, terminated, truncated, info = env.step(str(number))
         assert (reward, terminated, truncated, info["success"]) == (0.0, False, False, False)
@@ -39,11 +39,11 @@ def test_the_reward_halves_with_every_try(wrong):
 
 
 def test_the_environment_itself_ends_after_the_last_try():
-    env = asked(max_tries=2)
+    env = make_question(max_tries=2)
     assert env.step("1")[2:4] == (False, False)
     assert env.step("2")[2:4] == (False, True)
     assert (env.hint().solvable, env.hint().reason) == ("no", "no tries are left")
-    right = asked(max_tries=1)
+    right = make_question(max_tries=1)
     assert right.step("42")[2:4] == (True, False), "a right answer at the last try is the end, not a cut"
 
 
@@ -56,7 +56,7 @@ def test_the_budgets_of_the_prompt_follow_the_tries():
 
 
 @pytest.mark.parametrize(
-    ("answer", "said", "same"),
+    ("answer", "given", "same"),
     [
         ("x = 3", "X=3", True),
         ("x = 3", " x\n=\t3 ", True),
@@ -68,27 +68,27 @@ def test_the_budgets_of_the_prompt_follow_the_tries():
         ("3/4", "6/8", False),
     ],
 )
-def test_answers_are_compared_without_case_and_space_and_nothing_else(answer, said, same):
-    assert same_answer(said, answer) == same
-    assert (asked(answer).step(said)[1] > 0) == same
+def test_answers_are_compared_ignoring_only_case_and_spaces(answer, given, same):
+    assert same_answer(given, answer) == same
+    assert (make_question(answer).step(given)[1] > 0) == same
 
 
 def test_an_empty_answer_is_invalid_but_counts_as_an_attempt():
-    env = asked()
-    for said in ("", " \n\t"):
-        _, reward, _, _, info = env.step(said)
+    env = make_question()
+    for text in ("", " \n\t"):
+        _, reward, _, _, info = env.step(text)
         assert (reward, info["valid"], info["effective"], info["success"]) == (0.0, False, False, False)
     assert env.step("42")[1] == 0.25
-    nothing = asked(answer="")
+    nothing = make_question(answer="")
     assert nothing.step("")[1:3] == (0.0, False), "nothing is never right"
 
 
 @settings(deadline=None)
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=8), st.text(max_size=10))
-def test_at_most_one_answer_is_rewarded(said, answer):
-    env = asked(answer)
+def test_at_most_one_answer_is_rewarded(texts, answer):
+    env = make_question(answer)
     paid = []
-    for text in said:
+    for text in texts:
         _, reward, terminated, truncated, info = env.step(text)
         paid.append(reward)
         assert info["success"] == terminated == (reward > 0)
@@ -99,7 +99,7 @@ def test_at_most_one_answer_is_rewarded(said, answer):
 
 
 def test_the_advice_is_the_answer_and_the_board_shows_every_try():
-    env = asked()
+    env = make_question()
     assert env.hint().actions == ["42"]
     env.step("41")
     env.step("x" * 100)
@@ -151,11 +151,11 @@ def file(request, tmp_path):
 
 def test_the_public_files_are_read_and_records_without_an_answer_are_counted(file, caplog):
     env = MetaMathQA(path=str(file))
-    asked = {env.reset(seed=seed)[0]: env.hint().actions for seed in range(20)}
-    assert asked == {"What is 1 + 1?": ["2"], "And y?": ["\\frac{1}{2}"]}
+    questions = {env.reset(seed=seed)[0]: env.hint().actions for seed in range(20)}
+    assert questions == {"What is 1 + 1?": ["2"], "And y?": ["\\frac{1}{2}"]}
     assert read_questions(file).skipped == 1
-    (said,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert said == f"{file}: 1 of 3 records left out: no 'The answer is: ' in them"
+    (message,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert message == f"{file}: 1 of 3 records left out: no 'The answer is: ' in them"
 
 
 def test_the_setting_has_priority_over_the_environment_variable(file, tmp_path, monkeypatch):
@@ -192,7 +192,7 @@ def test_a_bad_record_is_named_with_its_line(tmp_path, record, complaint):
         MetaMathQA(path=str(path)).reset(seed=0)
 
 
-def test_a_file_without_a_single_answer_says_what_is_missing(tmp_path):
+def test_a_file_without_a_single_answer_names_what_is_missing(tmp_path):
     path = tmp_path / "questions.json"
     for text, count in (("[]", 0), (json.dumps(RECORDS[1:2]), 1)):
         path.write_text(text)

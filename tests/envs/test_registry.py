@@ -52,7 +52,7 @@ def installed(tmp_path, monkeypatch):
     registry._plugins.cache_clear()
 
 
-def test_the_built_in_environments_are_there():
+def test_the_built_in_environments_are_registered():
     assert {"Sokoban", "FrozenLake", "Bandit"} <= set(envs.names())
     for name in envs.names():
         assert issubclass(envs.settings_model(name), EnvSettings)
@@ -60,9 +60,9 @@ def test_the_built_in_environments_are_there():
 
 
 def test_an_unknown_name_is_refused_with_the_choices():
-    for ask in (envs.make, envs.spec, envs.settings_model):
+    for lookup in (envs.make, envs.spec, envs.settings_model):
         with pytest.raises(ValueError, match=r"unknown environment 'Chess'; choose one of Sokoban, .*FrozenLake"):
-            ask("Chess")
+            lookup("Chess")
 
 
 def test_settings_are_checked():
@@ -73,7 +73,7 @@ def test_settings_are_checked():
         envs.make("Sokoban", {"colour": "red"})
 
 
-def test_a_package_adds_an_environment_by_its_entry_point(installed):
+def test_an_entry_point_registers_an_environment(installed):
     installed(Echo="echo_world:Echo")
     assert envs.names()[-1] == "Echo"
     assert envs.spec("Echo").instruction == "Say it."

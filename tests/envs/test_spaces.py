@@ -5,14 +5,14 @@ import pytest
 from envs.spaces import AnyText
 
 
-def test_any_text_is_in_it_and_nothing_else():
+def test_the_text_space_contains_any_text_and_nothing_else():
     space = AnyText()
     assert all(text in space for text in ("", "2 + 2", "Ω\n\0", "x" * 10_000))
     assert all(other not in space for other in (3, None, b"text", ["text"]))
     assert space == AnyText(seed=4)
 
 
-def test_its_samples_are_short_printable_and_follow_from_the_seed():
+def test_text_space_samples_are_short_printable_and_seeded():
     drawn = [[space.sample() for _ in range(200)] for space in (AnyText(seed=4), AnyText(seed=4), AnyText(seed=5))]
     assert drawn[0] == drawn[1] != drawn[2]
     assert all(text.isascii() and (text.isprintable() or not text) and len(text) <= 20 for text in drawn[0])

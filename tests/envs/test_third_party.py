@@ -62,7 +62,7 @@ def test_another_process_finds_and_plays_it(installed: Path) -> None:
 
 
 @pytest.mark.usefixtures("key_door")
-def test_its_rules() -> None:
+def test_third_party_rules_apply() -> None:
     env = envs.make("KeyDoor")
     for seed in range(30):
         env.reset(seed=seed)
@@ -80,7 +80,7 @@ def test_its_rules() -> None:
 
 
 @pytest.mark.usefixtures("key_door")
-def test_lava_ends_the_episode_and_the_hint_says_why() -> None:
+def test_lava_ends_the_episode_and_the_hint_explains_why() -> None:
     env = envs.make("KeyDoor", {"size": 8, "lava": 20})
     deaths = 0
     for seed in range(20):

@@ -1,4 +1,4 @@
-"""The algorithms against numbers computed by reference implementations (the file says which, case by case)."""
+"""Algorithms against values computed by reference implementations (named per case in the file)."""
 
 from __future__ import annotations
 
@@ -222,6 +222,6 @@ CHECKS: dict[str, Callable[[Case, Case, Case], None]] = {
 
 @pytest.mark.skipif(not CASES, reason=f"no golden file: set {VARIABLE} or put it at {DEFAULT}")
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_the_algorithm_gives_the_reference_numbers(case: Case) -> None:
+def test_the_algorithm_reproduces_the_reference_values(case: Case) -> None:
     assert case["category"] in CHECKS, f"the golden file has a category this test does not know: {case['category']}"
     CHECKS[case["category"]](case["inputs"], case.get("params", {}), case["expected"])

@@ -46,7 +46,7 @@ def test_every_part_of_the_two_sections_is_known():
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=ascii(case["raw_generation"])) for case in parser.get("cases", [])]
 )
-def test_a_generation_is_parsed_as_by_the_reference(case):
+def test_responses_are_parsed_like_the_reference(case):
     assert case["action_sep"] == ACTION_SEPARATOR
     think = case["enable_think"]
     assert case["text_parsed"] == (THINK if think else ANSWER) + case["raw_generation"]
@@ -94,7 +94,7 @@ def reachable(case, lake):
     return bool(cells)
 
 
-def goes_alike(env, case):
+def plays_alike(env, case):
     """Whether the executed actions lead this environment through the states of the case."""
     for turn in case["turns"]:
         for number in turn["executed"]:
@@ -113,7 +113,7 @@ def beginning(case):
     env = envs.make(name, settings)
     for seed, options in beginnings(case):
         env.reset(seed=seed, options=options)
-        if goes_alike(env, case):
+        if plays_alike(env, case):
             return seed, options
     pytest.fail("no draw of the environment's dynamics goes through the states of this case")
 
@@ -141,31 +141,31 @@ def test_whole_turns_match_the_reference(case):
         turn = episode.receive(tiny.sampled(chat, wanted["raw_generation"]))
         assert [numbers[a.name] for a in turn.actions if a.status == "executed"] == wanted["executed"]
         assert turn.terms["environment"] == pytest.approx(wanted["reward"])
-        # The reference keeps the penalty out of the turn and adds it to the trajectory's score at the end; ours is a
+        # The reference keeps the penalty out of the turn and adds it to the trajectory's score at the end; here it is a
         # term of the turn that broke the format. The sum over the trajectory is the same.
         penalties = sum(turn.terms.get("format", 0.0) for turn in episode.trajectory.turns)
         assert penalties == pytest.approx(wanted["penalty_total"])
         assert episode.actions_left == wanted["actions_left"]
         assert (not episode.ended) == wanted["still_active"]
-        # The reference calls every end "terminated", and those by its caps "truncated" as well; ours says which it was.
+        # The reference calls every end "terminated", and those by its caps "truncated" as well; here they differ.
         if wanted["terminated"] and not wanted["truncated"]:
             assert episode.trajectory.end == "terminated"
         elif wanted["terminated"]:
             assert episode.trajectory.end == ("terminated" if case["tag"] == "Bandit" else "actions")
         if "Sokoban" in case["tag"] or wanted["executed"]:
             assert episode.env.render() == wanted["next_state"]
-    # The reference's effective and valid rates are counted by turns, ours by executed actions: not compared.
+    # The reference's effective and valid rates are counted by turns, here by executed actions: not compared.
     assert episode.trajectory.success == case["metrics"][f"{case['tag']}/success"]
     assert episode.trajectory.actions == case["metrics"][f"{case['tag']}/num_actions"]
 
 
-def test_groups_share_a_start_evaluations_repeat_and_training_never_does():
+def test_groups_share_a_start_evaluations_repeat_and_training_does_not():
     seeding = manager.get("seeding")
     if seeding is None:
         pytest.skip(f"{path.name} has no manager.seeding")
 
     # The reference counts seeds upwards from a base, so that training and evaluation overlap as soon as a run is long
-    # enough; ours are derived, and only the pattern is the same.
+    # enough; here they are derived, and only the pattern is the same.
     def pattern(seeds):
         return [seeds.index(seed) for seed in seeds]
 
@@ -173,5 +173,5 @@ def test_groups_share_a_start_evaluations_repeat_and_training_never_does():
     later = [derive(0, Purpose.INITIAL_STATE, 2, group) for group in range(3) for _ in range(2)]
     assert pattern(ours) == pattern(seeding["train_first"])
     assert pattern(ours + later) == pattern(seeding["train_first"] + seeding["train_second"])
-    exams = [[plan.seed for plan in group_plans(RunConfig(), iteration)] for iteration in (0, 10)]
-    assert (exams[0] == exams[1]) == (seeding["val_first"] == seeding["val_second"])
+    evaluation_seeds = [[plan.seed for plan in group_plans(RunConfig(), iteration)] for iteration in (0, 10)]
+    assert (evaluation_seeds[0] == evaluation_seeds[1]) == (seeding["val_first"] == seeding["val_second"])

@@ -97,7 +97,7 @@ def test_sokoban_symbols_and_names_match_the_reference():
     assert tuple(rules["action_ids"].values()) == envs.spec("Sokoban").actions
 
 
-def test_sokoban_rooms_are_as_hard_as_the_reference_rooms():
+def test_sokoban_rooms_match_the_difficulty_of_the_reference():
     statistics = part("sokoban", "generation_statistics", "6x6_1box_search_depth300")
     published = statistics["shortest_solution_len_first_200"]
     env = envs.make("Sokoban")
@@ -189,7 +189,7 @@ def test_slips_are_as_frequent_as_in_the_reference(entry):
     assert chi_square(ours, chances) < 16
 
 
-def test_bandit_pays_as_the_paper_says():
+def test_bandit_rewards_match_the_paper():
     facts = part("bandit", "facts")
     settings = envs.settings_model("Bandit")()
     assert settings.low_reward == facts["paper"]["lo_arm_reward"]
@@ -260,7 +260,7 @@ def test_metamathqa_matches_the_reference(case):
         text, reward, terminated, truncated, info = env.step(wanted["answer"])
         found = {
             "answer": wanted["answer"],
-            "observation": text.removeprefix(f"{start}\n"),  # ours keeps the question in sight
+            "observation": text.removeprefix(f"{start}\n"),  # Echoscope repeats the question
             "reward": reward,
             "done": terminated,
             "info": {"action_is_valid": info["valid"], "success": info["success"]},

@@ -47,7 +47,7 @@ def room_of(module: str) -> str:
 
 
 def imports(package: str) -> Iterator[Import]:
-    """Every import of a module of the same package, wherever in a file it stands."""
+    """Every import of a module of the same package, at any place in a file."""
     known = modules(package)
     for source, path in known.items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -1,4 +1,4 @@
-"""The manifests for Kubernetes and Compose name what exists: files, ports, addresses, variables, volumes, secrets."""
+"""Kubernetes and Compose manifests name existing files, ports, URLs, variables, volumes and secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLDER = ROOT / "deploy/kubernetes"
 FILES = sorted(path.name for path in FOLDER.glob("*.yaml") if path.name != "kustomization.yaml")
 VARIABLE = re.compile(r"\bECHOSCOPE_[A-Z_]+\b")
 OUTSIDE = {"ECHOSCOPE_TARGET", "ECHOSCOPE_BIND"}
-"""Read by Compose, not by us."""
+"""Read by Compose, not by the code."""
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -42,7 +42,7 @@ def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def source() -> str:
-    """All our code, in which a variable must be read by its name or as a prefix with an ending."""
+    """All code of the repository, which must read a variable by its name or as prefix and suffix."""
     folders = ("webapp", "trainer", "bootstrap")
     return "\n".join(path.read_text() for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
@@ -61,24 +61,24 @@ def test_variables_of_the_manifests_are_read_by_the_code_and_explained() -> None
         assert name in recorded, f"{name} is explained nowhere"
 
 
-def test_secrets_that_are_asked_for_are_in_the_example() -> None:
+def test_required_secrets_are_in_the_example() -> None:
     lines = (FOLDER / "secrets.env.example").read_text().splitlines()
     known = {line.partition("=")[0] for line in lines if line and not line.startswith("#")}
-    asked = set(
+    required = set(
         re.findall(
             r"secretKeyRef:\s+name: echoscope-secrets\s+key: (\w+)",
             "\n".join((FOLDER / name).read_text() for name in FILES),
         )
     )
-    assert asked
-    assert asked <= known
+    assert required
+    assert required <= known
     assert {"DATABASE_URL", "REDIS_URL", "ECHOSCOPE_SECRET_KEY"} <= known
     ignored = (ROOT / ".gitignore").read_text().splitlines()
     assert "deploy/kubernetes/secrets.env" in ignored, "what is filled in must not be committed"
 
 
 @pytest.mark.parametrize(("name", "whole", "pod"), list(workloads()), ids=[name for name, _, _ in workloads()])
-def test_every_program_has_its_volumes_labels_and_limits(name: str, whole: dict[str, Any], pod: dict[str, Any]) -> None:
+def test_every_deployment_has_volumes_labels_and_limits(name: str, whole: dict[str, Any], pod: dict[str, Any]) -> None:
     labels = whole["spec"]["template"]["metadata"]["labels"]
     if whole["kind"] != "Job":
         assert whole["spec"]["selector"]["matchLabels"].items() <= labels.items()
@@ -94,7 +94,7 @@ def test_every_program_has_its_volumes_labels_and_limits(name: str, whole: dict[
         assert "useradd --system --uid 10001" in (ROOT / "Dockerfile").read_text()
 
 
-def test_services_lead_to_ports_that_are_listened_on() -> None:
+def test_services_target_listening_ports() -> None:
     pods = {name: pod for name, _, pod in workloads()}
     for service in (one for one in everything() if one["kind"] == "Service"):
         pod = pods[service["spec"]["selector"]["app"]]
@@ -106,14 +106,14 @@ def test_services_lead_to_ports_that_are_listened_on() -> None:
     assert web["ports"][0]["containerPort"] == int(web["command"][web["command"].index("--port") + 1])
 
 
-def test_probes_and_the_ingress_lead_to_what_exists() -> None:
+def test_probes_and_the_ingress_target_existing_paths() -> None:
     web = {name: pod for name, _, pod in workloads()}["web"]["containers"][0]
-    asked = [web[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
-    assert [resolve(probe["path"]).view_name for probe in asked] == ["alive", "ready"]
+    required = [web[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
+    assert [resolve(probe["path"]).view_name for probe in required] == ["alive", "ready"]
     settings = documents("settings.yaml")[0]["data"]
     (ingress,) = documents("ingress.yaml")
     rule = ingress["spec"]["rules"][0]
-    for probe in asked:
+    for probe in required:
         headers = {header["name"]: header["value"] for header in probe["httpHeaders"]}
         assert headers == {"Host": rule["host"], "X-Forwarded-Proto": "https"}, "else it is refused or sent to HTTPS"
     assert settings["ECHOSCOPE_ALLOWED_HOSTS"] == rule["host"]
@@ -122,7 +122,7 @@ def test_probes_and_the_ingress_lead_to_what_exists() -> None:
     assert rule["http"]["paths"][0]["backend"]["service"]["name"] in services
 
 
-def test_programs_are_started_as_they_can_be() -> None:
+def test_commands_of_the_manifests_exist() -> None:
     for name, _, pod in workloads():
         for container in containers(pod):
             command = container.get("command", [])
@@ -135,7 +135,7 @@ def test_programs_are_started_as_they_can_be() -> None:
                 assert (ROOT / command[1]).is_file(), name
 
 
-def test_a_worker_has_a_place_for_each_gpu_and_time_to_write_its_checkpoint() -> None:
+def test_a_worker_has_a_slot_per_gpu_and_time_to_write_a_checkpoint() -> None:
     for name, _, pod in workloads():
         if not name.startswith("worker"):
             continue
@@ -145,12 +145,12 @@ def test_a_worker_has_a_place_for_each_gpu_and_time_to_write_its_checkpoint() ->
         assert pod["terminationGracePeriodSeconds"] > Intervals().stop_timeout
 
 
-def test_there_is_one_clock() -> None:
+def test_exactly_one_scheduler_is_deployed() -> None:
     clock = {name: whole for name, whole, _ in workloads()}["clock"]
     assert (clock["spec"]["replicas"], clock["spec"]["strategy"]["type"]) == (1, "Recreate")
 
 
-def test_compose_gives_every_program_of_ours_the_same_variables() -> None:
+def test_compose_passes_the_same_variables_to_every_service() -> None:
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
     ours = {name: one for name, one in services.items() if name not in {"postgres", "redis"}}
     assert {"web", "worker", "clock", "prepare"} <= ours.keys()

@@ -1,4 +1,4 @@
-"""What a newcomer reads when the machine is not as it should be: what happened, what was kept, what to do."""
+"""Setup errors of an unsuitable machine: what happened, what was kept, what to do."""
 
 from __future__ import annotations
 
@@ -81,20 +81,20 @@ def test_failures_of_pip_are_explained(output: str, advice: str) -> None:
     assert "run the same command again" in text
 
 
-def test_too_little_space_to_install_says_how_much_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_insufficient_disk_space_reports_the_required_amount(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine, "free_bytes", lambda folder: machine.GIB // 2)
     with pytest.raises(SetupError, match=r"0\.5 GB free, 4\.0 GB are needed. Nothing was changed"):
         machine.require_space(tmp_path, 4 * machine.GIB, "to install Echoscope")
 
 
-def test_free_space_of_a_folder_that_is_not_there_yet_is_that_of_its_disk(tmp_path: Path) -> None:
+def test_free_space_of_a_missing_folder_is_that_of_its_disk(tmp_path: Path) -> None:
     nearby = shutil.disk_usage(tmp_path).free
     assert abs(machine.free_bytes(tmp_path / "not" / "yet") - nearby) < machine.GIB
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real disk of 20 MB, where we may mount one."""
+    """A real disk of 20 MB, if mounting is permitted."""
     folder = tmp_path / "small"
     folder.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(folder)], capture_output=True)
@@ -104,7 +104,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_is_refused_before_anything_is_started(small_disk: Path) -> None:
+def test_a_full_disk_is_refused_before_any_start(small_disk: Path) -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "up"],
         cwd=ROOT,
@@ -128,12 +128,12 @@ def taken_port() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
-def test_a_port_that_was_asked_for_and_is_taken_is_refused_with_another_one_named(taken_port: int) -> None:
+def test_a_requested_port_in_use_is_refused_with_an_alternative(taken_port: int) -> None:
     with pytest.raises(StartupError, match=rf"Port {taken_port} .* taken by another program.*ECHOSCOPE_PORT=\d+"):
         startup.choose_port(str(taken_port), "127.0.0.1")
 
 
-def test_without_a_wish_the_next_free_port_is_taken(taken_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_is_the_next_free_port(taken_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup, "FIRST_PORT", taken_port)
     chosen = startup.choose_port("", "127.0.0.1")
     assert chosen > taken_port
@@ -141,12 +141,12 @@ def test_without_a_wish_the_next_free_port_is_taken(taken_port: int, monkeypatch
 
 
 @pytest.mark.parametrize("wish", ["eighty", "0", "70000", "-1"])
-def test_a_port_that_is_no_port_is_refused(wish: str) -> None:
+def test_an_invalid_port_is_refused(wish: str) -> None:
     with pytest.raises(StartupError, match="must be a number from 1 to 65535"):
         startup.choose_port(wish, "127.0.0.1")
 
 
-def test_a_second_lock_on_the_same_folder_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
+def test_a_second_lock_on_a_folder_is_refused_while_the_first_is_held(tmp_path: Path) -> None:
     first = Lock(tmp_path)
     first.take()
     first.note(url="http://localhost:8123")
@@ -156,7 +156,7 @@ def test_a_second_lock_on_the_same_folder_is_refused_until_the_first_is_gone(tmp
     Lock(tmp_path).take()
 
 
-def test_ports_and_passwords_are_remembered_and_only_a_taken_port_changes(tmp_path: Path) -> None:
+def test_ports_and_passwords_are_reused_and_only_a_port_in_use_changes(tmp_path: Path) -> None:
     first = addresses.choose(tmp_path)
     assert addresses.choose(tmp_path) == first
     with closing(socket.socket()) as other:
@@ -169,10 +169,10 @@ def test_ports_and_passwords_are_remembered_and_only_a_taken_port_changes(tmp_pa
 
 
 class TestTheBuildOfTorch:
-    """Never gigabytes of CUDA by accident, always a word when the right build cannot be had."""
+    """No accidental download of CUDA, and a message when the right build is unavailable."""
 
     @pytest.fixture(autouse=True)
-    def _no_wishes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _no_torch_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("ECHOSCOPE_TORCH", raising=False)
         monkeypatch.delenv("ECHOSCOPE_TORCH_INDEX", raising=False)
         monkeypatch.setattr("platform.system", lambda: "Linux")
@@ -180,10 +180,10 @@ class TestTheBuildOfTorch:
     def test_with_a_gpu_the_default_build_is_chosen_without_a_query(self) -> None:
         assert torch_build.arguments(self.never, gpu=True) == ["torch==2.13.0"]
 
-    def test_without_a_gpu_an_index_that_offers_a_cpu_build_is_enough(self) -> None:
+    def test_without_a_gpu_an_index_with_a_cpu_build_is_enough(self) -> None:
         assert torch_build.arguments(lambda words: CPU, gpu=False) == ["torch==2.13.0"]
 
-    def test_without_a_gpu_a_build_with_cuda_leads_to_the_index_of_cpu_builds(self) -> None:
+    def test_without_a_gpu_a_cuda_build_falls_back_to_the_cpu_index(self) -> None:
         chosen = torch_build.arguments(lambda words: CPU if "--index-url" in words else CUDA, gpu=False)
         assert chosen == ["--index-url", torch_build.CPU_INDEX, "torch==2.13.0"]
 
@@ -195,7 +195,7 @@ class TestTheBuildOfTorch:
         with pytest.raises(SetupError, match="check network and proxy"):
             torch_build.arguments(lambda words: None, gpu=False)
 
-    def test_cuda_can_be_demanded_and_a_mirror_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_cuda_and_a_mirror_can_be_requested(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ECHOSCOPE_TORCH", "cuda")
         assert torch_build.arguments(self.never, gpu=False) == ["torch==2.13.0"]
         monkeypatch.setenv("ECHOSCOPE_TORCH_INDEX", "https://mirror.example/cpu")

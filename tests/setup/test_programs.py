@@ -1,4 +1,4 @@
-"""The running product: it heals what dies, refuses a second copy, and leaves nothing behind however it ends."""
+"""The running product: restart of killed processes, refusal of a second instance, clean shutdown."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ PROGRAMS = ("PostgreSQL", "Redis", "Web", "Worker", "Clock")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_killed_by_force_comes_back_and_pages_are_served_again(live_stack: LiveStack, program: str) -> None:
+def test_a_killed_process_is_restarted_and_pages_are_served_again(live_stack: LiveStack, program: str) -> None:
     gone = live_stack.kill(program)
     wait_for(lambda: live_stack.pid(program) != gone, f"another {program}", live_stack.logs)
     wait_for(lambda: status(live_stack, "/login") == 200, "the login page", live_stack.logs)
     assert command_line(live_stack.pid(program))
 
 
-def test_a_second_copy_says_where_the_first_one_is_and_changes_nothing(live_stack: LiveStack) -> None:
+def test_a_second_instance_names_the_first_and_changes_nothing(live_stack: LiveStack) -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "up"],
         cwd=ROOT,
@@ -51,7 +51,7 @@ def test_a_second_copy_says_where_the_first_one_is_and_changes_nothing(live_stac
     assert status(live_stack, "/login") == 200
 
 
-def test_the_link_signs_its_visitor_in_once_and_only_once(live_stack: LiveStack) -> None:
+def test_the_sign_in_link_works_exactly_once(live_stack: LiveStack) -> None:
     first, second = visit(live_stack.login_url), visit(live_stack.login_url)
     assert "/login" not in first
     assert "/login" in second
@@ -93,7 +93,7 @@ def test_started_again_it_goes_on_with_its_data(home: Path) -> None:
         running_product.stop(second)
 
 
-def test_servers_given_by_address_are_used_and_none_is_started(
+def test_external_servers_are_used_and_none_is_started(
     tmp_path: Path, postgres_server: Postgres, redis_server: Redis
 ) -> None:
     postgres_server.create_database("given")
@@ -122,12 +122,12 @@ def status(stack: LiveStack, path: str) -> int:
 
 
 def visit(url: str) -> str:
-    """Where a browser with an empty cookie jar ends up."""
+    """Final URL of a browser without cookies."""
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
     try:
         with opener.open(url, timeout=SECONDS) as answer:
             return str(answer.url)
-    except urllib.error.HTTPError as answer:  # a page that is not there yet is still where the link led
+    except urllib.error.HTTPError as answer:  # a page that does not exist yet is still the link's target
         return str(answer.url)
 
 

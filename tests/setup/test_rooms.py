@@ -1,4 +1,4 @@
-"""Rooms of the source tree: no circle between them, none overfull, no name twice. docs/development/architecture.md."""
+"""Structure of the source tree (docs/development/architecture.md): no import cycles, folder sizes, unique names."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tests.setup.rooms import (
 LAYERS = ("envs", "trainer", "webapp")
 MAX_MODULES = 15
 DJANGO_STEMS = {"__init__", "access", "actions", "admin", "apps", "forms", "models", "urls", "views"}
-"""Stems that every Django app has: the app's name says whose they are."""
+"""Stems that every Django app has; the app's name distinguishes them."""
 
 
 @pytest.mark.parametrize("package", LAYERS)
-def test_rooms_form_no_circle(package: str) -> None:
+def test_packages_form_no_import_cycle(package: str) -> None:
     """Lazy and type-only imports count: import-linter does not see all of them."""
     assert circles(room_graph(package)) == []
 
 
-def test_javascript_rooms_form_no_circle() -> None:
+def test_javascript_folders_form_no_import_cycle() -> None:
     graph = javascript_room_graph()
     assert "ui" in graph["live"], "the imports are read"
     assert circles(graph) == []

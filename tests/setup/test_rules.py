@@ -1,4 +1,4 @@
-"""Rules of the house that a tool can hold: imports point one way, locks hold exact versions and no addresses."""
+"""Repository rules checked by tools: direction of imports, exact versions in lock files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.services.addresses import ROOT
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==[^ ;]+( ; .+)?$")
 
 
-def test_imports_point_from_the_site_to_the_trainer_to_the_worlds() -> None:
+def test_imports_point_from_the_site_to_the_trainer_to_the_environments() -> None:
     tool = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([str(tool), "--no-cache"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
@@ -28,7 +28,7 @@ def test_the_site_starts_without_torch() -> None:
 
 
 @pytest.mark.parametrize("name", ["run", "dev", "vllm"])
-def test_every_locked_package_has_one_exact_version_and_no_address(name: str) -> None:
+def test_every_locked_package_has_one_exact_version_and_no_url(name: str) -> None:
     lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
     for line in lines[1:]:
         assert PINNED.match(line), line

@@ -1,4 +1,4 @@
-"""The embedded servers: made once, healed after a crash, never a second one on the same data."""
+"""Embedded servers: created once, recovered after a crash, never two on the same data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.services.redis import Redis
 
 
 @pytest.mark.django_db
-def test_the_test_database_is_a_postgresql_of_our_own(postgres_server: Postgres) -> None:
+def test_the_test_database_is_the_embedded_postgresql(postgres_server: Postgres) -> None:
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -33,7 +33,7 @@ def test_redis_answers_only_with_the_password(redis_server: Redis) -> None:
         redis.Redis(port=redis_server.port).ping()
 
 
-def test_postgresql_killed_by_force_comes_back_with_its_data(tmp_path: Path) -> None:
+def test_a_killed_postgresql_restarts_with_its_data(tmp_path: Path) -> None:
     server = Postgres(tmp_path / "postgres", free_port(), "secret", durable=False)
     assert server.initialise()
     program = server.program(tmp_path / "log")
@@ -52,7 +52,7 @@ def test_postgresql_killed_by_force_comes_back_with_its_data(tmp_path: Path) -> 
         stop(program, second)
 
 
-def test_a_left_over_server_of_the_same_data_is_stopped_before_a_new_one_starts(tmp_path: Path) -> None:
+def test_a_leftover_server_on_the_same_data_is_stopped_first(tmp_path: Path) -> None:
     server = Postgres(tmp_path / "postgres", free_port(), "secret", durable=False)
     server.initialise()
     program = server.program(tmp_path / "log")
@@ -67,7 +67,7 @@ def test_a_left_over_server_of_the_same_data_is_stopped_before_a_new_one_starts(
         stop(program, second)
 
 
-def test_data_of_another_postgresql_version_is_left_alone(tmp_path: Path) -> None:
+def test_data_of_another_postgresql_version_is_not_touched(tmp_path: Path) -> None:
     server = Postgres(tmp_path / "postgres", free_port(), "secret", durable=False)
     server.data.mkdir(parents=True)
     (server.data / "PG_VERSION").write_text("16\n")

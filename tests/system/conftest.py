@@ -1,4 +1,4 @@
-"""The whole product with the real trainer and a real browser, for tests that break it on purpose."""
+"""The whole product with the real trainer and a real browser, for tests that kill its processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.running_product import LiveStack
 
 @pytest.fixture
 def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStack]:
-    """A running Echoscope that nobody else uses."""
+    """A running Echoscope of this test alone."""
     stack = running_product.start(tmp_path_factory.mktemp("broken"))
     yield stack
     running_product.stop(stack)

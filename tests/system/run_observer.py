@@ -1,4 +1,4 @@
-"""A run of the running product, seen from its journal, its tables and its page. Nothing of Django is used here."""
+"""A run of the running product, observed through its journal, its tables and its page, without Django."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Watched:
         return self.stack.home / "runs" / self.slug
 
     def kill_trainer(self) -> int:
-        """Kill -9 its trainer. The process id that is gone."""
+        """Kill -9 its trainer. Returns the killed process id."""
         pid = self.trainer_pid()
         os.kill(pid, signal.SIGKILL)
         return pid
@@ -42,7 +42,7 @@ class Watched:
     def trainer_pid(self) -> int:
         return int(json.loads((self.folder / "trainer.pid").read_text())["pid"])
 
-    def told(self) -> int:
+    def line_count(self) -> int:
         """Lines of the journal."""
         with (self.folder / JOURNAL_FILE).open("rb") as file:
             return sum(1 for _ in file)
@@ -61,23 +61,24 @@ class Watched:
         rows = self.query("SELECT state FROM runs_run WHERE slug = %s", self.slug)
         return str(rows[0][0]) if rows else ""
 
-    def standing(self) -> tuple[int, int, int]:
-        """Attempt, iterations finished and events, according to the database; zeros while it does not answer."""
+    def progress(self) -> tuple[int, int, int]:
+        """Attempt, iterations finished and events, according to the database; zeros while it is unavailable."""
         rows = self.query("SELECT attempt, iteration, seq FROM runs_run WHERE slug = %s", self.slug)
         return (int(rows[0][0]), int(rows[0][1]), int(rows[0][2])) if rows else (0, 0, 0)
 
     def shown(self) -> int:
-        """The iteration that the page names, -1 if it names none."""
+        """The iteration shown on the page, -1 if none."""
         text = self.page.locator("[data-phase]").inner_text()
         found = re.search(r"Iteration (\d+) of", text)
         return int(found[1]) if found else -1
 
     def explain(self) -> str:
-        """For the message of a test that waited in vain."""
+        """For the message of a test that timed out."""
         log = self.folder / "log.txt"
         return "\n".join(
             [
-                f"state {self.state()!r}, (attempt, iteration, events) {self.standing()}, journal {self.told()} lines, "
+                f"state {self.state()!r}, (attempt, iteration, events) {self.progress()}, "
+                f"journal {self.line_count()} lines, "
                 f"page: {self.page.locator('.run-facts').inner_text()!r}",
                 log.read_text(errors="replace")[-2000:] if log.exists() else "no log",
                 self.stack.logs(),
@@ -85,19 +86,19 @@ class Watched:
         )
 
 
-def turns_that_stand(path: Path) -> list[int]:
+def valid_turns(path: Path) -> list[int]:
     """Sequence numbers of the turns that no later attempt superseded, by the rules of webapp/ingest/writer.py."""
     groups: dict[str, events.GroupStarted] = {}
-    standing: dict[int, events.GroupStarted] = {}
+    valid: dict[int, events.GroupStarted] = {}
     for event in reader.read(path):
         match event:
-            case events.RunStarted(attempt=attempt, from_iteration=trained, evaluated_iteration=examined):
+            case events.RunStarted(attempt=attempt, from_iteration=trained, evaluated_iteration=evaluated):
                 groups = {}
                 if attempt > 1:
-                    last = {"train": trained, "eval": examined}
-                    standing = {seq: group for seq, group in standing.items() if group.iteration <= last[group.split]}
+                    last = {"train": trained, "eval": evaluated}
+                    valid = {seq: group for seq, group in valid.items() if group.iteration <= last[group.split]}
             case events.GroupStarted():
                 groups.update(dict.fromkeys(event.members, event))
             case events.Turn():
-                standing[event.seq] = groups[event.trajectory]
-    return sorted(standing)
+                valid[event.seq] = groups[event.trajectory]
+    return sorted(valid)

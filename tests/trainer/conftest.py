@@ -1,4 +1,4 @@
-"""Hypothesis without a deadline (a busy machine is no failure), and policies small enough to play in seconds."""
+"""Hypothesis without a deadline, for busy machines, and policies small enough to play in seconds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _threads():
 
 @pytest.fixture(scope="session")
 def pocket_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pocket policy with random weights and a tokenizer of our own prompts, as an ordinary checkpoint."""
+    """A pocket policy with random weights and a tokenizer of the built-in prompts, as an ordinary checkpoint."""
     return tiny.save_pocket(tmp_path_factory.mktemp("pocket"))
 
 
@@ -43,5 +43,5 @@ def policy(pocket_folder: Path) -> Policy:
 
 @pytest.fixture(scope="session")
 def chat(pocket_folder: Path) -> ChatFormat:
-    """How the pocket policy's dialogues are framed."""
+    """Chat format of the pocket policy."""
     return ChatFormat(load(pocket_folder, PolicyConfig()).tokenizer, think=True)

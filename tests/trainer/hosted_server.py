@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint for tests: a real HTTP server in a thread, whose answers each test writes itself."""
+"""An OpenAI-compatible endpoint for tests: a real HTTP server in a thread, with responses scripted by each test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass
 class Reply:
-    """What a request is answered with. `late` waits so many seconds before; `drop` breaks the connection instead."""
+    """Response to a request, delayed by `late` seconds; `drop` breaks the connection instead."""
 
     status: int = 200
     body: Any = None
@@ -68,9 +68,9 @@ def refusal(status: int, message: str = "no", code: str | None = None, **headers
 
 
 class Server:
-    """Answers with what `answer` makes of each request's body; keeps bodies and headers of all in `bodies`, `headers`.
+    """Responds with `answer(body)`; records all requests in `bodies` and `headers`.
 
-    `most` is the largest number of requests that were under way at once.
+    `most` is the largest number of concurrent requests.
     """
 
     def __init__(self, answer: Callable[[dict[str, Any]], Reply]) -> None:

@@ -1,4 +1,4 @@
-"""Random batches for the tests of the mathematics: masks as dialogues have them, and numbers on them."""
+"""Random batches for the tests of the algorithms: masks like those of dialogues, and values on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Dialogues:
-    """B sequences of T tokens; `turns` grows along each and is −1 where the policy did not write."""
+    """B sequences of T tokens; `turns` increases along each and is −1 outside policy tokens."""
 
     mask: Tensor
     turns: Tensor
@@ -27,7 +27,7 @@ class Dialogues:
         return torch.randint(count, (self.mask.shape[0],), generator=generator)
 
     def rubbish(self, values: Tensor, with_: float) -> Tensor:
-        """The values with something else wherever the policy did not write."""
+        """The values, replaced at environment tokens and padding."""
         return torch.where(self.mask, values, torch.full_like(values, with_))
 
 

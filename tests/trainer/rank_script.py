@@ -1,7 +1,7 @@
 """Script of the multi-process tests, run by each rank: updates on a recorded batch in the process group of torchrun.
 
 `python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.trainer.rank_script FOLDER`: the folder holds
-the cases and gets their results.
+the cases and receives their results.
 """
 
 from __future__ import annotations

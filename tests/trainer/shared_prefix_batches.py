@@ -1,4 +1,4 @@
-"""Batches whose rows begin alike, for the tests of what is made of that."""
+"""Batches whose rows have common prefixes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def prefixes_of(batch: Batch, min_tokens: int | None = None) -> list[list[Shared
 
 
 def distinct(batch: Batch, rows: Tensor, places: Tensor) -> bool:
-    """Whether tokens in the same place stand in the same column behind the same tokens, and all read them alike."""
+    """Whether tokens of a shared prefix have equal columns, contexts and attention."""
     seen: dict[int, tuple[int, ...]] = {}
     for row, line in zip(rows.tolist(), places, strict=True):
         for column in range(int(batch.attention[row].sum())):

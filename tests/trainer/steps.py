@@ -1,7 +1,7 @@
-"""Steps of two learners, compared: how far they are apart is measured against the step itself.
+"""Comparison of the steps of two learners, relative to the step itself.
 
-Sums in another order differ in their last bits, and which order is taken hangs on the processor. Adam's first step is
-the sign of the gradient, so that where a gradient is all but zero such a bit decides: compare the steps of SGD.
+Sums in another order differ in their last bits, and the order depends on the processor. Adam's first step is the sign
+of the gradient, so where a gradient is nearly zero such a bit decides: compare steps of SGD.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SGD = {"name": "sgd", "policy_lr": 1.0, "critic_lr": 1.0}
 
 
 def stepped_on(learner: Learner) -> Weights:
-    """A copy of all that steps are taken on, by part ("policy", "critic") and name: of float32 copies, the copies."""
+    """Copies of all optimised tensors, by part ("policy", "critic") and name; float32 copies if there are any."""
     return {
         (part, name): weight.detach().double()
         for part, trained in learner.trainable.items()
@@ -31,7 +31,7 @@ def stepped_on(learner: Learner) -> Weights:
 
 
 def assert_same_step(before: Weights, one: Weights, other: Weights, within: float = 1e-5) -> None:
-    """From the same weights, two learners came to the same ones.
+    """Asserts that two learners moved from equal weights to equal weights.
 
     Args:
         within: how far apart a parameter's two steps may be, as a share of the norm of its part's whole step.

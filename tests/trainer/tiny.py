@@ -1,4 +1,4 @@
-"""Tiny models, tokenizers and configurations for tests: real transformers checkpoints, made in a second, untrained."""
+"""Tiny untrained models, tokenizers and configurations for tests: real checkpoints, created in a second."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LLAMA3 = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
 )
-FORGETFUL = (  # thoughts are cut out of earlier answers
+FORGETFUL = (  # thoughts are removed from earlier answers
     "{% for message in messages %}{% set content = message['content'] %}"
     "{% if message['role'] == 'assistant' and '</think>' in content %}"
     "{% set content = content.split('</think>')[-1].lstrip('\n') %}{% endif %}"
@@ -78,7 +78,7 @@ def bpe(special: list[str], template: str, eos: str, pad: str | None = None) -> 
 
 
 def styles() -> dict[str, PreTrainedTokenizerFast]:
-    """One tokenizer for each way of framing a dialogue that models in use have."""
+    """One tokenizer for each common chat template."""
     chatml, ends = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"], "<|im_end|>"
     llama = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
     gemma = ["<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"]

@@ -1,4 +1,4 @@
-"""Real vLLM servers for tests, each in its own process group, that can be killed and restarted."""
+"""Real vLLM servers for tests, each in its own process group, so that they can be killed and restarted."""
 
 from __future__ import annotations
 

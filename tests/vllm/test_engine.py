@@ -1,4 +1,4 @@
-"""The vLLM engine beside the learner: same tokens, same log-probabilities, new weights after a sync."""
+"""vLLM engine next to the learner: same tokens, same log-probabilities, new weights after a sync."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def change(policy, seed=0):
             weight += 0.05 * weight.std() * torch.randn(weight.shape, generator=generator)
 
 
-def test_after_a_sync_the_greedy_output_equals_that_of_transformers_for_64_prompts(sampler, policy, chat, openings):
+def test_after_a_sync_greedy_output_equals_transformers_for_64_prompts(sampler, policy, chat, openings):
     change(policy)
     sampler.weights_updated()
     own = sample(TransformersSampler(policy.model, chat.eos_id), openings, GREEDY)
@@ -71,7 +71,7 @@ def test_a_prefix_cached_with_old_weights_is_dropped(sampler, policy, openings):
         assert torch.allclose(scored(policy, prompt, response), torch.tensor(response.logprobs), atol=1e-4)
 
 
-def test_a_rows_samples_depend_on_its_seed_and_turn_alone(sampler, chat, openings):
+def test_samples_of_a_row_depend_on_its_seed_and_turn_only(sampler, chat, openings):
     params = SamplingParams(max_tokens=12)
     later = chat.between("Turn 2", ended=True)
     together = dialogue(sampler, {0: openings[0], 1: openings[1], 2: openings[0]}, later, 3, params)
@@ -81,7 +81,7 @@ def test_a_rows_samples_depend_on_its_seed_and_turn_alone(sampler, chat, opening
     assert derive(100, 0) != derive(100, 1)
 
 
-def test_a_row_goes_on_while_another_is_still_sampled(sampler, openings):
+def test_a_row_continues_while_another_is_sampled(sampler, openings):
     """Continuous batching: a row with short responses has several turns before the first long response ends."""
     session = sampler.session([1, 2], SamplingParams(max_tokens=100))
     stop = sampler.eos_id
@@ -142,7 +142,7 @@ def test_an_empty_prompt_is_refused(sampler):
         list(sampler.session([1], GREEDY).generate({0: []}))
 
 
-def test_diverged_weights_are_named_as_the_cause(sampler, chat, openings):
+def test_diverged_weights_are_reported_as_the_cause(sampler, chat, openings):
     policy = sampler.engine.policy
     saved = {name: tensor.clone() for name, tensor in policy.model.state_dict().items()}
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Hosted evaluations against vLLM's own OpenAI-compatible server: the same play as in this process, and refusals."""
+"""Hosted evaluations against vLLM's own OpenAI-compatible server: the same play as in process, and refusals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY, VARIABLE, MODEL = "sk-only-for-this-test", "ECHOSCOPE_TEST_KEY", "pocket"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The root of a vLLM server that has the shipped pocket policy and wants a key."""
+    """Root URL of a vLLM server with the shipped pocket policy that requires a key."""
     further = f"--vllm-args=--api-key {KEY} --served-model-name {MODEL}"
     started = Serving(tmp_path_factory.mktemp("server"), further)
     try:
@@ -62,7 +62,7 @@ def turns(folder: Path) -> dict[tuple[str, int], Turn]:
     return {(turn.trajectory, turn.turn): turn for turn in events(folder, Turn)}
 
 
-def test_a_policy_plays_behind_an_endpoint_as_it_does_in_this_process(server: str, tmp_path: Path) -> None:
+def test_a_policy_behind_an_endpoint_plays_as_in_process(server: str, tmp_path: Path) -> None:
     here = settings(server, {"url": ""})
     there = settings(server)
     assert play(here, tmp_path / "here").reason == play(there, tmp_path / "there").reason == "completed"
@@ -77,7 +77,7 @@ def test_a_policy_plays_behind_an_endpoint_as_it_does_in_this_process(server: st
     assert scores[0] == scores[1]
 
 
-def test_tokens_log_probabilities_and_usage_are_told(server: str, tmp_path: Path) -> None:
+def test_tokens_log_probabilities_and_usage_are_returned(server: str, tmp_path: Path) -> None:
     config = settings(server, evaluation={"prompts": 3, "temperature": 1.0, "suites": []})
     play(config, tmp_path)
     played = turns(tmp_path).values()
@@ -103,7 +103,7 @@ def test_the_seed_decides_what_is_drawn(server: str, tmp_path: Path) -> None:
     assert said[0] == said[1] != said[2]
 
 
-def test_a_model_that_writes_its_own_tags_is_asked_without_a_beginning(server: str, tmp_path: Path) -> None:
+def test_a_model_with_its_own_tags_gets_no_prefill(server: str, tmp_path: Path) -> None:
     config = settings(server, {"prefill": False}, evaluation={"prompts": 2, "suites": []})
     assert play(config, tmp_path).reason == "completed"
     assert turns(tmp_path)

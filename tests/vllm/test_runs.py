@@ -57,7 +57,7 @@ def test_the_metrics_are_those_of_transformers_within_noise(runs, name, toleranc
     assert fmean(theirs) == pytest.approx(fmean(own), abs=tolerance)
 
 
-def test_values_that_vllm_does_not_report_are_missing_from_the_journal(runs):
+def test_values_not_reported_by_vllm_are_absent_from_the_journal(runs):
     turns = [event for event in runs["vllm"] if isinstance(event, Turn)]
     assert turns
     assert all(turn.entropy is None and turn.logprob is not None for turn in turns)

@@ -52,7 +52,7 @@ def sampler(servers, policy, chat, tmp_path):
     assert list((tmp_path / "weights").iterdir()) == []
 
 
-def test_after_a_sync_all_servers_sample_what_transformers_samples(sampler, policy, chat, openings, tmp_path):
+def test_after_a_sync_all_servers_sample_like_transformers(sampler, policy, chat, openings, tmp_path):
     with torch.no_grad():
         for weight in policy.model.parameters():
             weight += 0.05 * weight.std() * torch.randn(weight.shape, generator=torch.Generator().manual_seed(3))
@@ -103,7 +103,7 @@ def test_a_rollout_survives_the_restart_of_a_server(servers, sampler, policy, ch
     assert [server.restarts for server in sampler.servers] == [1, 0]
 
 
-def test_an_unavailable_server_is_named_with_what_to_do(policy, chat, tmp_path):
+def test_an_unavailable_server_is_named_with_advice(policy, chat, tmp_path):
     config = RunConfig.model_validate(
         {"engine": {"name": "server", "urls": ["http://127.0.0.1:9"], "server_timeout": 1}}
     )

@@ -1,7 +1,7 @@
-"""Every address of the site, with who may use it. A new one that is missing here fails the tests of permissions.
+"""Every URL of the site, with its permission rule. A URL that is missing here fails the permission tests.
 
-Rules are about five visitors: the owner (an admin of the team, author of the run), a member, a viewer, somebody of
-another team, and nobody in particular. What each rule means for them is in `EXPECTED`.
+Rules concern five visitors: the owner (an admin of the team, author of the run), a member, a viewer, a member of
+another team, and an anonymous one. `EXPECTED` defines the result of each rule.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.urls import URLResolver, get_resolver
 OK, LOGIN, MISSING, REFUSED = "ok", "login", "missing", "refused"
 
 EXPECTED = {
-    #                  owner    member   viewer   outsider nobody
+    #                  owner    member   viewer   outsider anonymous
     "public": (OK, OK, OK, OK, OK),
     "person": (OK, OK, OK, OK, LOGIN),
     "launcher": (OK, OK, REFUSED, OK, LOGIN),
@@ -27,18 +27,18 @@ EXPECTED = {
     "leaving": (LOGIN, LOGIN, LOGIN, LOGIN, LOGIN),
     "missing": (MISSING, MISSING, MISSING, MISSING, MISSING),
 }
-"""What each visitor gets. The outsider has a team of their own, and may launch there."""
+"""Results by visitor. The outsider has a team of their own, and may launch there."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Who may use it, how it is asked, and whether everybody may when the run is open to all who have its address."""
+    """Permission rule and request of a URL, and whether it is public for a run visible by link."""
 
     rule: str
     method: str = "get"
     open: bool = False
     page: bool = False
-    """A whole page, to be looked at and checked for barriers."""
+    """A whole page, included in screenshots and accessibility checks."""
     data: dict[str, str] = field(default_factory=dict)
     query: str = ""
 
@@ -83,7 +83,7 @@ ADDRESSES: dict[str, Address] = {
     "member-remove": Address("admin", "post"),
     "invite": Address("admin", "post", data={"role": "viewer", "email": "new@example.org"}),
     "invitation-revoke": Address("admin", "post"),
-    "token-create": Address("reader", "post", data={"name": "script", "scopes": "read", "expires": "30"}),
+    "token-create": Address("reader", "post", data={"name": "script", "scopes": "read", "lasts": "30"}),
     "token-revoke": Address("own", "post"),
     "team-share-revoke": Address("writer", "post"),
     "invitation": Address("public", page=True),
@@ -110,7 +110,7 @@ ADDRESSES: dict[str, Address] = {
     "mentions-read": Address("person", "post"),
     "mentions-mail": Address("person", "post", data={"mail": "1"}),
     "mention": Address("own"),
-    # ---- the interface for programs: its operations have a test of their own
+    # ---- API: its operations are tested in tests/webapp/api/test_permissions.py
     "api-docs": Address("public", page=True),
     "api:openapi-json": Address("public"),
     # ---- runs
@@ -150,7 +150,7 @@ ADDRESSES: dict[str, Address] = {
     "trajectory-export": Address("reader", open=True),
     "prompt": Address("reader", open=True, page=True),
     "thoughts": Address("reader", open=True, page=True),
-    "share": Address("writer", "post", data={"expires": "never"}),
+    "share": Address("writer", "post", data={"ends": "never"}),
     "revoke": Address("writer", "post"),
     "shared": Address("public", page=True),
     "shared-tokens": Address("public"),
@@ -162,7 +162,7 @@ ADDRESSES: dict[str, Address] = {
 
 
 def patterns(resolver: URLResolver | None = None, prefix: str = "") -> Iterator[tuple[str, frozenset[str]]]:
-    """(name with namespace, names of its arguments) of everything the site serves, except Django's own admin."""
+    """(name with namespace, names of its arguments) of every URL pattern, except Django's own admin."""
     own = resolver or get_resolver()
     outer = frozenset(own.pattern.regex.groupindex)
     for pattern in own.url_patterns:

@@ -20,7 +20,7 @@ from webapp.teams.models import Membership, Team, User  # noqa: E402
 
 @dataclass(frozen=True)
 class People:
-    """A team with its owner and a read-only member, and somebody who has nothing to do with it."""
+    """A team with its owner and a read-only member, and an outsider."""
 
     team: Team
     owner: User
@@ -42,7 +42,7 @@ def people(db: None, settings: Settings) -> People:
 
 @pytest.fixture
 def run(people: People) -> Run:
-    """A run in the queue that no worker has been told about."""
+    """A queued run without a message to the workers."""
     config = RunConfig(iterations=4)
     config.rollout.groups, config.rollout.group_size = 2, 2
     return Run.objects.create(
@@ -56,7 +56,7 @@ def run(people: People) -> Run:
 
 
 @pytest.fixture(autouse=True)
-def _calls_are_out() -> Iterator[None]:
-    """No wake-up call of one test reaches the next."""
+def _flush_messages() -> Iterator[None]:
+    """Keeps messages of one test from reaching the next."""
     yield
     publisher.publisher().flush()

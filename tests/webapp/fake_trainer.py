@@ -1,4 +1,4 @@
-"""Plays the trainer's part in tests of the supervisor: a real process with a real journal, and no model to load.
+"""Stand-in for the trainer in supervisor tests: a real process with a real journal, without a model.
 
 `python -m tests.webapp.fake_trainer SCENE FOLDER`.
 """
@@ -23,16 +23,16 @@ ITERATIONS = 4
 class Actor:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.asked = False
-        signal.signal(signal.SIGTERM, self._ask)
+        self.stop_requested = False
+        signal.signal(signal.SIGTERM, self._request_stop)
         self.done = self._finished()
         earlier = folder / JOURNAL_FILE
         attempts = earlier.read_bytes().count(b'"type":"run_started"') if earlier.exists() else 0
         self.journal = Journal(folder)
         self.journal.write(journal_builder.started(attempts + 1, from_iteration=self.done))
 
-    def _ask(self, number: int, frame: object) -> None:
-        self.asked = True
+    def _request_stop(self, number: int, frame: object) -> None:
+        self.stop_requested = True
 
     def _finished(self) -> int:
         state = self.folder / "done.txt"
@@ -54,37 +54,37 @@ class Actor:
         sys.exit(75)
 
     def train(self, iterations: int, pause: float) -> None:
-        """A few iterations, with a checkpoint after each; asked to stop, it obeys after the turn."""
+        """A few iterations with a checkpoint after each; a stop request takes effect after the turn."""
         while self.done < iterations:
             for event in journal_builder.iteration(self.done + 1):
                 self.journal.write(event)
                 time.sleep(pause)
-                if self.asked:
+                if self.stop_requested:
                     self.interrupted()
             self.done += 1
             self.checkpoint()
         self.journal.write(events.RunFinished(reason="completed", iteration=self.done, message="Done."))
 
-    def think_aloud(self) -> None:
-        """Say on the pipe whatever somebody wants to hear, until asked to stop."""
+    def stream_thoughts(self) -> None:
+        """Stream tokens of watched trajectories over the pipe until requested to stop."""
         pipe = int(os.environ["ECHOSCOPE_LIVE_FD"])
         self.journal.write(journal_builder.group(1, 0, ["a", "b"]))
         words = 0
-        while not self.asked:
+        while not self.stop_requested:
             watched = json.loads((self.folder / "watch.json").read_text())["trajectories"]
             words += 1
             for name in watched:
-                told = {"trajectory": "a" if name == "*" else name, "turn": 0, "text": "word " * words}
-                os.write(pipe, (json.dumps(told) + "\n").encode())
+                line = {"trajectory": "a" if name == "*" else name, "turn": 0, "text": "word " * words}
+                os.write(pipe, (json.dumps(line) + "\n").encode())
             time.sleep(0.05)
         self.interrupted()
 
 
 def extra() -> None:
-    """Every process of several but the first: it works until it is asked to stop."""
-    asked = []
-    signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
-    while not asked:
+    """Any rank but 0: works until requested to stop."""
+    stop_requested = []
+    signal.signal(signal.SIGTERM, lambda number, frame: stop_requested.append(number))
+    while not stop_requested:
         time.sleep(0.02)
     sys.exit(75)
 
@@ -102,7 +102,7 @@ def main(scene: str, folder: Path) -> None:
         case "long":
             actor.train(1000, 0.02)
         case "talk":
-            actor.think_aloud()
+            actor.stream_thoughts()
         case "stubborn":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             time.sleep(600)

@@ -1,4 +1,4 @@
-"""A team in which everything exists at least once, for tests that go through all addresses."""
+"""A team with at least one object of every kind, for tests that visit all URLs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from webapp.trajectories.models import Trajectory
 
 
 @dataclass(frozen=True)
-class World:
-    """What there is, and its values for addresses."""
+class FullSite:
+    """Existing objects, and their URL arguments."""
 
     people: People
     member: User
@@ -39,17 +39,17 @@ class World:
             client = Client()
             client.force_login(user)
             clients.append(client)
-        return list(zip(("owner", "member", "viewer", "outsider", "nobody"), [*clients, Client()], strict=True))
+        return list(zip(("owner", "member", "viewer", "outsider", "anonymous"), [*clients, Client()], strict=True))
 
     def path(self, name: str, arguments: frozenset[str], query: str = "") -> str:
-        """The address with values that exist: what is known as "<argument> of <name>", else as "<argument>"."""
+        """The URL with existing values, looked up as "<argument> of <name>", else as "<argument>"."""
         values = {argument: self.known.get(f"{argument} of {name}", self.known.get(argument)) for argument in arguments}
         assert None not in values.values(), f"{name}: the test knows no value for {values}"
-        asked = self.known.get(f"? of {name}", query)
-        return reverse(name, kwargs=values) + (f"?{asked}" if asked else "")
+        parameters_string = self.known.get(f"? of {name}", query)
+        return reverse(name, kwargs=values) + (f"?{parameters_string}" if parameters_string else "")
 
 
-def furnished(people: People, run: Run) -> World:
+def create_full_site(people: People, run: Run) -> FullSite:
     """The run was played for two iterations; its longest trajectory is shared, starred, tagged and commented."""
     member = do_create_user("linus", "a long secret", email="linus@example.org")
     do_set_role(people.team, member, Membership.Role.MEMBER)
@@ -59,7 +59,7 @@ def furnished(people: People, run: Run) -> World:
     link = do_share_trajectory(trajectory, people.owner)
     do_star(trajectory, people.owner)
     do_tag(trajectory, people.owner, "odd")
-    said = do_comment(trajectory, people.owner, "It walks in circles here, does it not, @ada?", 0)
+    comment = do_comment(trajectory, people.owner, "It walks in circles here, does it not, @ada?", 0)
     do_comment(trajectory, member, "@ada have a look at this push")
     invitation = do_invite(people.team, people.owner, Membership.Role.VIEWER, "new@example.org")
     token, _ = do_create_token(people.team, people.owner, "script", ["read"])
@@ -125,11 +125,11 @@ def furnished(people: People, run: Run) -> World:
         "delivery-again",
     )
     known |= {f"slug of {name}": rule.slug for name in of_rule} | {"delivery_slug": delivery.slug}
-    known |= {"slug of comment-edit": said.slug, "slug of comment-delete": said.slug}
+    known |= {"slug of comment-edit": comment.slug, "slug of comment-delete": comment.slug}
     known["slug of mention"] = Mention.objects.get(user=people.owner, comment__author=member).slug
     known |= {"user_id": people.owner.pk, "token of welcome": "wrong", "uidb36": "x", "rest": "nothing"}
     known |= {"key of account_reset_password_from_key": "y", "key of account_confirm_email": "z"}
     known["provider_id"], known["iteration"] = "none", 2
     known["? of compare"] = known["? of compare-curves-data"] = f"runs={run.slug}"
     known["? of oembed"] = f"url=http://testserver/s/{link.token}"
-    return World(people, member, run, trajectory, known)
+    return FullSite(people, member, run, trajectory, known)

@@ -1,4 +1,4 @@
-"""Running the pages' own modules in Node, for tests of what needs no browser."""
+"""Runs JavaScript modules of the pages in Node, for tests that need no browser."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from webapp.settings import ROOT
 
 
 def evaluate(module: str, expression: str, data: Any) -> Any:
-    """The value of `expression`, in which `data` and everything that static/js/<module> exports are known.
+    """The value of `expression`, which may use `data` and all exports of static/js/<module>.
 
-    Of a promise the value that it comes to.
+    A promise is awaited.
     """
     node = shutil.which("node") or str(find()[0])
     address = json.dumps((ROOT / "static" / "js" / module).as_uri())

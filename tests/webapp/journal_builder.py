@@ -1,4 +1,4 @@
-"""Journals written by a script: small runs with everything in them, through the trainer's own writer."""
+"""Journals of small scripted runs with every event, written by the trainer's own writer."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def end(trajectory: str, turns: int, success: bool = True) -> journal.Trajectory
 
 
 def iteration(number: int, groups: int = 2, size: int = 2, turns: int = 2) -> Iterator[journal.Event]:
-    """One rollout with its update, its turns interleaved."""
+    """One rollout with interleaved turns, and its update."""
     names = {g: [f"{number}-{g}-{m}" for m in range(size)] for g in range(groups)}
     yield journal.Phase(phase="rollout", iteration=number, done=0, total=groups * size, unit="trajectories")
     for g, members in names.items():

@@ -1,4 +1,4 @@
-"""Asking for pages as each kind of visitor, and a run that was played, for the tests of the views."""
+"""Page requests as each kind of visitor, and a played run, for the tests of the views."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from webapp.runs.models import Run
 
 @dataclass(frozen=True)
 class Visitors:
-    """Browsers of the owner, a read-only member, somebody of another team, and nobody."""
+    """Clients of the owner, a viewer, a member of another team, and an anonymous visitor."""
 
     owner: Client
     viewer: Client
     outsider: Client
-    nobody: Client
+    anonymous: Client
 
 
 def visitors(people: People) -> Visitors:
@@ -33,7 +33,7 @@ def visitors(people: People) -> Visitors:
 
 
 def play(run: Run, finished: int = 1, playing_rounds: int | None = None) -> Run:
-    """Let the run have played `finished` iterations, and perhaps be in the middle of the next."""
+    """Play `finished` iterations of the run, optionally with a partial one after them."""
     config = recorded_journal.RunConfig.model_validate(run.config)
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
     recorded_journal.write(run.folder, config, finished, playing_rounds=playing_rounds)
@@ -44,11 +44,11 @@ def play(run: Run, finished: int = 1, playing_rounds: int | None = None) -> Run:
 
 
 def assert_private(address: str, who: Visitors, *, post: bool = False) -> None:
-    """Outsiders find nothing there; nobody is sent to log in."""
+    """Asserts 404 for outsiders and a login redirect for anonymous visitors."""
     outsider = who.outsider.post(address) if post else who.outsider.get(address)
-    nobody = who.nobody.post(address) if post else who.nobody.get(address)
+    response = who.anonymous.post(address) if post else who.anonymous.get(address)
     assert outsider.status_code == 404, f"an outsider gets {outsider.status_code} at {address}"
-    assert nobody.headers.get("Location", "").startswith("/login"), f"nobody gets {nobody} at {address}"
+    assert response.headers.get("Location", "").startswith("/login"), f"anonymous gets {response} at {address}"
 
 
 @pytest.fixture

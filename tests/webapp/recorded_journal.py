@@ -1,6 +1,6 @@
-"""A journal as a run would write it: real environments, a player that is a solver with mistakes, no model.
+"""A journal as a run would write it: real environments, a solver with mistakes as player, no model.
 
-Nothing of the site is used here; tests feed the journal to the ingest.
+Independent of the site; tests feed the journal to the ingest.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Player:
         )
 
     def tokens(self, advantage: float | None) -> events.TrajectoryTokens:
-        """The responses in words and signs as if they were tokens, with numbers that look like a policy's."""
+        """The responses split into words and signs as tokens, with plausible values."""
         turns = [[*map(len, _TOKEN.findall(response)), 0] for response in self.responses]
         count = sum(map(len, turns))
         draw = random.Random(self.key)
@@ -255,7 +255,7 @@ def evaluated(number: int, success: float, *, final: bool = False) -> events.Eva
 
 
 def write(folder: Path, config: RunConfig, finished: int, *, playing_rounds: int | None = None) -> Path:
-    """The journal of a run with `finished` iterations, perhaps in the middle of the next one. Returns its folder."""
+    """The journal of a run with `finished` iterations, optionally with a partial one after them. Returns its folder."""
     log = Journal(folder)
     log.write(started(config))
     log.write(evaluated(0, 0.35))

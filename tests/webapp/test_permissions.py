@@ -1,6 +1,6 @@
-"""Who may use which address: every one the site serves, asked by five kinds of visitors.
+"""Permissions of every URL of the site for five kinds of visitors.
 
-The operations under /api/ are asked in tests/webapp/api/test_permissions.py.
+Operations under /api/ are tested in tests/webapp/api/test_permissions.py.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from pytest_django import Settings
 
 from tests.webapp.addresses import ADDRESSES, EXPECTED, LOGIN, MISSING, OK, REFUSED, Address, patterns
 from tests.webapp.conftest import People
-from tests.webapp.full_site_fixture import World, furnished
+from tests.webapp.full_site_fixture import FullSite, create_full_site
 from webapp.runs.models import Run
 
 NOTHING = {"", "api-nothing"}
-"""What the API says where it has no operation."""
+"""Detail of the API's 404 for an unknown operation."""
 ALL = [(name, arguments) for name, arguments in patterns() if name in ADDRESSES]
 OF_A_TEAM = ("team", "alert", "delivery", "token", "comment")
 
 
 @pytest.fixture
-def world(people: People, run: Run, tmp_path: Path, settings: Settings) -> World:
+def full_site(people: People, run: Run, tmp_path: Path, settings: Settings) -> FullSite:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return furnished(people, run)
+    return create_full_site(people, run)
 
 
 def outcome(response: HttpResponseBase) -> str:
-    """What became of a request: one of OK, LOGIN, MISSING, REFUSED, or the status that is none of them."""
+    """Outcome of a request: OK, LOGIN, MISSING, REFUSED, or another status."""
     if response.status_code in {301, 302} and response.headers["Location"].startswith("/login"):
         return LOGIN
     if response.status_code in {404, 403}:
@@ -40,8 +40,8 @@ def outcome(response: HttpResponseBase) -> str:
     return OK if response.status_code < 500 and response.status_code != 405 else str(response.status_code)
 
 
-def ask(client: Client, address: Address, path: str) -> str:
-    """Ask, and leave everything as it was."""
+def outcome_of(client: Client, address: Address, path: str) -> str:
+    """Send the request and roll back its changes."""
     client.raise_request_exception = False
     cookies = deepcopy(client.cookies)
     with transaction.atomic():
@@ -53,73 +53,73 @@ def ask(client: Client, address: Address, path: str) -> str:
     return outcome(response)
 
 
-def test_no_address_is_forgotten() -> None:
+def test_every_url_is_listed() -> None:
     served = {name for name, _ in patterns() if not name.startswith("api:") or name in ADDRESSES} - NOTHING
     assert served - ADDRESSES.keys() == set(), "tests/webapp/addresses.py says nothing of these"
     assert ADDRESSES.keys() - served == set(), "tests/webapp/addresses.py tells of addresses that are gone"
 
 
-def compare(world: World, rule_of: dict[str, tuple[str, ...]], also: str = "") -> None:
-    """Fails with all cases in which a visitor got something else than the rule says; `also` is allowed besides."""
+def compare(full_site: FullSite, rule_of: dict[str, tuple[str, ...]], also: str = "") -> None:
+    """Fails with all cases that deviate from the rule; `also` is allowed, too."""
     wrong = []
-    visitors = world.visitors()
+    visitors = full_site.visitors()
     for name, arguments in ALL:
         if name not in rule_of:
             continue
-        path = world.path(name, arguments, ADDRESSES[name].query)
+        path = full_site.path(name, arguments, ADDRESSES[name].query)
         for (who, client), expected in zip(visitors, rule_of[name], strict=True):
-            got = ask(client, ADDRESSES[name], path)
+            got = outcome_of(client, ADDRESSES[name], path)
             if got not in {expected, also}:
                 wrong.append(f"{name}: {who} gets {got}, not {expected} ({path})")
     assert not wrong, "\n".join(wrong)
 
 
-def test_everybody_gets_what_their_role_allows(world: World) -> None:
-    compare(world, {name: EXPECTED[address.rule] for name, address in ADDRESSES.items()})
+def test_every_visitor_gets_what_their_role_allows(full_site: FullSite) -> None:
+    compare(full_site, {name: EXPECTED[address.rule] for name, address in ADDRESSES.items()})
 
 
-def test_a_private_run_is_its_authors_and_the_admins(world: World) -> None:
-    Run.objects.filter(pk=world.run.pk).update(visibility=Run.Visibility.PRIVATE)
+def test_a_private_run_is_visible_to_its_author_and_admins(full_site: FullSite) -> None:
+    Run.objects.filter(pk=full_site.run.pk).update(visibility=Run.Visibility.PRIVATE)
     private = {
         name: (OK, MISSING, MISSING, MISSING, LOGIN)
         for name, address in ADDRESSES.items()
         if address.rule in {"reader", "writer"} and not name.startswith(OF_A_TEAM)
     }
-    compare(world, private)
+    compare(full_site, private)
 
 
-def test_an_open_run_is_read_by_everybody_and_changed_by_its_team_alone(world: World) -> None:
-    Run.objects.filter(pk=world.run.pk).update(visibility=Run.Visibility.LINK)
+def test_a_public_run_is_read_by_all_and_changed_by_its_team_only(full_site: FullSite) -> None:
+    Run.objects.filter(pk=full_site.run.pk).update(visibility=Run.Visibility.LINK)
     opened = {name: (OK,) * 5 for name, address in ADDRESSES.items() if address.open}
     changing = {
         name: EXPECTED["writer"]
         for name, address in ADDRESSES.items()
         if address.rule == "writer" and not name.startswith(OF_A_TEAM)
     }
-    compare(world, opened)
-    compare(world, changing, also=REFUSED)  # that an open run exists is no secret to outsiders
+    compare(full_site, opened)
+    compare(full_site, changing, also=REFUSED)  # outsiders may know that a public run exists
 
 
-def test_nothing_changes_without_the_token_of_the_form(world: World) -> None:
+def test_every_post_requires_a_csrf_token(full_site: FullSite) -> None:
     client = Client(enforce_csrf_checks=True)
-    client.force_login(world.people.owner)
+    client.force_login(full_site.people.owner)
     for name, arguments in ALL:
         if ADDRESSES[name].method == "post":
-            assert ask(client, ADDRESSES[name], world.path(name, arguments)) == REFUSED, name
+            assert outcome_of(client, ADDRESSES[name], full_site.path(name, arguments)) == REFUSED, name
 
 
-def test_what_changes_something_cannot_be_asked_by_a_link(world: World) -> None:
-    client = world.visitors()[0][1]
+def test_changes_are_refused_by_get(full_site: FullSite) -> None:
+    client = full_site.visitors()[0][1]
     for name, arguments in ALL:
         if ADDRESSES[name].method == "post" and name not in {"logout", "account_logout"}:
-            assert client.get(world.path(name, arguments)).status_code == 405, name
+            assert client.get(full_site.path(name, arguments)).status_code == 405, name
 
 
-def test_every_answer_forbids_inline_and_foreign_code(world: World) -> None:
-    client = world.visitors()[0][1]
+def test_every_response_forbids_inline_and_third_party_code(full_site: FullSite) -> None:
+    client = full_site.visitors()[0][1]
     for name, arguments in ALL:
         if ADDRESSES[name].method == "get":
-            response = client.get(world.path(name, arguments, ADDRESSES[name].query))
+            response = client.get(full_site.path(name, arguments, ADDRESSES[name].query))
             policy = response.headers["Content-Security-Policy"]
             assert "default-src 'self'" in policy, name
             assert "unsafe" not in policy, name

@@ -1,4 +1,4 @@
-"""Who may listen at which websocket: every one the site serves, by five kinds of visitors."""
+"""Permissions of every websocket of the site for five kinds of visitors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from tests.patience import SECONDS
 from tests.webapp.conftest import People
-from tests.webapp.full_site_fixture import World, furnished
+from tests.webapp.full_site_fixture import FullSite, create_full_site
 from webapp.asgi import websockets
 from webapp.runs.models import Run
 
@@ -22,28 +22,28 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 LISTENS, LOGIN, MISSING = 0, 4403, 4404
 SOCKETS = {
-    #                       owner    member   viewer   outsider nobody
+    #                       owner    member   viewer   outsider anonymous
     "ws/runs/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),
     "ws/t/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),
 }
 OPEN = {
     "ws/runs/<str:slug>/": (LISTENS,) * 5,
-    "ws/t/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),  # what the team says stays in the team
+    "ws/t/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),  # annotations are for the team only
 }
 
 
 @pytest.fixture
-def world(people: People, run: Run, tmp_path: Path, settings: Settings) -> World:
+def full_site(people: People, run: Run, tmp_path: Path, settings: Settings) -> FullSite:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return furnished(people, run)
+    return create_full_site(people, run)
 
 
-def test_no_socket_is_forgotten() -> None:
+def test_every_socket_is_listed() -> None:
     assert {str(route.pattern) for route in websockets.routes} == SOCKETS.keys()
 
 
-async def knock(path: str, user: object) -> int:
-    """LISTENS, or the code with which the server hangs up."""
+async def connection_result(path: str, user: object) -> int:
+    """LISTENS, or the close code of the server."""
     scope = {"type": "websocket", "path": path, "query_string": b"", "headers": [], "subprotocols": [], "user": user}
     socket = ApplicationCommunicator(websockets, scope)
     await socket.send_input({"type": "websocket.connect"})
@@ -58,22 +58,22 @@ async def knock(path: str, user: object) -> int:
             return LISTENS
 
 
-async def answers(world: World) -> dict[str, tuple[int, ...]]:
-    """What every visitor gets at every socket."""
-    people = world.people
-    visitors = [people.owner, world.member, people.viewer, people.outsider, AnonymousUser()]
-    slugs = {"ws/runs/<str:slug>/": world.run.slug, "ws/t/<str:slug>/": world.trajectory.slug}
+async def answers(full_site: FullSite) -> dict[str, tuple[int, ...]]:
+    """Results of every visitor at every socket."""
+    people = full_site.people
+    visitors = [people.owner, full_site.member, people.viewer, people.outsider, AnonymousUser()]
+    slugs = {"ws/runs/<str:slug>/": full_site.run.slug, "ws/t/<str:slug>/": full_site.trajectory.slug}
     paths = {pattern: f"/{pattern.replace('<str:slug>', slug)}" for pattern, slug in slugs.items()}
     return {
-        pattern: tuple(await asyncio.gather(*(knock(path, user) for user in visitors)))
+        pattern: tuple(await asyncio.gather(*(connection_result(path, user) for user in visitors)))
         for pattern, path in paths.items()
     }
 
 
-async def test_sockets_are_for_the_team(world: World) -> None:
-    assert await answers(world) == SOCKETS
+async def test_sockets_accept_the_team_only(full_site: FullSite) -> None:
+    assert await answers(full_site) == SOCKETS
 
 
-async def test_an_open_run_may_be_listened_to_by_everybody(world: World) -> None:
-    await sync_to_async(Run.objects.filter(pk=world.run.pk).update)(visibility=Run.Visibility.LINK)
-    assert await answers(world) == OPEN
+async def test_sockets_of_a_public_run_accept_all(full_site: FullSite) -> None:
+    await sync_to_async(Run.objects.filter(pk=full_site.run.pk).update)(visibility=Run.Visibility.LINK)
+    assert await answers(full_site) == OPEN

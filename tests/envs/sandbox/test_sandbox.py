@@ -142,7 +142,7 @@ def test_every_other_failure_is_reported_in_one_line(open_sandbox: Opener, when:
         ("fail", "Trouble could not be made: RuntimeError: the pipe is broken"),
     ],
 )
-def test_an_environment_that_cannot_be_made_is_not_retried(
+def test_an_environment_that_cannot_be_constructed_is_not_retried(
     open_sandbox: Opener, tmp_path: Path, how: str, complaint: str
 ) -> None:
     note = tmp_path / "attempts"
@@ -177,7 +177,7 @@ def test_a_closed_sandbox_leaves_no_process_behind(open_sandbox: Opener, tmp_pat
     opened.close()
     processes = [int(line.split()[0]) for line in note.read_text().splitlines()]
     for line in note.read_text().splitlines():
-        os.kill(int(line.split()[1]), signal.SIGTERM)  # what an idle one has started is its own business
+        os.kill(int(line.split()[1]), signal.SIGTERM)  # processes started by an idle one do not matter
     assert len(processes) == 4
     wait_until(lambda: all(map(gone, processes)))
 

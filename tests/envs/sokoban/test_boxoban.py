@@ -28,7 +28,7 @@ def board(env):
     return "\n".join(env.board().rows) + "\n"
 
 
-def test_the_seed_draws_a_level_of_the_file_all_of_them_in_turn(path):
+def test_the_seed_selects_a_level_and_every_level_comes_up(path):
     env, other = envs.make("Boxoban", {"path": str(path)}), envs.make("Boxoban", {"path": str(path)})
     drawn = []
     for seed in range(300):
@@ -50,14 +50,14 @@ def test_a_level_of_a_file_is_played_to_success(path):
         assert info["success"]
 
 
-def test_the_environment_variable_stands_in_for_an_empty_path(path, monkeypatch):
+def test_the_environment_variable_replaces_an_empty_path(path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(path.parent))
     env = envs.make("Boxoban")
     env.reset(seed=1)
     assert board(env) in ROOMS
 
 
-def test_without_any_file_rooms_of_ten_by_ten_with_four_boxes_are_made():
+def test_without_a_file_ten_by_ten_rooms_with_four_boxes_are_generated():
     env = envs.make("Boxoban")
     for seed in range(5):
         env.reset(seed=seed)
@@ -66,7 +66,7 @@ def test_without_any_file_rooms_of_ten_by_ten_with_four_boxes_are_made():
         assert 12 <= env.hint().distance <= 40
 
 
-def test_a_path_of_the_settings_is_refused_at_once_and_one_of_the_machine_at_the_first_reset(tmp_path, monkeypatch):
+def test_a_bad_path_in_settings_fails_at_once_and_one_in_the_variable_at_reset(tmp_path, monkeypatch):
     missing = tmp_path / "missing.txt"
     with pytest.raises(LevelFileError, match=r"missing\.txt"):
         envs.make("Boxoban", {"path": str(missing)})
@@ -85,7 +85,7 @@ def test_the_budget_of_actions_is_a_setting(path):
     assert not any(endless.step("Up")[3] for _ in range(200))
 
 
-def test_the_levels_of_a_running_environment_stay_when_the_file_changes(path):
+def test_a_running_environment_keeps_its_levels_when_the_file_changes(path):
     env = envs.make("Boxoban", {"path": str(path)})
     before = [env.reset(seed=seed)[0] for seed in range(20)]
     path.write_text(ROOMS[0])
@@ -103,7 +103,7 @@ def test_copies_of_an_environment_share_its_levels(path):
     assert other.reset(seed=9)[0] == env.reset(seed=9)[0]
 
 
-def test_levels_larger_than_a_room_of_ours_are_played_too(tmp_path):
+def test_levels_larger_than_generated_rooms_are_playable(tmp_path):
     wide = "#" * 50 + "\n#@$" + " " * 45 + ".#\n" + "#" * 50 + "\n"
     path = tmp_path / "wide.xsb"
     level_files.write_levels(path, level_files.parse_levels(wide))

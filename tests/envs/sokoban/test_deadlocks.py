@@ -22,7 +22,7 @@ def test_a_position_with_a_reason_is_lost(level):
 
 @settings(deadline=None)
 @given(small_levels())
-def test_dead_squares_are_the_cells_that_searches_leave_out(level):
+def test_dead_squares_are_the_cells_excluded_by_searches(level):
     room = Grid(level.width, level.floor, level.targets)
     assert deadlocks_of(level).dead == level.floor - {room.cells[number] for number in room.live}
 
@@ -41,19 +41,19 @@ def test_dead_squares_are_the_cells_that_searches_leave_out(level):
         ("#######\n#@    #\n# $$  #\n#  .  #\n##   .#\n#######", None),
     ],
 )
-def test_reasons_in_words(text, reason):
+def test_deadlock_reasons_are_described(text, reason):
     level = parse(text)
     found = deadlocks_of(level).reason(tuple(sorted(level.boxes)))
     assert found is None if reason is None else found.startswith(reason)
 
 
-def test_boxes_that_block_each_other_on_their_targets_are_no_reason():
+def test_boxes_blocking_each_other_on_targets_are_no_deadlock():
     level = parse("########\n#@     #\n#  **  #\n#  **  #\n# $  . #\n#      #\n########")
     assert deadlocks_of(level).reason(tuple(sorted(level.boxes))) is None
     assert deadlocks_of(level).frozen(level.boxes) < level.boxes
 
 
-def test_one_box_off_its_target_in_a_block_is_enough():
+def test_one_box_off_its_target_in_a_block_is_a_deadlock():
     level = parse("########\n#@     #\n#  **  #\n#  *$  #\n# $  ..#\n#      #\n########")
     assert deadlocks_of(level).reason(tuple(sorted(level.boxes))) == "boxes block each other for good"
 

@@ -1,4 +1,4 @@
-"""Tables of whole rooms: as exact as plain search, and the same as reverse play in plain Python."""
+"""Tables of whole rooms: exact like plain search, and equal to reverse play in plain Python."""
 
 from math import comb
 
@@ -22,7 +22,7 @@ def room_of(level):
 
 @settings(deadline=None, max_examples=150)
 @given(small_levels(), st.lists(st.sampled_from(ACTIONS), max_size=10))
-def test_advice_from_a_table_is_that_of_plain_reverse_play_and_of_plain_search(level, actions):
+def test_table_advice_equals_plain_reverse_play_and_plain_search(level, actions):
     table = TableSolver(room_of(level))
     plain = Solver(level.width, level.floor, level.targets, 10**6)
     state = after_actions(level, start_of(level), actions)
@@ -66,7 +66,7 @@ def test_every_best_action_comes_one_closer(level, data):
     assert (hint.solvable == "no") or set(state[1]) == level.targets
 
 
-def test_rooms_with_more_states_than_plain_play_can_hold_get_a_table_and_exact_advice():
+def test_rooms_too_large_for_plain_search_get_a_table_and_exact_advice():
     level = parse("##########\n#@       #\n# $ $    #\n#    $   #\n# $      #\n#      ..#\n#      ..#\n##########")
     advisor = solver_of(level)
     assert isinstance(advisor, TableSolver)
@@ -76,6 +76,6 @@ def test_rooms_with_more_states_than_plain_play_can_hold_get_a_table_and_exact_a
 
 
 @pytest.mark.parametrize("text", ["######\n#@$ .#\n######", "#######\n#@ $*.#\n#######"])
-def test_corridors_of_few_states_fit_too(text):
+def test_corridors_with_few_states_fit_too(text):
     level = parse(text)
     assert TableSolver(room_of(level)).hint(start_of(level)).distance == fewest(level)

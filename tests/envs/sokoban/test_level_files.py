@@ -1,4 +1,4 @@
-"""Files of levels: what is read comes out with the same bytes, and what cannot be played is named."""
+"""Level files: lossless round trip, and errors that name the position."""
 
 import os
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_a_file_is_written_as_it_was_read(name, tmp_path):
     ends=st.sampled_from([["\n"], ["\r\n"], ["\r"], ["\n", "\r\n"]]),
     tail=st.lists(heads, max_size=3),
 )
-def test_any_file_of_levels_comes_out_with_the_same_characters(parts, ends, tail):
+def test_any_level_file_round_trips(parts, ends, tail):
     lines = [line for head, level in parts for line in ["", *head, *level.rows()]] + ["", *tail]
     text = "".join(line + ends[number % len(ends)] for number, line in enumerate(lines))
     file = level_files.parse_levels(text)
@@ -62,7 +62,7 @@ def test_any_file_of_levels_comes_out_with_the_same_characters(parts, ends, tail
 
 
 @given(st.text(alphabet="#@$.*+ ;0x\n\r\t-_P", max_size=80))
-def test_any_text_is_a_file_of_levels_that_comes_out_the_same_or_is_refused(text):
+def test_any_text_round_trips_as_a_level_file_or_is_refused(text):
     try:
         file = level_files.parse_levels(text)
     except LevelFileError:
@@ -83,13 +83,13 @@ def test_every_faulty_level_is_named_with_its_file_its_place_and_the_reason(tmp_
     assert "Fix or remove them" in message
 
 
-def test_a_file_full_of_faults_tells_ten_and_how_many_more():
+def test_a_file_with_many_faults_lists_ten_and_counts_the_rest():
     with pytest.raises(LevelFileError, match=r"25 of 25.*level 10 .*; and 15 more") as refused:
         level_files.parse_levels("####\n#@.#\n####\n\n" * 25)
     assert "level 11" not in str(refused.value)
 
 
-def test_a_folder_is_read_in_the_order_of_names_and_loses_no_fault_silently(tmp_path):
+def test_a_folder_is_read_in_name_order_and_reports_every_fault(tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "b.txt").write_text(ROOM)
     (tmp_path / "deep" / "a.XSB").write_text("#####\n#+$ #\n#####\n")
@@ -105,7 +105,7 @@ def test_a_folder_is_read_in_the_order_of_names_and_loses_no_fault_silently(tmp_
     ("content", "message"),
     [(b"", "no level found"), (b"######\n#@$ .#\n######\xff", "byte 21 is not UTF-8"), (None, "No such file")],
 )
-def test_what_is_no_file_of_levels_is_refused_by_name(tmp_path, content, message):
+def test_a_file_that_is_not_a_level_file_is_refused_by_name(tmp_path, content, message):
     path = tmp_path / "levels.txt"
     if content is not None:
         path.write_bytes(content)
@@ -131,7 +131,7 @@ def test_a_file_is_read_once_until_it_changes(tmp_path):
 
 @pytest.mark.skipif(not BOXOBAN.exists(), reason=f"no Boxoban levels at {BOXOBAN}")
 @pytest.mark.parametrize("name", ["hard_000", "medium_valid_000", "unfiltered_test_000"])
-def test_every_boxoban_level_comes_out_with_the_same_bytes_and_is_stepped(name, tmp_path):
+def test_every_boxoban_level_round_trips_and_can_be_stepped(name, tmp_path):
     path, copy = BOXOBAN / f"{name}.txt", tmp_path / "copy.txt"
     file = level_files.read_levels(path)
     level_files.write_levels(copy, file)

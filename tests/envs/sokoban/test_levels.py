@@ -43,12 +43,12 @@ def test_any_text_is_a_level_or_a_level_error(text):
         ("#" * 51 + "\n#@$." + "#" * 47 + "\n" + "#" * 51, "at most 50"),
     ],
 )
-def test_text_that_is_no_level_is_refused_with_the_reason(text, message):
+def test_invalid_level_text_is_refused_with_the_reason(text, message):
     with pytest.raises(levels.LevelError, match=message):
         levels.parse(text)
 
 
-def test_rows_need_not_be_equally_long():
+def test_rows_may_have_different_lengths():
     assert levels.parse("######\n#@$.#\n####### ").rows() == ["#######", "#@$.###", "#######"]
 
 
@@ -64,7 +64,7 @@ def test_a_chamber_that_cannot_be_entered_stays_floor():
 
 @pytest.mark.skipif(not BOXOBAN.exists(), reason=f"no Boxoban levels at {BOXOBAN}")
 @pytest.mark.parametrize("name", ["hard_000", "medium_valid_000", "unfiltered_test_000"])
-def test_every_boxoban_level_is_read_as_it_is_written(name):
+def test_every_boxoban_level_is_read_as_written(name):
     texts = [part.split("\n", 1)[1].strip("\n") for part in (BOXOBAN / f"{name}.txt").read_text().split(";")[1:]]
     assert len(texts) >= 1000
     for text in texts:

@@ -1,4 +1,4 @@
-"""A* for several boxes: its bound never promises too much, its "no" is never wrong, its solutions are played out."""
+"""A* for several boxes: admissible bound, sound deadlock detection, playable solutions."""
 
 import copy
 from itertools import permutations
@@ -52,7 +52,7 @@ def lower_bound(searcher, state):
 
 
 def pushed(level, state, pushes):
-    """The state after pushes, each checked to be possible."""
+    """The state after pushes, each checked to be legal."""
     advisor = AStarAdvisor(searcher_of(level))
     for push in pushes:
         boxes = state[1]
@@ -92,7 +92,7 @@ def test_the_bound_is_never_above_the_pushes_needed_and_zero_only_at_success(lev
 
 @settings(deadline=None, max_examples=300)
 @given(small_levels(), st.sampled_from([0, astar_advisor.PATTERN_STATES]), st.sampled_from([1, 5, 25, 100_000]))
-def test_yes_and_no_agree_with_all_play_and_pushes_are_fewest_where_it_says_so(level, pattern_states, budget):
+def test_solvability_agrees_with_exhaustive_play_and_optimal_plans_are_minimal(level, pattern_states, budget):
     state = start_of(level)
     found = searcher_of(level, pattern_states=pattern_states).find(state, budget)
     needed = fewest(level, count_walks=False)
@@ -113,7 +113,7 @@ def test_yes_and_no_agree_with_all_play_and_pushes_are_fewest_where_it_says_so(l
 
 @settings(deadline=None, max_examples=100)
 @given(small_levels(), st.lists(st.sampled_from(ACTIONS), max_size=12), st.data())
-def test_following_the_advice_succeeds_in_the_actions_of_the_plan_wherever_one_strays_before(level, astray, data):
+def test_following_the_advice_after_any_detour_succeeds_in_the_planned_actions(level, astray, data):
     advisor = AStarAdvisor(searcher_of(level))
     state = start_of(level)
     for action in astray:
@@ -130,7 +130,7 @@ def test_following_the_advice_succeeds_in_the_actions_of_the_plan_wherever_one_s
 
 
 @pytest.mark.parametrize("seed", [70, 102, 113, 0, 1, 2])
-def test_a_shorter_way_to_a_position_met_before_is_taken(seed):
+def test_a_shorter_path_to_a_known_position_replaces_the_longer_one(seed):
     level = make_room(SeededRng(seed, Stream.START), 8, 3, 35, 70)
     for pattern_states in (0, astar_advisor.PATTERN_STATES):
         found = searcher_of(level, pattern_states=pattern_states).find(start_of(level))
@@ -142,7 +142,7 @@ def fewest_from(level, state):
     return fewest(type(level)(level.width, level.height, level.floor, level.targets, frozenset(state[1]), state[0]))
 
 
-def test_a_plan_that_is_followed_is_searched_for_once_and_straying_costs_another_search(monkeypatch):
+def test_a_followed_plan_is_searched_once_and_a_detour_triggers_another_search(monkeypatch):
     level = parse(LARGE)
     searched = []
     search = AStarSearch.find
@@ -174,7 +174,7 @@ def test_a_level_too_large_for_a_table_is_solved_by_search_and_played_in_the_env
     assert info["success"]
 
 
-def test_a_copy_of_a_planner_keeps_the_plans_and_goes_its_own_way():
+def test_a_copied_planner_keeps_its_plans_and_is_independent():
     level = parse(LARGE)
     advisor, state = AStarAdvisor(searcher_of(level)), start_of(level)
     plan = advisor.plan(state)
@@ -184,7 +184,7 @@ def test_a_copy_of_a_planner_keeps_the_plans_and_goes_its_own_way():
     assert advisor.fresh().plan(state) == plan
 
 
-def test_beyond_its_budget_the_search_says_unknown_and_still_sees_deadlocks():
+def test_beyond_its_budget_the_search_returns_unknown_but_detects_deadlocks():
     level = parse(LARGE)
     advisor = AStarAdvisor(searcher_of(level), budget=3)
     assert advisor.hint(start_of(level)).solvable == "unknown"
@@ -193,14 +193,14 @@ def test_beyond_its_budget_the_search_says_unknown_and_still_sees_deadlocks():
     assert advisor.hint(start_of(cornered)).reason == "a box is in a corner"
 
 
-def test_when_time_runs_out_the_search_says_unknown_and_forgets_it():
+def test_after_a_timeout_the_search_returns_unknown_and_caches_nothing():
     level = parse(LARGE)
     searcher = searcher_of(level)
     assert searcher.find(start_of(level), seconds=0.0).solvable == "unknown"
     assert searcher.find(start_of(level)).solvable == "yes"
 
 
-def test_a_pool_that_grows_finds_the_same(monkeypatch):
+def test_a_growing_pool_finds_the_same_plan(monkeypatch):
     level = parse(LARGE)
     found = searcher_of(level, pattern_states=0).find(start_of(level))
     small = astar_advisor.new_pool

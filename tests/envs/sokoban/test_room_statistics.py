@@ -1,4 +1,4 @@
-"""Many generated rooms of every variant: solvable, unsolved, as hard as asked for, hardly ever equal, repeatable."""
+"""Statistics of generated rooms: solvable, unsolved, of the requested difficulty, varied, repeatable."""
 
 import hashlib
 import json
@@ -41,7 +41,7 @@ def make_rooms(name):
 
 
 @pytest.mark.parametrize("name", ROOMS)
-def test_rooms_are_solvable_within_the_budget_unsolved_and_as_long_as_asked_for(name):
+def test_rooms_are_solvable_within_budget_unsolved_and_of_the_requested_length(name):
     env, count = envs.make(name), ROOMS[name]
     kind = env.settings
     lengths = Counter()
@@ -65,12 +65,12 @@ def test_rooms_are_solvable_within_the_budget_unsolved_and_as_long_as_asked_for(
 
 
 @pytest.mark.parametrize("name", ROOMS)
-def test_hardly_two_rooms_are_the_same(name):
+def test_rooms_are_rarely_repeated(name):
     made = make_rooms(name)
     assert len(made) - len(set(made)) <= 0.01 * len(made)
 
 
-def test_the_same_rooms_are_made_again_and_in_another_process():
+def test_rooms_are_reproducible_across_processes():
     here = {name: hashlib.sha256("\n\n".join(make_rooms(name)).encode()).hexdigest() for name in ROOMS}
     again = {name: hashlib.sha256("\n\n".join(make_rooms(name)).encode()).hexdigest() for name in ROOMS}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Rooms made from a seed."""
+"""Rooms generated from a seed."""
 
 import hashlib
 import os
@@ -37,7 +37,7 @@ def test_the_rooms_of_the_first_200_seeds_are_pinned(name):
     assert hashlib.sha256(texts.encode()).hexdigest()[:16] == PINNED[name]
 
 
-def test_another_process_with_other_string_hashes_makes_the_same_rooms():
+def test_a_process_with_another_hash_seed_generates_the_same_rooms():
     done = subprocess.run(
         [sys.executable, "-c", HASH, "Sokoban"],
         cwd=ROOT,
@@ -49,7 +49,7 @@ def test_another_process_with_other_string_hashes_makes_the_same_rooms():
     assert done.stdout.strip() == PINNED["Sokoban"]
 
 
-def test_rooms_are_varied_and_as_hard_as_asked():
+def test_rooms_are_varied_and_of_the_requested_difficulty():
     env = envs.make("Sokoban")
     texts, lengths = set(), []
     for seed in range(1000):
@@ -68,7 +68,7 @@ def test_rooms_are_varied_and_as_hard_as_asked():
     shortest=st.integers(1, 6),
     spread=st.integers(2, 5),
 )
-def test_a_room_is_closed_unsolved_and_solvable_in_the_asked_number_of_actions(seed, size, boxes, shortest, spread):
+def test_a_room_is_closed_unsolved_and_solvable_in_the_requested_number_of_actions(seed, size, boxes, shortest, spread):
     level = make_room(SeededRng(seed, Stream.START), size, boxes, shortest, shortest + spread)
     rows = level.rows()
     assert len(rows) == size
@@ -80,7 +80,7 @@ def test_a_room_is_closed_unsolved_and_solvable_in_the_asked_number_of_actions(s
     assert shortest <= distance <= shortest + spread
 
 
-def test_rooms_that_cannot_exist_are_refused_with_what_to_change():
+def test_impossible_rooms_are_refused_with_advice():
     with pytest.raises(NoRoomError, match="widen the range of lengths, or take a larger room"):
         make_room(SeededRng(0, Stream.START), 5, 1, 90, 100)
 
@@ -114,7 +114,7 @@ def test_rooms_with_many_boxes_and_large_rooms_are_pinned(name, monkeypatch):
 
 
 @pytest.mark.parametrize("name", LARGER)
-def test_rooms_with_many_boxes_and_large_rooms_are_solved_in_the_asked_number_of_actions(name, monkeypatch):
+def test_large_rooms_with_many_boxes_are_solved_in_the_requested_number_of_actions(name, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     for env in larger_rooms(name):
         assert not env.level.boxes & env.level.targets
@@ -125,7 +125,7 @@ def test_rooms_with_many_boxes_and_large_rooms_are_solved_in_the_asked_number_of
         assert terminated
 
 
-def test_a_room_too_large_to_be_played_through_is_made_by_pulling_and_searching(monkeypatch):
+def test_a_room_too_large_for_exhaustive_play_is_generated_by_pulling_and_search(monkeypatch):
     monkeypatch.setattr(rooms, "_exhaustible", lambda size, boxes: False)
     made = [make_room(SeededRng(seed, Stream.START), 9, 2, 6, 30) for seed in range(20)]
     assert len({level.boxes for level in made}) > 15

@@ -15,7 +15,7 @@ actions = st.lists(st.sampled_from(["Up", "Down", "Left", "Right", "nonsense"]),
 
 @settings(deadline=None, max_examples=80)
 @given(seed=st.integers(0, 2**60), boxes=st.integers(1, 2), moves=actions)
-def test_walls_stand_boxes_are_conserved_and_the_board_shows_the_text(seed, boxes, moves):
+def test_walls_are_fixed_boxes_are_conserved_and_the_board_matches_the_text(seed, boxes, moves):
     env = envs.make("LargeSokoban", {"size": 7, "boxes": boxes})
     text, _ = env.reset(seed=seed)
     walls = [cell == "#" for cell in text]
@@ -48,7 +48,7 @@ def test_a_box_pushed_off_its_target_costs_one():
     assert env.step("Right")[1] == -1.1
 
 
-def test_a_given_room_is_read_in_other_symbols_too():
+def test_a_given_room_is_read_in_every_vocabulary():
     standard, other = envs.make("Sokoban"), envs.make("SokobanNewVocab")
     xsb = "######\n#    #\n# @$.#\n#    #\n#    #\n######"
     assert standard.reset(options={"room": xsb})[0] == ROOM == standard.reset(options={"room": ROOM})[0]
@@ -56,7 +56,7 @@ def test_a_given_room_is_read_in_other_symbols_too():
     assert other.reset(options={"room": ROOM})[0] == other.reset(options={"room": xsb})[0]
 
 
-def test_a_given_room_that_is_no_room_is_refused():
+def test_an_invalid_given_room_is_refused():
     with pytest.raises(LevelError, match="no box"):
         envs.make("Sokoban").reset(options={"room": "###\n#P#\n###"})
 
@@ -68,7 +68,7 @@ def test_the_new_vocabulary_writes_the_same_rooms():
         assert other.reset(seed=seed)[0] == text.translate(str.maketrans("#_O√XPS", "W.GCBA@"))
 
 
-def test_the_environment_ends_an_episode_only_where_a_setting_says_so():
+def test_the_environment_ends_an_episode_only_if_configured():
     endless, short = envs.make("Sokoban"), envs.make("Sokoban", {"max_steps": 3})
     for env in (endless, short):
         env.reset(options={"room": ROOM})
@@ -96,6 +96,6 @@ def test_solving_at_the_last_allowed_step_is_success_not_truncation():
         ({"vocabulary": "emoji"}, "standard"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_in_words(wrong, message):
+def test_impossible_settings_are_refused_with_the_reason(wrong, message):
     with pytest.raises(ValidationError, match=message):
         SokobanSettings(**wrong)

@@ -14,7 +14,7 @@ from envs.sokoban.solver import solver_of
 
 
 def forward(level, state):
-    """Fewest actions to success by plain breadth-first search, or None where all play has been tried in vain."""
+    """Fewest actions to success by plain breadth-first search, or None if unsolvable."""
     todo, seen = deque([(state, 0)]), {state}
     while todo:
         here, distance = todo.popleft()
@@ -76,7 +76,7 @@ def test_following_the_advice_comes_one_closer_with_every_action_and_succeeds(se
         ("#######\n#X__X_#\n#_P_O_#\n#___O_#\n#_____#\n#######", "a box is in a corner"),
     ],
 )
-def test_a_lost_position_is_told_with_its_reason(room, reason):
+def test_a_lost_position_is_reported_with_its_reason(room, reason):
     env = envs.make("Sokoban")
     env.reset(options={"room": room})
     advice = env.hint()
@@ -84,7 +84,7 @@ def test_a_lost_position_is_told_with_its_reason(room, reason):
     assert env.plan() == []
 
 
-def test_a_plan_is_a_shortest_way():
+def test_a_plan_is_a_shortest_path():
     env = envs.make("Sokoban")
     for seed in range(30):
         env.reset(seed=seed)
@@ -95,7 +95,7 @@ def test_a_plan_is_a_shortest_way():
         assert terminated
 
 
-def test_beyond_its_budget_the_solver_says_unknown_but_still_sees_corners():
+def test_beyond_its_budget_the_solver_returns_unknown_but_detects_corners():
     text = "########\n#P_____#\n#_X__X_#\n#______#\n#___O__#\n#__O___#\n#______#\n########"
     level = levels.parse(text)
     small = Solver(level.width, level.floor, level.targets, max_states=100)
@@ -106,7 +106,7 @@ def test_beyond_its_budget_the_solver_says_unknown_but_still_sees_corners():
     assert small.hint((cornered.player, tuple(sorted(cornered.boxes)))).reason == "a box is in a corner"
 
 
-def test_what_it_knows_within_its_budget_is_exact():
+def test_results_within_the_budget_are_exact():
     env = envs.make("LargeSokoban")
     for seed in range(10):
         env.reset(seed=seed)

@@ -53,7 +53,7 @@ def test_parsed_expressions_have_the_values_of_python(text):
     try:
         ours = evaluate(text)
         theirs = eval(text.strip(), {"__builtins__": {}}, {})  # the alphabet above can write nothing but arithmetic
-    except (ExpressionError, OverflowError):  # beyond our bounds, or beyond Python's floats
+    except (ExpressionError, OverflowError):  # beyond the limits, or beyond Python's floats
         return
     assert theirs == (ours if isinstance(theirs, int) else pytest.approx(float(ours), rel=1e-9))
 
@@ -82,7 +82,7 @@ def test_parsed_expressions_have_the_values_of_python(text):
         ("0 ** 0", 1),
     ],
 )
-def test_precedence_signs_and_powers_are_pythons(text, value):
+def test_precedence_signs_and_powers_follow_python(text, value):
     assert evaluate(text) == value
 
 
@@ -159,7 +159,7 @@ def every_value(numbers, operators):
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=4), st.sampled_from(STAGES), st.integers(-60, 60))
-def test_the_search_finds_an_expression_exactly_where_there_is_one(numbers, operators, target):
+def test_the_search_finds_an_expression_if_and_only_if_one_exists(numbers, operators, target):
     values = every_value([Fraction(number) for number in numbers], operators)
     found = find_expression(numbers, target, operators)
     assert (found is not None) == (target in values or -target in values)
@@ -167,7 +167,7 @@ def test_the_search_finds_an_expression_exactly_where_there_is_one(numbers, oper
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=6), st.sampled_from(STAGES), st.data())
-def test_what_the_search_finds_uses_each_number_once_and_hits_the_target(numbers, operators, data):
+def test_found_expressions_use_each_number_once_and_reach_the_target(numbers, operators, data):
     signs = data.draw(st.lists(st.sampled_from([-1, 1]), min_size=len(numbers), max_size=len(numbers)))
     target = sum(sign * number for sign, number in zip(signs, numbers, strict=True))
     found = find_expression(numbers, target, operators)
@@ -202,5 +202,5 @@ def test_the_simplest_sufficient_operators_are_used():
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(-40, 40))
-def test_signs_reach_what_plus_and_minus_reach(numbers, target):
+def test_signs_reach_the_same_values_as_plus_and_minus(numbers, target):
     assert signs_reach(numbers, target) == (find_expression(numbers, target, "+-") is not None)

@@ -19,7 +19,7 @@ def numbers(text):
     return [Fraction(found) for found in re.findall(r"\d+(?:/\d+)?", text)]
 
 
-# What the words ask for, worked out again from the numbers in the text.
+# The answer, computed again from the numbers in the text.
 RECKONED = {
     "_change": lambda n: n[2] - n[0] * n[1],
     "_together": lambda n: n[0] + n[0] + n[1],
@@ -52,7 +52,7 @@ def test_the_answer_is_right(kind):
         assert answer > 0
 
 
-def test_questions_are_of_every_kind_and_hardly_ever_the_same():
+def test_questions_cover_every_kind_and_rarely_repeat():
     questions = [make_question(draws(seed)) for seed in range(2000)]
     assert len({question.text for question in questions}) > 1600
     openings = Counter(" ".join(re.sub(r"\d+", "", question.text).split()[-4:]) for question in questions)

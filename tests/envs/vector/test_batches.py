@@ -1,4 +1,4 @@
-"""A batch is exactly its single environments, whatever the seeds, settings and actions."""
+"""A batch equals its single environments, for all seeds, settings and actions."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ ROOMS = (
 MAPS = ("PG", "P_O\n_OG", "P____\nOOOO_\nG____", "P\n_\n_\nG")
 
 
-class Alone:
+class SingleEnvironments:
     """The rows as single environments, reported as a batch."""
 
     def __init__(self, name, count, chosen):
@@ -74,7 +74,7 @@ class Alone:
         return env.render(), recorded, self.ends[row]
 
 
-def told_by(turn, row):
+def result_of_row(turn, row):
     """The same of one row of a batch's turn."""
     executed = turn.executed[row]
     recorded = zip(turn.rewards[row], turn.valid[row], turn.effective[row], turn.actual[row], strict=True)
@@ -88,7 +88,7 @@ def told_by(turn, row):
 def play_both(name, chosen, seeds, turns, options=None):
     """Play the turns in a batch and in single environments, with resets of some rows in between, and compare."""
     count = len(seeds)
-    batch, alone = make_batch(name, count, chosen), Alone(name, count, chosen)
+    batch, alone = make_batch(name, count, chosen), SingleEnvironments(name, count, chosen)
     options = options or [{}] * count
     dynamics = [seed // 3 for seed in seeds]
     texts = batch.reset(seeds, dynamics, options=options)
@@ -98,7 +98,7 @@ def play_both(name, chosen, seeds, turns, options=None):
         given = [turn[row:] + turn[:row] if row % 3 else turn[: row + 1] for row in range(count)]
         played = batch.step(given)
         for row in range(count):
-            assert told_by(played, row) == alone.step(row, given[row])
+            assert result_of_row(played, row) == alone.step(row, given[row])
         if number == 1:
             rows = list(range(0, count, 2))
             again = batch.reset([7] * len(rows), rows, rows=rows)
@@ -110,7 +110,7 @@ def play_both(name, chosen, seeds, turns, options=None):
 @pytest.mark.parametrize("name", ["Sokoban", "LargeSokoban", "SokobanNewVocab"])
 @settings(max_examples=25, deadline=None)
 @given(chosen=SOKOBAN, seeds=st.lists(SEEDS, min_size=1, max_size=5), turns=TURNS)
-def test_sokoban_in_arrays_is_sokoban(name, chosen, seeds, turns):
+def test_array_sokoban_equals_scalar_sokoban(name, chosen, seeds, turns):
     play_both(name, chosen, seeds, turns)
 
 
@@ -130,7 +130,7 @@ def test_given_rooms_of_any_shape_fit_into_one_batch(rooms, counted, turns):
 
 @settings(max_examples=80, deadline=None)
 @given(chosen=FROZEN_LAKE, seeds=st.lists(SEEDS, min_size=1, max_size=6), turns=TURNS)
-def test_frozen_lake_in_arrays_is_frozen_lake_slip_by_slip(chosen, seeds, turns):
+def test_array_frozen_lake_equals_scalar_frozen_lake_slip_by_slip(chosen, seeds, turns):
     play_both("FrozenLake", chosen, seeds, turns)
 
 
@@ -149,7 +149,7 @@ def test_a_stream_of_slips_continues_beyond_the_first_block():
 @pytest.mark.parametrize("name", ["Bandit", "BanditRev", "BanditTest"])
 @settings(max_examples=30, deadline=None)
 @given(chosen=BANDIT, seeds=st.lists(SEEDS, min_size=1, max_size=6), data=st.data())
-def test_bandits_in_arrays_are_bandits(name, chosen, seeds, data):
+def test_array_bandits_equal_scalar_bandits(name, chosen, seeds, data):
     words = st.sampled_from((*envs.spec(name).actions, envs.spec(name).actions[0].upper(), "Jump", 0, 1, 2))
     turns = data.draw(st.lists(st.lists(words, max_size=3), min_size=1, max_size=3))
     play_both(name, chosen, seeds, turns)
@@ -158,7 +158,7 @@ def test_bandits_in_arrays_are_bandits(name, chosen, seeds, data):
 @pytest.mark.parametrize("name", envs.names())
 @settings(max_examples=5, deadline=None)
 @given(seeds=st.lists(st.integers(0, 2**31), min_size=1, max_size=3), data=st.data())
-def test_every_environment_is_the_same_in_a_batch_as_alone(name, seeds, data):
+def test_every_environment_behaves_the_same_in_a_batch(name, seeds, data):
     words = st.sampled_from((*envs.spec(name).actions, "Jump", "search[red shoes]", "click[buy now]", "1 + 2"))
     play_both(name, {}, seeds, data.draw(st.lists(st.lists(words, max_size=3), min_size=1, max_size=4)))
 
@@ -206,23 +206,23 @@ class Echo(TextEnv):
             max_actions=6,
             success="Always.",
         )
-        self.said = ""
+        self.text = ""
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.said = f"start {seed}"
-        return self.said, {"success": False, "effective": False, "valid": True, "actual": None}
+        self.text = f"start {seed}"
+        return self.text, {"success": False, "effective": False, "valid": True, "actual": None}
 
     def step(self, action):
-        self.said, over = action, action == "stop"
+        self.text, over = action, action == "stop"
         info = {"success": over, "effective": True, "valid": True, "actual": action[::-1]}
-        return self.said, float(len(action)), over, False, info
+        return self.text, float(len(action)), over, False, info
 
     def render(self):
-        return self.said
+        return self.text
 
     def board(self):
-        return TextBoard(text=self.said)
+        return TextBoard(text=self.text)
 
 
 @pytest.fixture

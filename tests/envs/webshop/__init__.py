@@ -1,1 +1,1 @@
-"""Tests of the shop, part by part."""
+"""Tests of the WebShop environment."""

@@ -1,4 +1,4 @@
-"""A few products and the files that hold them, for the tests of the shop."""
+"""A few products and their files, for the WebShop tests."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def product(number: int, title: str, **more) -> Product:
     return Product(asin=f"P{number:04d}", title=title, price=10.0, price_text="$10.0", **more)
 
 
-def shelf(count: int, title: str = "Blue Shirt") -> Catalogue:
+def catalogue_of(count: int, title: str = "Blue Shirt") -> Catalogue:
     """So many products that one search finds, each asked for."""
     products = tuple(product(number, f"{title} {number}", attributes=("soft",)) for number in range(count))
     return Catalogue("test", products, tuple(Request(number, "A shirt", ("soft",)) for number in range(count)))

@@ -1,4 +1,4 @@
-"""Requests, goals and which goal a seed stands for; the generated catalogue."""
+"""Requests, goals and their seeds; the generated catalogue."""
 
 import hashlib
 import math
@@ -29,7 +29,7 @@ def test_every_combination_of_options_is_a_goal_of_its_own():
     assert goals[1].text == f"A shirt, color {color}, size {size}, price at most {limit:.2f} dollars"
 
 
-def test_a_persons_own_words_name_one_choice():
+def test_human_wording_names_one_choice():
     catalogue = Catalogue("test", (SHIRT,), (Request(0, "A red one in m", ("soft",), ("red", "m")),) * 2)
     assert catalogue.goals == 2
     assert catalogue.goal(1).options == ("red", "m")
@@ -58,7 +58,7 @@ def test_large_catalogues_are_split_as_published(seed):
 
 
 @pytest.mark.parametrize("goals", [6, 7, 44, 501, 2999, 3000])
-def test_small_catalogues_are_split_without_overlap_and_without_rest(goals):
+def test_small_catalogues_are_split_completely_without_overlap(goals):
     parts = [{place(seed, split, goals) for seed in range(goals)} for split in ("test", "validation", "train")]
     assert all(parts)
     assert sum(map(len, parts)) == goals
@@ -103,13 +103,13 @@ def test_the_generated_catalogue_is_a_shop_worth_searching():
     assert len(generated.catalogue(limit=40).products) == 40
 
 
-def test_every_fact_that_is_asked_for_can_be_read_in_the_shop():
+def test_every_requested_fact_is_visible_in_the_shop():
     catalogue = generated.catalogue()
     for request in catalogue.requests:
-        asked = catalogue.products[request.product]
-        text = " ".join((asked.title, asked.description, *asked.bullets)).lower()
+        target = catalogue.products[request.product]
+        text = " ".join((target.title, target.description, *target.bullets)).lower()
         assert all(attribute in text for attribute in request.attributes)
-        assert set(request.attributes) <= set(asked.attributes)
+        assert set(request.attributes) <= set(target.attributes)
 
 
 def test_in_the_generated_catalogue_only_a_careful_purchase_is_perfect():

@@ -39,7 +39,7 @@ def test_files_with_one_product_per_line_are_read(tmp_path):
     assert [product.asin for product in load(tmp_path).products] == ["B000SHIRT1", "B000LAMP01"]
 
 
-def test_a_product_file_takes_the_requests_whose_name_ends_alike(tmp_path):
+def test_a_product_file_uses_the_requests_with_the_same_name_ending(tmp_path):
     (tmp_path / "items_shuffle_1000.json").write_text(json.dumps([SHIRT]))
     (tmp_path / "items_ins_v2_1000.json").write_text(json.dumps(INSTRUCTIONS))
     (tmp_path / "items_ins_v2.json").write_text("not read")
@@ -103,7 +103,7 @@ def test_any_field_may_be_missing_or_empty(tmp_path, key, value):
     assert catalogue.goal(0).asin == "B000SHIRT1"
 
 
-def test_of_two_records_with_one_id_the_first_counts(tmp_path):
+def test_duplicate_ids_keep_the_first_record(tmp_path):
     catalogue = load(write(tmp_path, products=[SHIRT, {**SHIRT, "name": "Another"}, LAMP]))
     assert [product.title for product in catalogue.products] == ["Acme Linen Shirt", "Acme Desk Lamp"]
 
@@ -123,7 +123,7 @@ def test_prices_are_read_in_every_form(tmp_path, pricing, price, text):
     assert (found.price, found.price_text) == (price, text)
 
 
-def test_only_so_many_products_are_taken(tmp_path):
+def test_the_number_of_products_is_limited(tmp_path):
     assert len(load(write(tmp_path), limit=1).products) == 1
 
 
@@ -133,7 +133,7 @@ def test_reviews_have_their_stars(tmp_path):
     assert found.reviews == ("4 of 5: Good. It fits.", "Plain words", "No stars")
 
 
-def test_a_separator_of_answers_cannot_stand_in_an_option(tmp_path):
+def test_an_option_cannot_contain_the_answer_separator(tmp_path):
     options = {"Size": [{"value": "A||B"}, {"value": "  "}, {"value": 7}]}
     found = load(write(tmp_path, products=[{**SHIRT, "customization_options": options}])).products[0]
     assert found.options == {"size": ("a|b", "7")}
@@ -164,7 +164,7 @@ def test_files_are_read_once_until_they_change(tmp_path):
         ),
     ],
 )
-def test_errors_say_what_is_wrong_and_what_to_do(tmp_path, name, text, message):
+def test_errors_name_the_problem_and_the_remedy(tmp_path, name, text, message):
     write(tmp_path)
     (tmp_path / name).write_text(text)
     with pytest.raises(CatalogueError, match=message):
@@ -206,7 +206,7 @@ def test_the_real_products_are_read():
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"no real products at {REAL}")
-def test_options_made_from_the_raw_records_are_those_that_the_real_products_came_with(tmp_path):
+def test_options_built_from_raw_records_equal_the_published_options(tmp_path):
     lines = (REAL / "products_100.jsonl").read_text(encoding="utf-8").splitlines()
     raw = [json.loads(line)["product"] for line in lines]
     ready = [entry.pop("options") for entry in raw]

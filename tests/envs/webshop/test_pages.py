@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from envs.webshop import generated, pages
 from envs.webshop.catalogue import Catalogue, Request
 from envs.webshop.pages import Place, available, clicks, follow, read_action, texts
-from tests.envs.webshop.shop import product, shelf
+from tests.envs.webshop.shop import catalogue_of, product
 
-SHELF = shelf(23)
+SHELF = catalogue_of(23)
 SHIRT = product(
     1,
     "Blue Shirt",
@@ -52,18 +52,18 @@ def walk(catalogue: Catalogue, *actions: str) -> Place:
         ("search[" + "x" * 2000 + "]", None),
     ],
 )
-def test_actions_are_read_in_any_case_and_spacing_and_nothing_else_is_one(text, read):
+def test_actions_are_parsed_in_any_case_and_spacing(text, read):
     assert read_action(text) == read
 
 
-def test_the_first_page_takes_searches_only():
+def test_the_first_page_accepts_searches_only():
     assert available(SHELF, Place()) == ["search[keywords]"]
     for action in ("click[search]", "click[back to search]", "click[p0001]", "search[]", "shirt"):
         assert follow(SHELF, Place(), action) is None
     assert follow(SHELF, walk(SHELF, "search[shirt]"), "search[lamp]") is None
 
 
-def test_results_come_in_pages_of_ten_with_ways_back_and_on():
+def test_results_are_paged_by_ten_with_back_and_next():
     first = walk(SHELF, "search[Shirt]")
     assert clicks(SHELF, first) == ["back to search", "next >", *(f"p{number:04d}" for number in range(10))]
     second = walk(SHELF, "search[shirt]", "click[Next >]")
@@ -87,7 +87,7 @@ def test_a_product_of_another_page_cannot_be_clicked():
     assert follow(SHELF, walk(SHELF, "search[shirt]"), "click[p0015]") is None
 
 
-def test_a_product_has_options_and_pages_of_its_own_and_ways_back():
+def test_a_product_has_options_sub_pages_and_back_links():
     place = walk(ONE, "search[shirt]", "click[P0001]")
     assert clicks(ONE, place)[:6] == ["back to search", "< prev", "description", "features", "reviews", "buy now"]
     for name, wanted in (("description", ["Soft."]), ("features", ["Warm.", "Long."]), ("reviews", ["4 of 5: Fine."])):
@@ -99,7 +99,7 @@ def test_a_product_has_options_and_pages_of_its_own_and_ways_back():
     assert follow(ONE, place, "click[back to search]") == Place()
 
 
-def test_a_choice_replaces_the_one_of_its_group_and_outlasts_the_products_pages():
+def test_a_choice_replaces_its_group_and_persists_across_sub_pages():
     place = walk(
         ONE,
         "search[shirt]",
@@ -114,7 +114,7 @@ def test_a_choice_replaces_the_one_of_its_group_and_outlasts_the_products_pages(
     assert walk(ONE, "search[shirt]", "click[p0001]", "click[red]", "click[< prev]", "click[p0001]").chosen == {}
 
 
-def test_values_named_like_a_button_or_like_each_other_can_all_be_chosen():
+def test_values_with_ambiguous_names_can_all_be_chosen():
     assert list(pages.labels(SHIRT)) == ["red", "reviews (color)", "m", "m (size)", "l"]
     place = walk(ONE, "search[shirt]", "click[p0001]", "click[reviews (color)]", "click[m (size)]")
     assert place.chosen == {"color": "reviews", "size": "m"}
@@ -165,7 +165,7 @@ def test_empty_sub_pages_have_a_note_and_long_texts_are_cut():
     assert texts(bare, long, "A shirt", 500)[-1] == "x" * 500
 
 
-def test_a_drawn_page_says_where_it_is_and_what_can_be_done_there():
+def test_a_rendered_page_shows_its_location_and_actions():
     place = walk(ONE, "search[shirt]", "click[p0001]", "click[red]")
     board = pages.draw(ONE, place, "A shirt", "click[red]")
     assert (board.title, board.address, board.last) == ("Blue Shirt", "shop › “shirt” › P0001", "click[red]")
@@ -179,7 +179,7 @@ CATALOGUE = generated.catalogue()
 
 @settings(max_examples=60, deadline=None)
 @given(choices=st.lists(st.integers(0, 10**6), max_size=25))
-def test_on_every_page_all_offered_actions_work_and_are_shown(choices):
+def test_offered_actions_work_and_are_shown_on_every_page(choices):
     place = Place()
     for choice in choices:
         offered = available(CATALOGUE, place)

@@ -38,7 +38,7 @@ def test_case_plurals_and_scripts_do_not_hide_a_product():
     ]
 
 
-def test_equal_products_keep_their_order_and_only_fifty_are_given():
+def test_ties_keep_their_order_and_results_are_limited_to_fifty():
     index = Index(["same shirt"] * 70 + ["lamp"])
     assert index.find("shirt") == tuple(range(MAX_RESULTS))
 

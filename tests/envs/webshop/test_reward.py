@@ -53,7 +53,7 @@ def test_each_point_that_does_not_match_costs_its_share(chosen, limit, attribute
     assert reward.score(SHIRT, chosen, goal).total == pytest.approx(wanted)
 
 
-def test_extra_options_neither_help_nor_hurt_and_one_choice_serves_one_wish_only():
+def test_extra_options_do_not_matter_and_a_choice_matches_one_goal_option():
     assert reward.score(SHIRT, ["small", "blue", "long"], GOAL).total == 1
     assert reward.score(SHIRT, ["blue", "blue"], GOAL).options == 1
 
@@ -117,7 +117,7 @@ def test_content_words_exclude_stop_words():
         ("water proof", False),
     ],
 )
-def test_an_attribute_matches_a_like_one_or_the_words_of_the_page(wanted, matches):
+def test_an_attribute_matches_a_similar_one_or_page_text(wanted, matches):
     assert reward.has_attribute(SHIRT, wanted) is matches
 
 
@@ -134,5 +134,5 @@ def test_an_attribute_matches_a_like_one_or_the_words_of_the_page(wanted, matche
         ("black", "white", False),
     ],
 )
-def test_an_option_matches_after_its_colour_is_made_plain(chosen, wanted, matches):
+def test_options_match_after_colour_normalisation(chosen, wanted, matches):
     assert reward.score(SHIRT, [chosen], replace(GOAL, options=(wanted,))).options == matches

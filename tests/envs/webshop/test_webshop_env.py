@@ -123,7 +123,7 @@ def test_an_episode_can_be_ended_by_the_environment_itself():
         env.step("search[tea]")
 
 
-def test_the_end_of_the_results_is_known():
+def test_the_last_page_of_results_is_detected():
     env = WebShop()
     env.reset(seed=9)
     env.step("search[herbal tea]")
@@ -144,7 +144,7 @@ def test_every_goal_of_the_generated_shop_can_be_bought_perfectly_within_the_bud
         assert advised(env)[-1] == 1.0
 
 
-def test_from_anywhere_the_oracle_finds_its_way():
+def test_the_oracle_finds_the_goal_from_any_page():
     env = WebShop()
     for seed in range(25):
         env.reset(seed=seed)
@@ -156,7 +156,7 @@ def test_from_anywhere_the_oracle_finds_its_way():
         assert advised(env)[-1] == 1.0
 
 
-def test_goals_of_the_splits_are_apart():
+def test_splits_have_disjoint_goals():
     found = {}
     for split in ("train", "validation", "test"):
         env = WebShop(split=split)
@@ -215,7 +215,7 @@ def test_a_goal_that_its_own_product_cannot_fulfil_is_reported(tmp_path):
     assert reward == pytest.approx(2 / 3)
 
 
-def test_a_product_that_no_search_finds_is_reported(tmp_path):
+def test_an_unsearchable_product_is_reported(tmp_path):
     instructions = {"B000SHIRT1": {**INSTRUCTIONS["B000SHIRT1"], "instruction": "Find me ???"}}
     nameless = {**SHIRT, "name": "???", "full_description": "", "query": ""}
     env = WebShop(path=str(write(tmp_path, products=[nameless], instructions=instructions)))

@@ -14,7 +14,7 @@ SHARES = st.sampled_from([0.0, 0.5, 0.95, 1.0])
 
 
 def estimate(name: str, d: Dialogues, rewards: Tensor, values: Tensor) -> list[Tensor]:
-    """Whatever the estimator returns, whitening included where it is part of it."""
+    """Result of the estimator, whitening included where it is part of it."""
     match name:
         case "gae":
             return list(advantages.gae(rewards, values, d.mask, 0.95, 0.9))
@@ -38,7 +38,7 @@ ESTIMATORS = ["gae", "bi_level_gae", "grpo", "dr_grpo", "rloo", "reinforce_plus_
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 @given(d=dialogues(), rubbish=RUBBISH)
-def test_what_stands_on_environment_tokens_changes_nothing(name: str, d: Dialogues, rubbish: float) -> None:
+def test_values_on_environment_tokens_have_no_effect(name: str, d: Dialogues, rubbish: float) -> None:
     rewards, values = d.numbers(1), d.numbers(2)
     clean = estimate(name, d, d.rubbish(rewards, 0.0), d.rubbish(values, 0.0))
     dirty = estimate(name, d, d.rubbish(rewards, rubbish), d.rubbish(values, rubbish))
@@ -49,7 +49,7 @@ def test_what_stands_on_environment_tokens_changes_nothing(name: str, d: Dialogu
 
 
 @given(d=dialogues(), gamma=SHARES, lam=SHARES)
-def test_gae_is_what_one_gets_with_the_environment_tokens_cut_out(d: Dialogues, gamma: float, lam: float) -> None:
+def test_gae_equals_gae_with_environment_tokens_removed(d: Dialogues, gamma: float, lam: float) -> None:
     rewards, values = d.numbers(1), d.numbers(2)
     found, returns = advantages.gae(rewards, values, d.mask, gamma, lam)
     for row in range(len(d.mask)):
@@ -65,7 +65,7 @@ def test_gae_is_what_one_gets_with_the_environment_tokens_cut_out(d: Dialogues, 
 
 
 @given(d=dialogues())
-def test_without_a_critic_and_discount_every_token_is_worth_the_rewards_still_to_come(d: Dialogues) -> None:
+def test_without_critic_and_discount_advantages_are_rewards_to_go(d: Dialogues) -> None:
     rewards = d.rubbish(d.numbers(1), 0.0)
     found, _ = advantages.gae(rewards, torch.zeros_like(rewards), d.mask, 1.0, 1.0)
     to_come = rewards.flip(1).cumsum(1).flip(1)
@@ -73,7 +73,7 @@ def test_without_a_critic_and_discount_every_token_is_worth_the_rewards_still_to
 
 
 @given(d=dialogues(), cut=st.integers(1, 5))
-def test_padding_changes_no_advantage(d: Dialogues, cut: int) -> None:
+def test_padding_does_not_change_advantages(d: Dialogues, cut: int) -> None:
     rewards, values = d.numbers(1), d.numbers(2)
     padding = torch.zeros(len(d.mask), cut)
     wide = torch.cat([d.mask, padding.bool()], 1)
@@ -82,7 +82,7 @@ def test_padding_changes_no_advantage(d: Dialogues, cut: int) -> None:
     assert torch.equal(found, padded[:, : d.mask.shape[1]])
 
 
-def test_a_turn_with_reward_zero_is_a_turn_like_any_other() -> None:
+def test_a_turn_with_zero_reward_is_not_special() -> None:
     mask = torch.tensor([[1, 1, 0, 1, 1, 0, 1]])
     turns = torch.tensor([[0, 0, -1, 1, 1, -1, 2]])
     rewards = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 8.0]])
@@ -90,7 +90,7 @@ def test_a_turn_with_reward_zero_is_a_turn_like_any_other() -> None:
     assert found.tolist() == [[2.0, 2.0, 0.0, 4.0, 4.0, 0.0, 8.0]]
 
 
-def test_turns_without_any_reward_have_no_advantage_and_raise_nothing() -> None:
+def test_turns_without_rewards_have_zero_advantage() -> None:
     mask, turns = torch.ones(1, 4), torch.tensor([[0, 0, 1, 1]])
     found, returns = advantages.bi_level_gae(torch.zeros(1, 4), torch.zeros(1, 4), mask, turns, 1.0, 1.0, 0.95)
     assert not found.any()
@@ -98,7 +98,7 @@ def test_turns_without_any_reward_have_no_advantage_and_raise_nothing() -> None:
 
 
 @given(d=dialogues(), gamma=SHARES, lam=SHARES)
-def test_bi_level_gae_of_a_single_turn_is_gae(d: Dialogues, gamma: float, lam: float) -> None:
+def test_bi_level_gae_of_a_single_turn_equals_gae(d: Dialogues, gamma: float, lam: float) -> None:
     """With one turn the turn level only replaces the last reward by itself."""
     rewards, values = d.numbers(1), d.numbers(2)
     found, returns = advantages.bi_level_gae(rewards, values, d.mask, torch.zeros_like(d.turns), gamma, lam, 0.3)
@@ -116,14 +116,14 @@ def test_each_turn_ends_at_its_last_policy_token(d: Dialogues) -> None:
 
 
 @given(d=dialogues())
-def test_whitened_numbers_have_mean_zero_and_variance_one_over_the_mask(d: Dialogues) -> None:
+def test_whitened_values_have_zero_mean_and_unit_variance_over_the_mask(d: Dialogues) -> None:
     white = advantages.masked_whiten(5 + 3 * d.numbers(), d.mask)[d.mask]
     if len(white) >= 2:
         assert white.mean().abs() < 1e-4
         assert abs(float(white.var()) - 1) < 1e-3
 
 
-def test_whitening_equal_numbers_gives_zeros_and_one_number_gives_zero() -> None:
+def test_whitening_constant_or_single_values_gives_zeros() -> None:
     mask = torch.tensor([[True, True, True, False]])
     assert not advantages.masked_whiten(torch.full((1, 4), 0.1), mask)[mask].any()
     alone = torch.tensor([[False, True, False, False]])
@@ -131,9 +131,7 @@ def test_whitening_equal_numbers_gives_zeros_and_one_number_gives_zero() -> None
 
 
 @given(d=dialogues(rows=6), scale=st.floats(0.5, 20), shift=st.floats(-5, 5))
-def test_grpo_does_not_care_for_the_scale_of_rewards_nor_for_what_all_get(
-    d: Dialogues, scale: float, shift: float
-) -> None:
+def test_grpo_is_invariant_to_reward_scale_and_offset(d: Dialogues, scale: float, shift: float) -> None:
     first = torch.zeros_like(d.mask)
     first[torch.arange(len(d.mask)), d.mask.int().argmax(1)] = True
     totals = torch.arange(len(d.mask)).float() ** 2
@@ -148,14 +146,14 @@ def test_grpo_does_not_care_for_the_scale_of_rewards_nor_for_what_all_get(
         assert per_trajectory.sum().abs() < 1e-4
 
 
-def test_grpo_knows_groups_by_their_id_and_not_by_their_place() -> None:
+def test_grpo_identifies_groups_by_id_not_by_position() -> None:
     rewards = torch.tensor([[1.0], [10.0], [3.0], [20.0]])
     mask = torch.ones(4, 1)
     found = advantages.grpo(rewards, torch.tensor([7, 2, 7, 2]), mask, normalize_by_std=False)
     assert found.squeeze(1).tolist() == [-1.0, -5.0, 1.0, 5.0]
 
 
-def test_a_group_whose_rewards_are_all_equal_teaches_nothing() -> None:
+def test_a_group_with_equal_rewards_has_zero_advantage() -> None:
     rewards = torch.full((5, 3), 0.1)
     group = torch.zeros(5, dtype=torch.long)
     assert not advantages.grpo(rewards, group, torch.ones(5, 3), normalize_by_std=True).any()

@@ -17,16 +17,16 @@ def turn_table(rows: list[list[float]]) -> tuple[Tensor, Tensor, Tensor]:
     return rewards, turns, torch.ones_like(rewards, dtype=torch.bool)
 
 
-def test_a_turn_is_worth_what_comes_from_it_on_discounted_by_turns() -> None:
+def test_turn_values_are_discounted_returns_by_turn() -> None:
     rewards, turns, mask = turn_table([[1.0, 0.0, 4.0], [0.0, 2.0, 0.0]])
     found = turn_returns(rewards, turns, mask, 0.5)
     assert found.tolist() == [[2.0, 2.0, 4.0], [1.0, 2.0, 0.0]]
 
 
-def test_turns_from_the_same_state_are_compared_whichever_their_number() -> None:
+def test_turns_from_the_same_state_are_compared_across_turn_numbers() -> None:
     rewards, turns, mask = turn_table([[0.0, 10.0], [0.0, 0.0], [0.0, 2.0]])
     group = torch.zeros(3, dtype=torch.long)
-    anchors = torch.tensor([[0, 1], [0, 0], [0, 2]])  # the second trajectory stands where it began
+    anchors = torch.tensor([[0, 1], [0, 0], [0, 2]])  # the second trajectory stays in its first state
     local = gigpo(rewards, group, turns, anchors, mask, gamma=1.0, weight=1.0, normalize_by_std=False) - grpo(
         rewards, group, mask, False
     )
@@ -44,7 +44,7 @@ def test_states_of_different_groups_are_never_compared() -> None:
 
 
 @given(d=dialogues())
-def test_without_weight_it_is_grpo_and_off_the_mask_it_is_nothing(d: Dialogues) -> None:
+def test_zero_step_weight_equals_grpo_and_masked_tokens_get_zero(d: Dialogues) -> None:
     rewards, group = d.numbers(1), d.groups(2)
     anchors = torch.zeros(len(rewards), int(d.turns.max()) + 1, dtype=torch.long)
     settings = {"gamma": 0.95, "normalize_by_std": True}

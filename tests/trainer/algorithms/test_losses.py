@@ -81,9 +81,7 @@ def test_totals_of_parts_add_up_to_the_totals_of_the_whole() -> None:
 @pytest.mark.parametrize("how", AGGREGATIONS)
 @pytest.mark.parametrize("rubbish", [float("nan"), float("inf"), -1e30])
 @given(d=dialogues())
-def test_what_stands_on_environment_tokens_changes_neither_loss_nor_gradient(
-    how: str, rubbish: float, d: Dialogues
-) -> None:
+def test_environment_tokens_affect_neither_loss_nor_gradient(how: str, rubbish: float, d: Dialogues) -> None:
     def run(fill: float) -> tuple[Tensor, Tensor]:
         logprobs = d.rubbish(d.numbers(3), fill).requires_grad_()
         values = d.rubbish(d.numbers(4), fill).requires_grad_()
@@ -107,7 +105,7 @@ def test_what_stands_on_environment_tokens_changes_neither_loss_nor_gradient(
 
 
 @pytest.mark.parametrize("how", AGGREGATIONS)
-def test_a_batch_without_policy_tokens_has_loss_zero_and_can_still_go_backward(how: str) -> None:
+def test_a_batch_without_policy_tokens_has_zero_loss_and_a_backward_pass(how: str) -> None:
     logprobs = torch.randn(2, 3, requires_grad=True)
     empty = torch.zeros(2, 3)
     found = losses.policy_loss(
@@ -133,7 +131,7 @@ def test_on_policy_the_gradient_is_the_policy_gradient() -> None:
     ] == [0, 0, 0]
 
 
-def test_each_bound_cuts_the_gradient_on_its_own_side_only() -> None:
+def test_each_clip_bound_stops_the_gradient_on_its_side_only() -> None:
     """Ratios 1.3, 1.25, 0.7, 0.9: only the first is above 1.28 and only the third below 0.8."""
     ratios = [1.3, 1.25, 0.7, 0.9]
     logprobs = tokens(*(math.log(r) for r in ratios)).requires_grad_()
@@ -146,7 +144,7 @@ def test_each_bound_cuts_the_gradient_on_its_own_side_only() -> None:
     assert float(found.metrics["policy/clip_fraction_low"]) == 0.25
 
 
-def test_a_ratio_beyond_a_bound_still_learns_in_the_direction_that_brings_it_back() -> None:
+def test_a_clipped_ratio_still_learns_back_towards_the_bound() -> None:
     logprobs = tokens(math.log(1.5), math.log(0.5)).requires_grad_()
     found = losses.policy_loss(LossInputs(logprobs, torch.zeros(1, 2), tokens(-1.0, 1.0), torch.ones(1, 2)), **CLIPS)
     found.loss.backward()
@@ -155,7 +153,7 @@ def test_a_ratio_beyond_a_bound_still_learns_in_the_direction_that_brings_it_bac
     assert float(found.metrics["policy/clip_fraction_low"] + found.metrics["policy/clip_fraction_high"]) == 0.0
 
 
-def test_the_dual_clip_bounds_the_loss_of_an_unwanted_token_that_became_likely() -> None:
+def test_the_dual_clip_bounds_the_loss_of_a_likely_negative_token() -> None:
     logprobs = tokens(math.log(50.0)).requires_grad_()
     free = losses.policy_loss(LossInputs(logprobs, torch.zeros(1, 1), tokens(-2.0), torch.ones(1, 1)), **CLIPS)
     bound = losses.policy_loss(
@@ -186,7 +184,7 @@ def test_half_precision_log_probabilities_are_compared_in_single_precision() -> 
     assert found.loss.dtype == torch.float32
 
 
-def test_every_aggregation_by_hand() -> None:
+def test_every_aggregation_matches_a_hand_calculation() -> None:
     per_token = torch.tensor([[1.0, 3.0, 9.0], [6.0, 9.0, 9.0], [9.0, 9.0, 9.0]])
     mask = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 0, 0]])
     found = {how: float(losses.aggregate(per_token, mask, how)) for how in AGGREGATIONS}
@@ -197,7 +195,7 @@ def test_every_aggregation_by_hand() -> None:
     }
 
 
-def test_the_critic_learns_nothing_from_a_prediction_the_clip_holds_back() -> None:
+def test_the_critic_gets_no_gradient_from_a_clipped_prediction() -> None:
     """Both moved by 1, clip 0.5: the first moved towards its return and is held back, the second away from it."""
     values = tokens(1.0, -1.0).requires_grad_()
     found = losses.value_loss(ValueLossInputs(values, torch.zeros(1, 2), tokens(2.0, 2.0), torch.ones(1, 2)), clip=0.5)
@@ -208,7 +206,7 @@ def test_the_critic_learns_nothing_from_a_prediction_the_clip_holds_back() -> No
     assert float(found.metrics["value/clip_fraction"]) == 0.5
 
 
-def test_without_a_clip_the_critic_has_a_plain_squared_error() -> None:
+def test_without_a_clip_the_critic_loss_is_squared_error() -> None:
     found = losses.value_loss(
         ValueLossInputs(tokens(1.0, 5.0), torch.zeros(1, 2), tokens(2.0, 2.0), torch.ones(1, 2)), clip=None
     )
@@ -230,7 +228,7 @@ def test_explained_variance_is_unknown_where_returns_do_not_vary() -> None:
     assert losses.explained_variance(tokens(2.0, 4.0), tokens(1.0, 3.0), tokens(1, 0)) is None
 
 
-def test_entropy_is_largest_for_equal_logits_and_ignores_tokens_ruled_out() -> None:
+def test_entropy_is_maximal_for_equal_logits_and_ignores_masked_tokens() -> None:
     assert float(entropy(torch.zeros(8))) == pytest.approx(math.log(8))
     ruled_out = torch.tensor([0.0, 0.0, -math.inf], requires_grad=True)
     found = entropy(ruled_out)
@@ -268,7 +266,7 @@ def smooth_inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("how", AGGREGATIONS)
-def test_gradients_are_right_where_the_losses_are_smooth(how: str) -> None:
+def test_gradients_are_correct_where_losses_are_smooth(how: str) -> None:
     old, new, advantages, mask = smooth_inputs()
     assert torch.autograd.gradcheck(
         lambda x: (

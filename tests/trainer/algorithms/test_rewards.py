@@ -25,7 +25,9 @@ SCORES = torch.tensor([0.0, 10.0, 1.0, 3.0])
         (False, 2, 0, False, False),
     ],
 )
-def test_the_two_format_rules(structured: bool, known: int, unknown: int, by_structure: bool, by_actions: bool) -> None:
+def test_format_penalty_follows_both_rules(
+    structured: bool, known: int, unknown: int, by_structure: bool, by_actions: bool
+) -> None:
     def valid(rule: rewards.FormatRule) -> bool:
         return rewards.is_format_valid(structured=structured, known_actions=known, unknown_actions=unknown, rule=rule)
 
@@ -34,7 +36,7 @@ def test_the_two_format_rules(structured: bool, known: int, unknown: int, by_str
 
 
 @given(d=dialogues())
-def test_the_kl_penalty_is_paid_by_policy_tokens_only(d: Dialogues) -> None:
+def test_the_kl_penalty_applies_to_policy_tokens_only(d: Dialogues) -> None:
     paid = d.rubbish(d.numbers(1), 0.0)
     kl = d.rubbish(d.numbers(2), float("nan"))
     found = rewards.subtract_kl(paid, kl, d.mask, 0.5)
@@ -42,17 +44,17 @@ def test_the_kl_penalty_is_paid_by_policy_tokens_only(d: Dialogues) -> None:
     torch.testing.assert_close(found[d.mask], paid[d.mask] - 0.5 * kl[d.mask])
 
 
-def test_grouping_decides_who_is_compared_with_whom() -> None:
+def test_grouping_determines_the_baseline() -> None:
     def centred(grouping: rewards.Grouping) -> list[float]:
         return rewards.normalize(SCORES, STATES, ENVIRONMENTS, grouping=grouping, method="mean").tolist()
 
     assert centred("state") == [-5.0, 5.0, -1.0, 1.0]
     assert centred("environment") == centred("batch") == [-3.5, 6.5, -2.5, -0.5]
-    two_worlds = rewards.normalize(SCORES, STATES, STATES, grouping="environment", method="mean")
-    assert two_worlds.tolist() == [-5.0, 5.0, -1.0, 1.0]
+    two_environments = rewards.normalize(SCORES, STATES, STATES, grouping="environment", method="mean")
+    assert two_environments.tolist() == [-5.0, 5.0, -1.0, 1.0]
 
 
-def test_asymmetric_clip_bounds_losses_tighter_than_wins() -> None:
+def test_asymmetric_clip_bounds_negative_rewards_more_tightly() -> None:
     scores = torch.tensor([*([0.0] * 30), 100.0])
     one = torch.zeros(31, dtype=torch.long)
     high = rewards.normalize(scores, one, one, grouping="batch", method="asym_clip")
@@ -84,7 +86,7 @@ def test_token_rewards_add_up_to_the_normalised_reward_of_their_trajectory(
     assert not found[~d.mask].any()
 
 
-def test_a_centred_reward_leaves_the_turns_as_they_were_but_for_the_last_token() -> None:
+def test_centring_rewards_changes_the_last_token_only() -> None:
     raw, mask = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0]]), torch.ones(2, 3, dtype=torch.bool)
     same = torch.zeros(2, dtype=torch.long)
     found = normalize_tokens(raw, mask, same, same, grouping="state", method="mean")

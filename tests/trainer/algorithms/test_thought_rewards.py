@@ -25,7 +25,7 @@ def turn(thought: str = "", actions: tuple[str, ...] = (), **more: Any) -> TurnC
     ("thought", "score"),
     [("", 0), ("...", 0), ("go go go go", 0), ("Box 2,4.", 1), ("I push left.", 1), ("Up up", 0)],
 )
-def test_a_thought_has_different_words(thought: str, score: float) -> None:
+def test_thought_rewards_count_distinct_words(thought: str, score: float) -> None:
     assert thought_rewards.thought_present(turn(thought)) == score
 
 
@@ -46,7 +46,7 @@ def test_stated_positions_are_compared_with_the_board(thought: str, score: float
     assert thought_rewards.facts_true(turn(thought)) == pytest.approx(score)
 
 
-def test_a_lake_has_its_own_pieces_and_other_boards_have_none() -> None:
+def test_a_lake_has_its_own_pieces_and_other_boards_none() -> None:
     lake = GridBoard(theme="frozen_lake", rows=["@ O", "  G"])
     assert thought_rewards.facts_true(turn("I am at 1,1. Goal 2,3. Hole 1,3.", board=lake)) == 1.0
     assert thought_rewards.facts_true(turn("I am at 1,1.", board=TextBoard(text="page"))) == 0.0
@@ -61,16 +61,16 @@ def test_a_lake_has_its_own_pieces_and_other_boards_have_none() -> None:
         ("Left", (), 0),
     ],
 )
-def test_the_action_named_last_is_taken(thought: str, actions: tuple[str, ...], score: float) -> None:
+def test_the_last_named_action_counts(thought: str, actions: tuple[str, ...], score: float) -> None:
     assert thought_rewards.action_follows(turn(thought, actions)) == score
 
 
-def test_where_any_text_is_an_action_the_thought_says_it() -> None:
+def test_a_free_text_action_is_found_in_the_thought() -> None:
     assert thought_rewards.action_follows(turn("so 2 + 3 * 4 makes it", ("2 + 3 * 4",), action_names=())) == 1
     assert thought_rewards.action_follows(turn("so 2 + 3 makes it", ("2 + 3 * 4",), action_names=())) == 0
 
 
-def test_repetition_is_the_share_of_phrases_from_the_turn_before() -> None:
+def test_repetition_is_the_share_of_phrases_from_the_previous_turn() -> None:
     before = "the box is next to me and I push"
     assert thought_rewards.repeats(turn(before, earlier_thoughts=(before,))) == 1.0
     assert thought_rewards.repeats(turn("something else that is new", earlier_thoughts=(before,))) == 0.0
@@ -78,19 +78,19 @@ def test_repetition_is_the_share_of_phrases_from_the_turn_before() -> None:
 
 
 @given(thought=st.text(max_size=200), actions=st.lists(st.text(max_size=8), max_size=4), before=st.text(max_size=60))
-def test_every_term_gives_a_share_whatever_was_written(thought: str, actions: list[str], before: str) -> None:
+def test_every_term_returns_a_share_for_any_text(thought: str, actions: list[str], before: str) -> None:
     facts = turn(thought, tuple(actions), earlier_thoughts=(before,))
     for name, value in thought_rewards.score(dict.fromkeys(thought_rewards.BUILT_IN_TERMS, 1.0), facts).items():
         assert 0.0 <= value <= 1.0, name
 
 
-def test_weights_multiply_and_unknown_names_are_told_with_the_choices() -> None:
+def test_weights_multiply_and_unknown_names_list_the_choices() -> None:
     assert thought_rewards.score({"thought_present": -0.5}, turn("I push left")) == {"thought_present": -0.5}
     with pytest.raises(ValueError, match="no reward term 'wit'; choose among thought_present"):
         thought_rewards.find_term("wit")
 
 
-def test_a_term_that_fails_or_gives_no_number_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_term_that_raises_or_returns_no_number_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(thought_rewards.BUILT_IN_TERMS, "broken", lambda turn: 1 / 0)
     monkeypatch.setitem(thought_rewards.BUILT_IN_TERMS, "endless", lambda turn: math.inf)
     with pytest.raises(thought_rewards.RewardTermError, match="'broken' failed: ZeroDivisionError"):
@@ -99,7 +99,7 @@ def test_a_term_that_fails_or_gives_no_number_is_named(monkeypatch: pytest.Monke
         thought_rewards.score({"endless": 1.0}, turn())
 
 
-def test_a_package_brings_its_own_term(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_point_registers_a_term(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = tmp_path / "my_rewards-1.0.dist-info"
     record.mkdir()
     (record / "METADATA").write_text("Metadata-Version: 2.1\nName: my-rewards\nVersion: 1.0\n")

@@ -41,7 +41,7 @@ def test_former_names_of_commands_and_options_are_accepted(former: str, current:
     assert parser().parse_args(current_arguments(former.split())) == parser().parse_args(current.split())
 
 
-def test_options_of_other_commands_are_left_alone() -> None:
+def test_options_of_other_commands_are_unchanged() -> None:
     assert current_arguments(["train", "--on", "x"]) == ["train", "--on", "x"]
     assert current_arguments([]) == []
     assert current_arguments(["--help"]) == ["--help"]
@@ -78,7 +78,7 @@ def test_records_carry_rank_phase_and_iteration(tmp_path: Path, capsys: pytest.C
     assert " WARNING " in lines[0]
 
 
-def test_the_log_level_stands_before_or_behind_the_command() -> None:
+def test_the_log_level_is_accepted_before_or_after_the_command() -> None:
     base = ["train", "--preset", "sokoban-pocket", "--out", "o"]
     assert parser().parse_args(base).log_level == "warning"
     assert parser().parse_args(["--log-level", "debug", *base]).log_level == "debug"
@@ -96,7 +96,7 @@ def test_a_run_is_profiled(tmp_path: Path, pocket_folder: Path, monkeypatch: pyt
     assert {"_train", "play"} <= functions
 
 
-def test_a_name_in_json_gives_a_trace_and_other_ranks_write_beside_it(
+def test_a_json_path_writes_a_trace_and_one_file_per_other_rank(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANK", "2")

@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 @pytest.mark.parametrize(
     ("name", "page"), [("settings.md", reference_docs.settings_page), ("metrics.md", reference_docs.metrics_page)]
 )
-def test_the_page_in_the_docs_is_the_one_made_from_the_code(name: str, page: Callable[[], str]) -> None:
+def test_the_page_in_the_docs_matches_the_generated_one(name: str, page: Callable[[], str]) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == page(), "run: python -m trainer.cli.reference_docs"
 
 

@@ -110,7 +110,7 @@ def nested(name: str, value: Any) -> dict[str, Any]:
 
 
 def partial_config(former: str) -> dict[str, Any]:
-    """What must be set besides the setting for it to be valid alone."""
+    """Other settings required for the setting to be valid."""
     return {"algorithm": {"group_filter": "std"}} if former == "algorithm.filter_keep" else {}
 
 
@@ -141,7 +141,7 @@ def test_a_former_name_loads_as_the_current_one(former: str, current: str, tmp_p
 
 
 @pytest.mark.parametrize(("former", "current"), RENAMED)
-def test_both_names_at_once_are_an_error_that_says_which_to_keep(former: str, current: str) -> None:
+def test_both_names_at_once_are_an_error_naming_the_one_to_keep(former: str, current: str) -> None:
     value = value_of(former)
     message = f"{former.rpartition('.')[2]} is the former name of {current.rpartition('.')[2]}: keep "
     with pytest.raises(ValidationError) as refusal:
@@ -178,7 +178,7 @@ def test_rewind_changes_under_both_names_are_an_error() -> None:
         RunConfig.model_validate({"echo_trap": {"rewind_changes": changes}})
 
 
-def test_an_error_of_a_former_name_is_reported_under_the_current_one() -> None:
+def test_an_error_in_a_former_name_is_reported_under_the_current_one() -> None:
     with pytest.raises(ValidationError) as refusal:
         RunConfig.model_validate({"algorithm": {"lam": 2}})
     assert files.validation_errors(refusal.value) == [("algorithm.gae_lambda", "must be at most 1.0")]

@@ -100,7 +100,7 @@ def test_pocket_presets_follow_the_tuned_one(environment, variant):
 
 
 def test_the_demo_preset_is_unchanged_since_its_curves_were_measured():
-    """docs/performance.md reports this run: what these settings were then, they are now."""
+    """docs/performance.md reports this run with these settings."""
     changed = {
         "iterations": 48,
         "rollout.groups": 16,

@@ -55,7 +55,7 @@ def test_every_setting_has_a_help_text():
         ({"rollout": {"group_size": 1}, "algorithm": {"group_filter": "std"}}, "", "needs groups of at least 2"),
     ],
 )
-def test_a_problem_is_reported_in_words_with_its_field(data, field, message):
+def test_a_problem_is_described_with_its_field(data, field, message):
     ((where, sentence),) = problems(data)
     assert where == field
     assert message in sentence
@@ -65,7 +65,7 @@ def test_all_problems_are_reported_at_once():
     assert len(problems({"iterations": 0, "seed": -1, "rollout": {"groups": 0}})) == 3
 
 
-def test_settings_of_the_environment_are_checked_by_the_environment():
+def test_environment_settings_are_validated_by_the_environment():
     assert RunConfig.model_validate({"environment": {"settings": {"boxes": 2}}}).environment.settings == {"boxes": 2}
     ((field, sentence),) = problems({"environment": {"settings": {"boxes": 99}}})
     assert "boxes" in field

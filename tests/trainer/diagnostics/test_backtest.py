@@ -1,4 +1,4 @@
-"""When a run collapsed, how early its watch spoke, and how often it cried wolf."""
+"""Backtest of the Echo Trap detector: collapse, lead time, false alarms."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_a_reward_that_falls_by_half_of_its_range_and_stays_there_is_a_collapse(
     assert 41 <= found <= 46
 
 
-def test_success_that_halves_is_one_as_well_whatever_the_reward_does() -> None:
+def test_halved_success_is_a_collapse_at_any_reward() -> None:
     curves = [{"reward/mean": 1.0, "success/rate": rate} for rate in [0.6] * 30 + [0.1] * 30]
     found = backtest.find_collapse(numbered(curves))
     assert found is not None
     assert 31 <= found <= 37
 
 
-def test_scripted_collapses_are_found_where_they_are_and_announced_before() -> None:
+def test_scripted_collapses_are_located_and_preceded_by_an_alarm() -> None:
     verdicts = [backtest.backtest(numbered(Script(collapse=110).play(seed)), EchoTrapConfig()) for seed in SEEDS]
     assert all(verdict.collapse is not None and 95 <= verdict.collapse <= 120 for verdict in verdicts)
     leads = sorted(verdict.lead for verdict in verdicts if verdict.lead is not None)
@@ -68,7 +68,7 @@ def test_healthy_runs_have_neither_collapse_nor_lead_nor_false_alarms() -> None:
         assert (verdict.collapse, verdict.lead, verdict.false_alarms) == (None, None, 0)
 
 
-def test_an_alarm_that_nothing_follows_is_counted_once_however_it_ends() -> None:
+def test_a_false_alarm_is_counted_once() -> None:
     flat = {"reward/mean": 1.0, "success/rate": 0.3, "entropy/mean": 0.5}
     curves = [flat | {"reward/in_group_std": spread} for spread in [5.0] * 30 + [0.5] * 15 + [5.0] * 60]
     verdict = backtest.backtest(numbered(curves), EchoTrapConfig())
@@ -99,7 +99,7 @@ def write(folder: Path, *attempts: tuple[int, list[dict[str, float]]]) -> Path:
     return journal.path
 
 
-def test_metrics_are_read_without_what_a_later_attempt_replaced(tmp_path: Path) -> None:
+def test_metrics_exclude_iterations_replaced_by_a_later_attempt(tmp_path: Path) -> None:
     path = write(tmp_path, (0, [{"reward/mean": 1.0}] * 5), (3, [{"reward/mean": 2.0}]))
     metrics, config = backtest.read_metrics(path)
     assert {iteration: values["reward/mean"] for iteration, values in metrics.items()} == {1: 1, 2: 1, 3: 1, 4: 2}
@@ -116,7 +116,7 @@ def test_the_command_prints_a_table_of_runs(tmp_path: Path, capsys: pytest.Captu
     assert "trapped" in printed
 
 
-def test_what_is_no_journal_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_journal_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["watch", str(tmp_path / "nothing")]) == 1
     assert "nothing" in capsys.readouterr().err
     (tmp_path / "journal.jsonl").write_text('{"seq":1,"time":0,"type":"metrics"}\n')

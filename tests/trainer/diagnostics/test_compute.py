@@ -109,7 +109,7 @@ def test_a_rollout_without_trajectories_has_no_metrics() -> None:
     assert compute.rollout_metrics([]) == {}
 
 
-def test_what_cannot_be_computed_is_absent() -> None:
+def test_uncomputable_metrics_are_absent() -> None:
     found = compute.rollout_metrics([played(0)])
     assert set(found) == {
         "reward/mean",
@@ -126,7 +126,7 @@ REWARD = st.floats(-20, 20)
 
 
 @given(st.lists(st.tuples(REWARD, st.integers(0, 3)), max_size=12))
-def test_reward_metrics_are_numbers_whatever_is_played(played: list[tuple[float, int]]) -> None:
+def test_reward_metrics_are_finite_for_any_rollout(played: list[tuple[float, int]]) -> None:
     found = compute.reward_metrics([reward for reward, _ in played], [group for _, group in played])
     assert all(math.isfinite(value) for value in found.values())
     assert bool(found) == bool(played)
@@ -137,19 +137,19 @@ def test_rewards_without_their_groups_are_an_error() -> None:
         compute.reward_metrics([1.0], [])
 
 
-def test_the_metrics_of_the_filter_are_its_own_figures() -> None:
+def test_filter_metrics_are_the_filters_statistics() -> None:
     found = compute.filter_metrics(keep_groups([[0.0, 2.0], [1.0, 1.0]], "std", 0.5, True))
     assert found == {"filter/kept_share": 0.5, "filter/kept_std": pytest.approx(math.sqrt(2))}
 
 
-def test_a_template_lowers_distinct_pairs_and_a_stutter_raises_repetition() -> None:
+def test_templates_lower_distinct_bigrams_and_stutter_raises_repetition() -> None:
     assert compute.distinct([[1, 2, 3], [4, 5, 6]], 2) == 1.0
     assert compute.distinct([[1, 2, 3]] * 4, 2) == 0.25
     assert compute.repetition([1, 2, 3, 4, 5, 6]) == 0.0
     assert compute.repetition([1] * 9) == pytest.approx(5 / 6)
 
 
-def test_a_thought_too_short_for_an_n_gram_says_nothing() -> None:
+def test_a_thought_too_short_for_an_n_gram_has_no_metric() -> None:
     assert compute.repetition([1, 2, 3]) is None
     assert compute.distinct([[1], []], 2) is None
 
@@ -160,7 +160,7 @@ def test_repetition_is_a_share(thought: list[int]) -> None:
     assert found is None or 0.0 <= found < 1.0
 
 
-def test_a_group_that_answers_alike_has_no_variety() -> None:
+def test_a_group_with_identical_answers_has_no_diversity() -> None:
     assert compute.distinct_in_group([0, 0, 0], ["a", "a", "a"]) == 0.0
     assert compute.distinct_in_group([0, 0, 0], ["a", "b", "c"]) == 1.0
     assert compute.distinct_in_group([0, 0, 0, 1, 1], ["a", "b", "b", "c", "c"]) == 0.25
@@ -188,7 +188,7 @@ def test_sampler_and_trainer_that_agree_have_no_mismatch(d: Dialogues) -> None:
 
 
 @given(d=dialogues(), scale=st.sampled_from([0.01, 1.0, 1e4, math.inf]))
-def test_mismatch_stays_a_number_however_far_the_two_are_apart(d: Dialogues, scale: float) -> None:
+def test_mismatch_is_finite_for_any_difference(d: Dialogues, scale: float) -> None:
     found = compute.mismatch_metrics(d.numbers(1) * scale, d.numbers(2), d.mask)
     assert all(math.isfinite(value) for value in found.values())
     if found:
@@ -196,7 +196,7 @@ def test_mismatch_stays_a_number_however_far_the_two_are_apart(d: Dialogues, sca
         assert 0 < found["mismatch/ess"] <= 1
 
 
-def test_mismatch_by_hand() -> None:
+def test_mismatch_matches_a_hand_calculation() -> None:
     ratios = torch.tensor([[0.5, 1.5, 99.0]])
     found = compute.mismatch_metrics(ratios.log(), torch.zeros(1, 3), torch.tensor([[1, 1, 0]]))
     assert found["mismatch/chi2"] == pytest.approx(0.25)
@@ -204,7 +204,7 @@ def test_mismatch_by_hand() -> None:
     assert found["mismatch/k3"] == pytest.approx(-(math.log(0.5) + math.log(1.5)) / 2)
 
 
-def test_thoughts_that_fit_only_their_own_state_have_all_the_information_there_is() -> None:
+def test_state_specific_thoughts_have_maximal_mutual_information() -> None:
     scores = torch.full((4, 4), -1000.0)
     scores.fill_diagonal_(-10.0)
     found = compute.reasoning_metrics(scores)
@@ -215,7 +215,7 @@ def test_thoughts_that_fit_only_their_own_state_have_all_the_information_there_i
     }
 
 
-def test_a_template_has_no_information_and_is_recognised_by_chance_only() -> None:
+def test_a_template_has_zero_information_and_chance_accuracy() -> None:
     found = compute.reasoning_metrics(torch.full((4, 4), -10.0))
     assert found["reasoning/mutual_information"] == pytest.approx(0.0, abs=1e-9)
     assert found["reasoning/retrieval_accuracy"] == 0.25
@@ -227,7 +227,7 @@ def test_mutual_information_never_exceeds_the_logarithm_of_the_number_of_prompts
     assert compute.reasoning_metrics(scores)["reasoning/mutual_information"] <= math.log(n) + 1e-9
 
 
-def test_impossible_scores_are_passed_over_and_not_reported() -> None:
+def test_impossible_scores_are_skipped_and_not_reported() -> None:
     assert compute.reasoning_metrics(torch.zeros(1, 1)) == {}
     assert compute.reasoning_metrics(torch.full((2, 2), math.nan)) == {}
     assert all(math.isfinite(v) for v in compute.reasoning_metrics(torch.full((2, 2), -math.inf)).values())
@@ -242,14 +242,14 @@ def test_wilson_interval_of_known_counts() -> None:
 
 
 @given(st.integers(1, 500), st.data())
-def test_the_interval_holds_the_rate_and_stays_between_nought_and_one(trials: int, data: st.DataObject) -> None:
+def test_the_interval_contains_the_rate_and_stays_within_zero_and_one(trials: int, data: st.DataObject) -> None:
     successes = data.draw(st.integers(0, trials))
     low, high = compute.wilson(successes, trials)
     assert 0.0 <= low <= successes / trials <= high <= 1.0
     assert compute.wilson(trials - successes, trials) == (pytest.approx(1 - high), pytest.approx(1 - low))
 
 
-def test_pass_at_k_is_the_exact_chance_without_replacement() -> None:
+def test_pass_at_k_is_the_exact_probability_without_replacement() -> None:
     assert compute.pass_at_k(2, 4, 1) == 0.5
     assert compute.pass_at_k(2, 4, 2) == pytest.approx(5 / 6)
     assert compute.pass_at_k(0, 4, 4) == 0.0
@@ -259,7 +259,7 @@ def test_pass_at_k_is_the_exact_chance_without_replacement() -> None:
         compute.pass_at_k(5, 4, 1)
 
 
-def test_an_evaluation_reports_the_rate_with_its_interval() -> None:
+def test_an_evaluation_reports_the_rate_with_its_confidence_interval() -> None:
     found = compute.evaluation_metrics("fixed", [True, False], [10.0, -1.0], [1, 5], [3, 10])
     assert found["eval/fixed/success"] == 0.5
     assert found["eval/fixed/success_low"] < 0.5 < found["eval/fixed/success_high"]

@@ -1,4 +1,4 @@
-"""The watch on simulated runs: groups of trajectories whose success, agreement and entropy follow a script."""
+"""The detector on simulated runs: groups of trajectories whose success, agreement and entropy follow a script."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SEEDS = range(12)
 class Script:
     """A run of `iterations`, learning from success rate `start` towards `end`; it collapses around `collapse`.
 
-    A collapse as the paper tells it: `lead` iterations before the reward, the trajectories of a group begin to share
+    A collapse as in the paper: `lead` iterations before the reward, the trajectories of a group begin to share
     their fate; then entropy and the variety of thoughts fall, then the reward, then gradients spike.
     """
 
@@ -94,13 +94,13 @@ def watch(curves: list[dict[str, float]], trap: EchoTrap | None = None, first: i
     ],
     ids=["learning", "slow learning", "mastery", "no progress", "hard task", "few trajectories", "short run"],
 )
-def test_it_keeps_quiet_about_healthy_runs(script: Script) -> None:
+def test_healthy_runs_raise_no_alarm(script: Script) -> None:
     cried = {seed: [alarm.message for alarm in alarms] for seed in SEEDS if (alarms := watch(script.play(seed)))}
     assert not cried
 
 
 @pytest.mark.parametrize(("collapse", "lead"), [(110, 40), (60, 30)])
-def test_it_speaks_before_the_reward_collapses_and_says_so_when_it_has(collapse: int, lead: int) -> None:
+def test_it_warns_before_the_reward_collapses_and_reports_the_collapse(collapse: int, lead: int) -> None:
     ahead, after = [], []
     for seed in SEEDS:
         alarms = watch(Script(collapse=collapse, lead=lead).play(seed))
@@ -111,7 +111,7 @@ def test_it_speaks_before_the_reward_collapses_and_says_so_when_it_has(collapse:
     assert max(after) <= 25
 
 
-def test_the_evidence_is_in_the_message_and_in_numbers() -> None:
+def test_an_alarm_has_its_evidence_in_text_and_numbers() -> None:
     alarms = watch(Script(collapse=110).play(0))
     first = next(alarm for alarm in alarms if alarm.state == "watch")
     assert "within a group" in first.message
@@ -121,7 +121,7 @@ def test_the_evidence_is_in_the_message_and_in_numbers() -> None:
     assert trapped.evidence
 
 
-def test_it_tells_the_numbers_it_compares_and_their_limits() -> None:
+def test_readings_contain_values_and_limits() -> None:
     trap = EchoTrap(EchoTrapConfig())
     recorded: list[tuple[int, dict[str, float], Alarm | None]] = []
     for iteration, values in enumerate(Script(collapse=110).play(0), start=1):
@@ -134,19 +134,19 @@ def test_it_tells_the_numbers_it_compares_and_their_limits() -> None:
     assert all(value < limit for value, limit in spread), "the sign was there for a third of the window"
     calm = [said for number, said, _ in recorded if 25 < number < first - 20]
     assert all(
-        not sign.crossed(said[sign.name], said[sign.limit])
-        for said in calm
+        not sign.crossed(reading[sign.name], reading[sign.limit])
+        for reading in calm
         for sign in SIGNALS
-        if sign.key in ("spread", "reward", "gradient") and sign.name in said
+        if sign.key in ("spread", "reward", "gradient") and sign.name in reading
     )
 
 
-def test_it_knows_nothing_of_the_future() -> None:
+def test_the_watch_is_causal() -> None:
     curves = Script(collapse=60, lead=30).play(3)
     assert watch(curves[:70]) == [alarm for alarm in watch(curves) if alarm.iteration <= 70]
 
 
-def test_spread_lost_to_success_is_no_reason_to_worry() -> None:
+def test_spread_lost_to_success_raises_no_alarm() -> None:
     better = [steady(0.3, spread=5.0)] * 20 + [steady(0.95, spread=1.5)] * 40
     worse = [steady(0.3, spread=5.0)] * 20 + [steady(0.3, spread=1.5)] * 40
     assert watch(better) == []
@@ -162,7 +162,7 @@ def steady(success: float, *, spread: float = 5.0, entropy: float = 0.5) -> dict
     }
 
 
-def test_entropy_that_leaves_its_decay_is_noticed_in_both_directions() -> None:
+def test_entropy_leaving_its_decay_is_detected_in_both_directions() -> None:
     rng = np.random.default_rng(0)
     decay = [0.8 * 0.995**t + 0.005 * rng.normal() for t in range(60)]
     for factor in (0.3, 2.5):
@@ -174,14 +174,14 @@ def test_entropy_that_leaves_its_decay_is_noticed_in_both_directions() -> None:
     assert watch([steady(0.3, entropy=e) for e in decay]) == []
 
 
-def test_a_decay_that_only_slows_down_is_no_rise_of_entropy() -> None:
+def test_a_slowing_decay_is_not_a_rise_of_entropy() -> None:
     rng = np.random.default_rng(0)
     decay = [max(0.5 * 0.97**t, 0.1) + 0.002 * rng.normal() for t in range(90)]
     assert watch([steady(0.3, entropy=entropy) for entropy in decay]) == []
 
 
-def test_a_format_that_is_lost_within_a_few_iterations_is_noticed_at_once() -> None:
-    """As a small policy with too large a learning rate does it: no success is left to speak of by iteration 6."""
+def test_a_rapid_loss_of_format_is_detected_at_once() -> None:
+    """As in a small policy with too large a learning rate: hardly any success is left by iteration 6."""
     valid = [1.0, 0.98, 0.54, 0.3, 0.26, *[0.1] * 20]
     curves = [steady(0.3 * share) | {"format/valid_rate": share, "reward/mean": 3 * share - 1} for share in valid]
     alarms = watch(curves)
@@ -192,27 +192,27 @@ def test_a_format_that_is_lost_within_a_few_iterations_is_noticed_at_once() -> N
     assert alarms[0].evidence["format_valid"] < 0.75 * alarms[0].evidence["format_valid_before"]
 
 
-def test_a_format_that_is_lost_by_one_update_and_comes_back_by_itself_is_passed_over() -> None:
+def test_a_transient_loss_of_format_raises_no_alarm() -> None:
     valid = [0.8, 0.12, 0.42, 0.58, 0.54, 0.62, 0.71, *[0.95] * 30]
     curves = [steady(0.3 * share) | {"format/valid_rate": share, "reward/mean": 3 * share - 1} for share in valid]
     assert watch(curves) == []
 
 
-def test_a_bad_start_with_the_format_is_no_reason_to_worry() -> None:
+def test_poor_initial_format_raises_no_alarm() -> None:
     rng = np.random.default_rng(0)
     for start, end in ((0.2, 1.0), (0.9, 0.95), (0.5, 0.5)):
         valid = [end + (start - end) * 0.9**t + 0.03 * rng.normal() for t in range(80)]
         assert watch([steady(0.3) | {"format/valid_rate": share} for share in valid]) == []
 
 
-def test_spikes_of_a_gradient_that_has_hardly_anything_left_to_teach_are_no_reason_to_worry() -> None:
+def test_spikes_of_a_tiny_gradient_raise_no_alarm() -> None:
     norms = [0.01 if t % 6 else 0.9 for t in range(60)]
     hard, easy = ([steady(success) | {"policy/grad_norm": norm} for norm in norms] for success in (0.4, 0.97))
     assert watch(easy) == []
     assert watch(hard)[0].message.startswith("The gradient spiked")
 
 
-def test_a_checkpoint_from_before_a_metric_was_watched_can_be_taken_up() -> None:
+def test_a_checkpoint_that_predates_a_watched_metric_can_be_loaded() -> None:
     old = EchoTrap(EchoTrapConfig())
     watch(Script().play(0)[:30], old)
     state = old.state_dict()
@@ -222,12 +222,12 @@ def test_a_checkpoint_from_before_a_metric_was_watched_can_be_taken_up() -> None
     assert watch(Script().play(0)[30:], new, first=31) == []
 
 
-def test_a_watch_ends_when_the_spread_comes_back() -> None:
+def test_a_watch_ends_when_the_spread_recovers() -> None:
     curves = [steady(0.3)] * 30 + [steady(0.3, spread=0.5)] * 15 + [steady(0.3)] * 60
     assert [alarm.state for alarm in watch(curves)] == ["watch", "healthy"]
 
 
-def test_a_reward_that_comes_back_ends_a_trap() -> None:
+def test_a_recovered_reward_ends_a_trap() -> None:
     rng = np.random.default_rng(1)
 
     def around(success: float, spread: float, n: int) -> list[dict[str, float]]:
@@ -237,7 +237,7 @@ def test_a_reward_that_comes_back_ends_a_trap() -> None:
     assert [alarm.state for alarm in alarms] == ["watch", "trapped", "healthy"]
 
 
-def test_resumed_from_its_state_it_goes_on_as_if_nothing_had_happened() -> None:
+def test_a_watch_restored_from_its_state_continues_identically() -> None:
     curves = Script(collapse=60, lead=30).play(5)
     whole = watch(curves)
     for cut in (1, 35, 62, 90):
@@ -248,7 +248,7 @@ def test_resumed_from_its_state_it_goes_on_as_if_nothing_had_happened() -> None:
         assert alarms + watch(curves[cut:], after, first=cut + 1) == whole
 
 
-def test_missing_and_impossible_values_are_passed_over() -> None:
+def test_missing_and_impossible_values_are_skipped() -> None:
     trap = EchoTrap(EchoTrapConfig())
     for iteration in range(1, 60):
         assert trap.update(iteration, {}) is None
@@ -262,7 +262,7 @@ def test_missing_and_impossible_values_are_passed_over() -> None:
     json.dumps([alarm.model_dump() for alarm in alarms], allow_nan=False)
 
 
-def test_rewards_alone_are_enough_to_notice_a_collapse() -> None:
+def test_rewards_alone_suffice_to_detect_a_collapse() -> None:
     curves = [
         {name: values[name] for name in ("reward/in_group_std", "reward/mean")}
         for values in Script(collapse=90).play(1)
@@ -270,14 +270,14 @@ def test_rewards_alone_are_enough_to_notice_a_collapse() -> None:
     assert [alarm.state for alarm in watch(curves)][-1] == "trapped"
 
 
-def test_a_smaller_sensitivity_waits_for_a_deeper_fall() -> None:
+def test_a_lower_sensitivity_requires_a_deeper_fall() -> None:
     curves = Script(collapse=110).play(4)
     early, late = (watch(curves, EchoTrap(EchoTrapConfig(spread_threshold=share)))[0].iteration for share in (0.6, 0.2))
     assert early < late
 
 
-def test_a_run_without_any_success_is_not_called_a_collapse() -> None:
-    """Nothing to lose: all trajectories fail alike from the first iteration on."""
+def test_a_run_without_any_success_is_not_a_collapse() -> None:
+    """All trajectories fail from the first iteration on."""
     rng = np.random.default_rng(0)
     curves = [steady(0.0, spread=0.2 + 0.05 * abs(rng.normal())) for _ in range(100)]
     assert watch(curves) == []
@@ -288,7 +288,7 @@ def test_every_signal_that_is_described_is_checked_in_the_same_order() -> None:
 
 
 @pytest.mark.parametrize("key", CHECKS)
-def test_a_signal_has_no_reading_before_there_is_anything_to_compare(key) -> None:
+def test_a_signal_has_no_reading_without_a_baseline(key) -> None:
     memory = SignalMemory(5, 0.5, {name: MetricHistory(5) for name in WATCHED})
     assert CHECKS[key].read(memory) is None
     memory.add(1, dict.fromkeys(WATCHED, 0.5))
@@ -308,7 +308,7 @@ FALLEN = {
 
 
 @pytest.mark.parametrize("key", CHECKS)
-def test_a_signal_is_read_from_its_own_metric_and_no_other(key) -> None:
+def test_a_signal_reads_only_its_own_metric(key) -> None:
     memory = SignalMemory(6, 0.5, {name: MetricHistory(6) for name in WATCHED})
     rng = np.random.default_rng(0)
     present: set[str] = set()

@@ -1,4 +1,4 @@
-"""What an iteration measures: every name of the specification's table, in runs with a critic and without one."""
+"""Metrics of an iteration: every name of the specification's table, in runs with and without a critic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALWAYS = [
     *(name for name in STABLE if not name.startswith(ELSEWHERE) and name not in (*WITH_A_CRITIC, "time/evaluate")),
     "time/other",
 ]
-OF_AN_EXAM = ["success", "success_low", "success_high", "pass@1", "pass@2"]
+OF_AN_EVALUATION = ["success", "success_low", "success_high", "pass@1", "pass@2"]
 
 
 def with_valid_format(response, *, think, max_actions):
@@ -44,13 +44,13 @@ def test_every_name_of_the_table_is_measured(pocket_folder, tmp_path, monkeypatc
         wanted = ALWAYS + WITH_A_CRITIC * (estimator == "gae")
         assert [name for name in wanted if name not in values] == []
         assert not any(name.startswith("value/") for name in values) or estimator == "gae"
-    exams = [event.values for event in events(tmp_path, Metrics) if "time/evaluate" in event.values]
-    assert len(exams) == 3
-    for values in exams:
-        assert [name for name in OF_AN_EXAM if f"eval/Sokoban/{name}" not in values] == []
+    evaluations = [event.values for event in events(tmp_path, Metrics) if "time/evaluate" in event.values]
+    assert len(evaluations) == 3
+    for values in evaluations:
+        assert [name for name in OF_AN_EVALUATION if f"eval/Sokoban/{name}" not in values] == []
 
 
-def test_the_parts_of_a_lap_and_its_rest_are_its_time(monkeypatch) -> None:
+def test_the_parts_and_the_rest_of_a_lap_add_up(monkeypatch) -> None:
     now = [100.0]
     monkeypatch.setattr(reporter.time, "monotonic", lambda: now[0])
 
@@ -75,7 +75,7 @@ def test_the_parts_of_a_lap_and_its_rest_are_its_time(monkeypatch) -> None:
     )
 
 
-def test_a_run_tells_what_its_checkpoints_cost(pocket_folder, tmp_path) -> None:
+def test_a_run_reports_the_cost_of_its_checkpoints(pocket_folder, tmp_path) -> None:
     config = tiny.config(pocket_folder, iterations=3, algorithm={"estimator": "gae"}, checkpoint={"every": 2})
     run(config, tmp_path)
     learnt = [event.values for event in events(tmp_path, Metrics) if "reward/mean" in event.values]

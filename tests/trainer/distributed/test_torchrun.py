@@ -31,7 +31,7 @@ CASES = [(name, "none") for name in SECTIONS] + [(name, "full") for name in SPLI
 
 
 def case(folder, name, sharding="none"):
-    """Settings and a recorded batch of seven trajectories of different lengths, which two processes cannot halve."""
+    """Settings and a recorded batch of seven trajectories of different lengths, which two ranks cannot share evenly."""
     sections = SECTIONS[name]
     optimizer = {"mini_batch_trajectories": 4, "micro_batch_tokens": 64, "policy_lr": 1e-4, "critic_lr": 1e-4}
     config = tiny.config(
@@ -80,7 +80,7 @@ def furthest(some, others):
 
 
 @pytest.mark.parametrize("name, sharding", CASES)
-def test_two_processes_learn_what_one_learns(one, two, name, sharding):
+def test_two_processes_learn_the_same_as_one(one, two, name, sharding):
     single, pair = one[name], two[f"{name}-{sharding}"]
     near = NEAR.get(name, 1e-5)
     assert furthest(single["policy"], pair["policy"]) < near

@@ -83,7 +83,7 @@ def near(some, others):
 
 @pytest.mark.parametrize("estimator, sharding", [("reinforce_plus_plus", "none"), ("gae", "full")])
 def test_two_processes_play_and_learn_as_one(begin, llama_folder, tmp_path, estimator, sharding):
-    algorithm = {"estimator": estimator, "drop_zero_std": False, "gamma": 0.9}  # so that equal rewards teach something
+    algorithm = {"estimator": estimator, "drop_zero_std": False, "gamma": 0.9}  # so that equal rewards give a gradient
     config = settings(llama_folder, algorithm=algorithm, parallel={"sharding": sharding})
     launcher = begin(config, tmp_path / "two")
     run(config, tmp_path / "one")
@@ -153,7 +153,7 @@ def test_a_process_that_dies_ends_the_run_with_the_reason(begin, llama_folder, t
     assert all(not os.path.exists(f"/proc/{pid}") for pid in trainers.values())
 
 
-def test_settings_unsupported_by_several_processes_are_refused_with_what_to_choose(monkeypatch):
+def test_settings_unsupported_by_several_processes_are_refused_with_alternatives(monkeypatch):
     from trainer.distributed import torchrun as parallel
     from trainer.policy.load import ModelError
 

@@ -36,7 +36,7 @@ def engine(**values):
         ({"urls": ["http://a:1", "http://a:1/v1"]}, "the same server twice"),
     ],
 )
-def test_invalid_engine_settings_are_refused_with_what_to_write_instead(values, problem):
+def test_invalid_engine_settings_are_refused_with_a_replacement(values, problem):
     with pytest.raises(ValidationError, match=problem):
         engine(**values)
 
@@ -45,7 +45,7 @@ def test_urls_may_have_the_api_path_and_may_be_a_single_string():
     assert engine(name="server", urls="http://gpu1:8000/v1/").urls == ["http://gpu1:8000"]
 
 
-def test_vllm_reports_our_log_probabilities_or_the_settings_are_refused():
+def test_vllm_settings_with_other_log_probabilities_are_refused():
     assert logprobs_mode(RunConfig.model_validate({"rollout": {"temperature": 0.7}}).rollout) == "processed_logprobs"
     assert logprobs_mode(RunConfig.model_validate({"rollout": {"top_k": 5}}).rollout) == "raw_logprobs"
     both = {"rollout": {"top_k": 5, "temperature": 0.7}}
@@ -76,7 +76,7 @@ def test_the_setting_offers_exactly_the_registered_engines():
 
 
 def test_a_registered_engine_needs_one_loader(policy, chat, tmp_path, monkeypatch):
-    """A module with a sampler and a line in the registry; nothing else knows the engines by name."""
+    """An engine takes a module with a sampler and a registry line; nothing else names engines."""
 
     def load(config, model_policy, eos_id, folder):
         assert (config.engine.name, model_policy, eos_id, folder) == ("toy", policy, chat.eos_id, tmp_path)
@@ -96,7 +96,7 @@ def test_several_processes_are_refused_for_external_engines(policy, chat, monkey
         make_sampler(RunConfig.model_validate({"engine": {"name": "vllm"}}), policy, chat.eos_id)
 
 
-def test_without_vllm_the_error_says_what_to_install(policy, chat, pocket_folder, monkeypatch):
+def test_without_vllm_the_error_names_the_package_to_install(policy, chat, pocket_folder, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "vllm", None)
     config = tiny.config(pocket_folder, engine={"name": "vllm"})
     with pytest.raises(ModelError, match=r"pip install '\.\[vllm\]'.*make test-vllm"):
@@ -106,7 +106,7 @@ def test_without_vllm_the_error_says_what_to_install(policy, chat, pocket_folder
         serve.command(parser().parse_args(["serve-vllm", "pocket"]))
 
 
-def test_the_server_command_has_our_extension_and_further_options(monkeypatch):
+def test_the_server_command_has_the_extension_and_extra_options(monkeypatch):
     monkeypatch.setattr(serve.importlib.util, "find_spec", lambda name: object())
     arguments = [
         "serve-vllm",
@@ -128,7 +128,7 @@ def test_the_server_command_has_our_extension_and_further_options(monkeypatch):
 
 
 class FakeServer:
-    """An HTTP server with the API of ours; `faults` are the outcomes of the next completion requests."""
+    """An HTTP server with the same API; `faults` are the outcomes of the next completion requests."""
 
     def __init__(self):
         self.version, self.faults, self.requests, self.loaded = "", [], [], []
@@ -213,7 +213,7 @@ def test_a_healthy_server_that_never_completes_a_request_ends_the_run(server, fa
         server.complete({"prompt": [1]})
 
 
-def test_weights_lost_unnoticed_are_detected(server, fake_server):
+def test_silently_lost_weights_are_detected(server, fake_server):
     server.check()
     fake_server.version = ""
     with pytest.raises(ServerError, match="lost its weights during a rollout"):

@@ -19,7 +19,7 @@ def evaluation_run(**evaluation):
     return RunConfig.model_validate({"evaluation": evaluation})
 
 
-def test_the_exam_depends_on_its_own_seed_and_nothing_else():
+def test_the_evaluation_depends_on_its_own_seed_only():
     def questions(config, iteration=0):
         return [(p.seed, p.dynamics_seeds, p.sampling_seeds) for p in group_plans(config, iteration)]
 
@@ -72,7 +72,7 @@ def played(*by_prompt):
     ]
 
 
-def test_a_finished_exam_is_summarised_with_its_interval():
+def test_a_finished_evaluation_is_summarised_with_its_interval():
     (suite,) = suites_of(RunConfig())
     event, values = summarize(suite, 10, played(*[[n < 3] for n in range(8)]), final=True)
     assert (event.suite, event.prompts, event.samples, event.iteration, event.final) == ("Sokoban", 8, 1, 10, True)
@@ -109,17 +109,17 @@ def test_k_grows_in_powers_of_two_up_to_all_samples(samples, k):
     assert pass_at_ks(samples) == k
 
 
-def test_samples_that_agree_within_each_prompt_count_as_one():
+def test_perfectly_correlated_samples_count_as_one():
     alike = [[n < 4] * 6 for n in range(10)]
     assert success_interval(alike) == pytest.approx(wilson(4, 10))
 
 
-def test_samples_that_are_independent_of_their_prompt_count_in_full():
+def test_independent_samples_count_in_full():
     assert success_interval([[True, True, False]] * 10) == pytest.approx(wilson(20, 30))
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=12))
-def test_the_interval_holds_the_rate_and_is_no_narrower_than_if_all_were_independent(by_prompt):
+def test_the_interval_contains_the_rate_and_is_at_least_as_wide_as_for_independence(by_prompt):
     flat = [outcome for prompt in by_prompt for outcome in prompt]
     low, high = success_interval(by_prompt)
     rate = sum(flat) / len(flat)

@@ -1,4 +1,4 @@
-"""Suites: what a name means, what is wrong with a name, and which suites a run has."""
+"""Suites: names, invalid names, and the suites of a run."""
 
 import pytest
 from pydantic import ValidationError
@@ -12,7 +12,7 @@ def config(*names, **sections):
     return RunConfig.model_validate({"evaluation": {"suites": list(names)}, **sections})
 
 
-def test_a_suite_is_an_environment_and_perhaps_its_settings():
+def test_a_suite_is_an_environment_with_optional_settings():
     assert parse_suite("LargeSokoban") == ("LargeSokoban", {})
     assert parse_suite("FrozenLake:size=5:slippery=off") == ("FrozenLake", {"size": 5, "slippery": False})
 
@@ -28,27 +28,27 @@ def test_a_suite_is_an_environment_and_perhaps_its_settings():
         ("Sokoban:" + "x" * 60, "at most 60 characters"),
     ],
 )
-def test_what_is_wrong_with_a_suite_is_said_where_it_is_set(text, complaint):
+def test_an_invalid_suite_is_reported_at_its_setting(text, complaint):
     with pytest.raises(ValueError, match=r"evaluation\.suites") as error:
         config(text)
     assert complaint in str(error.value)
 
 
-def test_a_suite_cannot_stand_twice_nor_be_the_runs_own():
+def test_a_suite_is_neither_repeated_nor_the_runs_own():
     with pytest.raises(ValidationError, match="lists the same suite twice"):
         config("Bandit", "Bandit")
     with pytest.raises(ValidationError, match="names Sokoban, in which the run is evaluated anyway"):
         config("Sokoban")
 
 
-def test_the_runs_own_environment_comes_first_as_it_is_trained_in():
+def test_the_training_environment_comes_first_with_training_settings():
     run = config("Bandit", rollout={"max_turns": 9}, environment={"instruction": "Push."})
     own, bandit = suites_of(run)
     assert (own.name, own.number, own.config) == ("Sokoban", 0, run)
     assert (bandit.name, bandit.number) == ("Bandit", 1)
 
 
-def test_other_environments_have_their_own_budgets_and_wording_and_the_runs_other_settings():
+def test_other_environments_use_their_own_budgets_and_wording():
     run = config("Bandit", rollout={"max_turns": 9, "think": False}, environment={"instruction": "Push."})
     bandit = suites_of(run)[1].config
     assert (bandit.environment.name, bandit.environment.instruction) == ("Bandit", None)

@@ -121,7 +121,7 @@ def test_a_single_state_demonstration_exists_for_every_environment(chat, environ
     ]
 
 
-def test_the_facts_of_a_sokoban_thought_are_those_of_the_board():
+def test_the_facts_of_a_sokoban_thought_match_the_board():
     for seed in range(20):
         env = envs.make("Sokoban")
         env.reset(seed=seed)

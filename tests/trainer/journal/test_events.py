@@ -59,7 +59,7 @@ def test_writing_nothing_writes_nothing(tmp_path):
     assert (tmp_path / JOURNAL_FILE).read_bytes().count(b"\n") == 1
 
 
-def test_a_batch_that_cannot_be_written_leaves_no_line(tmp_path):
+def test_a_failed_batch_write_leaves_no_line(tmp_path):
     journal = Journal(tmp_path)
     journal.write(notice("good"))
     broken = Phase(phase="rollout", iteration=1, tokens_per_second=float("nan"))
@@ -69,7 +69,7 @@ def test_a_batch_that_cannot_be_written_leaves_no_line(tmp_path):
     assert [event.message for event in read(tmp_path / JOURNAL_FILE)] == ["good"]
 
 
-class HalfFull:
+class NearlyFullDisk:
     """A disk that accepts a few bytes at a time, then none."""
 
     def __init__(self, room):
@@ -86,10 +86,10 @@ class HalfFull:
 def test_partial_writes_are_continued_and_a_full_disk_is_an_error(tmp_path):
     journal = Journal(tmp_path)
     journal.close()
-    journal._file = slow = HalfFull(10_000)
+    journal._file = slow = NearlyFullDisk(10_000)
     journal.write(notice("a"), notice("b"))
     assert [parse_line(line, n).message for n, line in enumerate(slow.data.splitlines(), 1)] == ["a", "b"]
-    journal._file = HalfFull(20)
+    journal._file = NearlyFullDisk(20)
     with pytest.raises(OSError, match="No space left"):
         journal.write(notice("c"))
 

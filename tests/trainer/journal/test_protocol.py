@@ -1,4 +1,4 @@
-"""The contract between trainer and site stands in one module."""
+"""The contract between trainer and site is defined in one module."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def constants() -> Iterator[tuple[str, str, object]]:
                     yield package, name, node.value
 
 
-def test_no_literal_of_the_contract_is_repeated() -> None:
+def test_contract_literals_are_not_repeated() -> None:
     repeated = {(name, value) for _, name, value in constants() if value in LITERALS}
     assert repeated - ELSEWHERE == set(), "import them from trainer.journal.protocol"
     assert repeated >= ELSEWHERE, "a listed exception no longer exists"
 
 
-def test_no_path_into_the_checkpoints_is_spelled_out() -> None:
+def test_checkpoint_paths_are_not_hardcoded() -> None:
     folder = f"{protocol.CHECKPOINTS_FOLDER}/"
     assert not [(name, value) for _, name, value in constants() if isinstance(value, str) and value.startswith(folder)]
 

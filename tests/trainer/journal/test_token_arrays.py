@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from trainer.journal.token_arrays import TokenArrays, TokenArraysError, Unlearned, arrays, compressed, cut, pack, unpack
 
-halves = st.floats(-65_504, 65_504, width=16)  # without bounds most draws overflow, and are thrown away
+halves = st.floats(-65_504, 65_504, width=16)  # without bounds most draws overflow and are discarded
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""From the filter's choice between groups to the trajectories of the update."""
+"""Selection of the trajectories of an update from the groups kept by the filter."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def played(group: int, member: int, reward: float, environment: int = 0) -> Traj
 
 
 def rollout(rewards: list[list[float]]) -> list[Trajectory]:
-    """Groups 10, 20, …: their numbers are no places."""
+    """Groups 10, 20, …: ids are not positions."""
     groups = enumerate(rewards, start=1)
     return [played(10 * g, m, reward) for g, group in groups for m, reward in enumerate(group)]
 
 
 @given(rewards=ROLLOUT, method=st.sampled_from(["none", "std", "soft"]), data=st.data())
-def test_the_filters_choice_reaches_every_member_whatever_their_order(
+def test_the_filter_selects_every_member_in_any_order(
     rewards: list[list[float]], method: str, data: st.DataObject
 ) -> None:
     algorithm = AlgorithmConfig.model_validate({"group_filter": method, "group_filter_keep": 0.5})
@@ -50,14 +50,14 @@ def test_the_filters_choice_reaches_every_member_whatever_their_order(
     assert Counter(trajectory.group for trajectory in choice.kept) == sizes
 
 
-def test_without_a_difference_only_an_estimator_with_a_critic_learns() -> None:
+def test_without_reward_variance_only_critic_estimators_learn() -> None:
     flat = rollout([[1.0, 1.0], [2.0, 2.0]])
     assert not select_batch(flat, AlgorithmConfig(estimator="grpo")).teaches
     assert select_batch(flat, AlgorithmConfig(estimator="gae")).teaches
     assert select_batch([*flat, played(30, 0, 0.0), played(30, 1, 1.0)], AlgorithmConfig(estimator="grpo")).teaches
 
 
-def test_groups_of_one_environment_are_not_measured_by_the_rewards_of_another() -> None:
+def test_groups_are_not_compared_across_environments() -> None:
     large = [played(1, 0, 0.0, 0), played(1, 1, 10.0, 0), played(2, 0, 0.0, 0), played(2, 1, 9.0, 0)]
     small = [played(3, 0, 0.0, 1), played(3, 1, 0.2, 1), played(4, 0, 0.0, 1), played(4, 1, 0.1, 1)]
     choice = select_batch([*large, *small], AlgorithmConfig(group_filter="std", group_filter_keep=0.5))

@@ -27,7 +27,7 @@ PAYS = torch.tensor([0.15, 0.25])  # expected reward of each arm
 
 @cache
 def played(seed: int) -> tuple[Tensor, Tensor]:
-    """(G·N,) arms pulled by the tabular policy and (G·N,) what the environment paid."""
+    """(G·N,) arms pulled by the tabular policy and (G·N,) rewards of the environment."""
     draw = np.random.default_rng(seed)
     arms = draw.choice(2, size=GROUPS * SIZE, p=torch.softmax(LOGITS.double(), 0).numpy())
     env, paid = envs.make("Bandit"), []
@@ -61,7 +61,7 @@ def batch_of(paid: Tensor) -> Batch:
     ("settings", "factor"),
     [
         ({"estimator": "rloo"}, 1.0),
-        # the group's mean holds the trajectory's own reward, which takes 1/N off the gradient
+        # the group's mean includes the trajectory's own reward, which reduces the gradient by 1/N
         ({"estimator": "grpo", "normalize_by_std": False}, 1 - 1 / SIZE),
         ({"estimator": "gae", "whiten_advantages": False}, 1.0),
         ({"estimator": "bi_level_gae", "whiten_advantages": False}, 1.0),

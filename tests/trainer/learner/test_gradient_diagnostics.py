@@ -1,4 +1,4 @@
-"""The gradient of a loss taken apart by its terms: right in itself, and of no consequence for the update."""
+"""Gradients of the loss terms: correct, and without effect on the update."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.learner import gradient_diagnostics
 from trainer.policy.load import load
 
 
-def test_norms_and_cosines_of_terms_whose_gradients_are_known() -> None:
+def test_gradient_norms_and_cosines_match_known_gradients() -> None:
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     y = torch.tensor([3.0], requires_grad=True)
     terms = {"task": 3 * x[0] + 4 * x[1], "entropy": -2 * x[0], "kl": y.sum()}
@@ -30,7 +30,7 @@ def test_norms_and_cosines_of_terms_whose_gradients_are_known() -> None:
     assert y.grad is None
 
 
-def test_pieces_add_up_before_anything_is_measured() -> None:
+def test_micro_batches_are_accumulated_before_measuring() -> None:
     x = torch.tensor([1.0], requires_grad=True)
     found = gradient_diagnostics.gradient_terms([{"task": x.sum()}, {"task": -x.sum()}], [x])
     assert found == {"gradient/task": 0.0}
@@ -57,7 +57,7 @@ SETTINGS = {
 
 
 def updated(folder, every, **sections):
-    """A learner after three iterations, and what it measured in each."""
+    """A learner after three iterations, and its diagnostics of each."""
     settings = {name: value | sections.get(name, {}) for name, value in SETTINGS.items()}
     learner = learner_for(
         folder, reference=load(folder, PolicyConfig()), diagnostics={"gradient_terms_every": every}, **settings
@@ -70,7 +70,7 @@ def of_terms(values):
     return {name for name in values if name.startswith("gradient/")}
 
 
-def test_measuring_changes_neither_the_weights_nor_any_other_metric(pocket_folder) -> None:
+def test_diagnostics_change_neither_weights_nor_metrics(pocket_folder) -> None:
     (measured, with_split), (plain, without) = updated(pocket_folder, 1), updated(pocket_folder, 0)
     assert torch.equal(weights(measured), weights(plain))
     for one, other in zip(with_split, without, strict=True):
@@ -81,14 +81,14 @@ def test_measuring_changes_neither_the_weights_nor_any_other_metric(pocket_folde
         }
 
 
-def test_it_is_measured_as_often_as_asked_and_not_while_only_the_critic_learns(pocket_folder) -> None:
+def test_diagnostics_follow_their_interval_and_skip_critic_warmup(pocket_folder) -> None:
     _, values = updated(pocket_folder, 2)
     assert [bool(of_terms(one)) for one in values] == [False, True, False]
     _, values = updated(pocket_folder, 1, optimizer={"critic_warmup": 2})
     assert [bool(of_terms(one)) for one in values] == [False, False, True]
 
 
-def test_the_terms_together_are_the_gradient_of_the_update(pocket_folder) -> None:
+def test_the_terms_add_up_to_the_gradient_of_the_update(pocket_folder) -> None:
     _, values = updated(
         pocket_folder, 1, algorithm={"updates_per_rollout": 1}, optimizer={"mini_batch_trajectories": 6}
     )
@@ -103,6 +103,6 @@ def test_the_terms_together_are_the_gradient_of_the_update(pocket_folder) -> Non
     assert whole == pytest.approx(got["policy/grad_norm"], rel=1e-3)
 
 
-def test_without_a_kl_loss_there_is_no_such_term(pocket_folder) -> None:
+def test_without_a_kl_loss_there_is_no_kl_term(pocket_folder) -> None:
     _, values = updated(pocket_folder, 1, algorithm={"kl_placement": "reward"})
     assert of_terms(values[0]) == {"gradient/task", "gradient/entropy", "gradient/cosine_task_entropy"}

@@ -1,4 +1,4 @@
-"""Updates: rewarded tokens become likelier, micro-batches change nothing, a broken gradient changes nothing either."""
+"""Updates: rewarded tokens become likelier; micro-batches and non-finite gradients change nothing."""
 
 import math
 
@@ -16,7 +16,7 @@ from trainer.rollout.trajectory import Trajectory, collate
 
 
 def played(rewards, group_size=3, seed=0):
-    """Trajectories of two turns with random tokens, the given R(τ), and the sampler's numbers still missing."""
+    """Trajectories of two turns with random tokens, the given R(τ), without sampler values."""
     draw = torch.Generator().manual_seed(seed)
 
     def ids(count):
@@ -35,7 +35,7 @@ def played(rewards, group_size=3, seed=0):
 
 
 def batch_of(learner, rewards, **more):
-    """A batch as the present policy would have sampled it."""
+    """A batch as sampled by the current policy."""
     batch = collate(played(rewards, **more), pad_id=0)
     batch.sampler_logprobs = learner.score(batch).logprobs
     return batch
@@ -104,7 +104,7 @@ def test_micro_batches_do_not_change_the_step(pocket_folder, estimator, aggregat
     assert small_metrics == pytest.approx(whole_metrics, rel=1e-4, abs=1e-6)
 
 
-def test_micro_batches_hold_every_row_once_and_keep_to_their_size(pocket_folder):
+def test_micro_batches_hold_every_row_once_within_their_size(pocket_folder):
     learner = learner_for(pocket_folder)
     batch = batch_of(learner, [0.0] * 9)
     pieces = list(learner.micro_batches(batch))
@@ -114,7 +114,7 @@ def test_micro_batches_hold_every_row_once_and_keep_to_their_size(pocket_folder)
         assert piece.ids.numel() <= 64 or len(rows) == 1
 
 
-def test_advantages_of_equal_rewards_leave_the_policy_where_it_is(pocket_folder):
+def test_equal_rewards_leave_the_policy_unchanged(pocket_folder):
     learner = learner_for(pocket_folder, algorithm={"entropy_coef": 0.0})
     batch = batch_of(learner, [1, 1, 1, 2, 2, 2])
     before = weights(learner)
@@ -131,7 +131,7 @@ def test_the_entropy_bonus_raises_the_entropy(pocket_folder):
     assert learner.score(batch).entropies[batch.mask].mean() > before
 
 
-def drawn_away(folder, **algorithm):
+def away_from_reference(folder, **algorithm):
     """A learner whose policy is not its reference, and a batch in which every reward is the same."""
     learner = learner_for(
         folder,
@@ -145,8 +145,8 @@ def drawn_away(folder, **algorithm):
     return learner, batch, learner.score(batch, learner.reference).logprobs
 
 
-def test_a_kl_loss_draws_the_policy_back(pocket_folder):
-    learner, batch, initial = drawn_away(pocket_folder, kl_coef=1.0, kl_placement="loss", kl_estimator="k3")
+def test_a_kl_loss_pulls_the_policy_to_the_reference(pocket_folder):
+    learner, batch, initial = away_from_reference(pocket_folder, kl_coef=1.0, kl_placement="loss", kl_estimator="k3")
     distances = []
     for iteration in range(4):
         batch.sampler_logprobs = learner.score(batch).logprobs
@@ -156,16 +156,16 @@ def test_a_kl_loss_draws_the_policy_back(pocket_folder):
     assert distances[-1] == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_a_kl_penalty_in_the_reward_holds_back_what_the_initial_policy_would_not_have_said(pocket_folder):
-    learner, batch, initial = drawn_away(pocket_folder, kl_coef=1.0, kl_placement="reward", kl_estimator="k1")
+def test_a_kl_penalty_discourages_tokens_unlikely_under_the_reference(pocket_folder):
+    learner, batch, initial = away_from_reference(pocket_folder, kl_coef=1.0, kl_placement="reward", kl_estimator="k1")
     away = (batch.sampler_logprobs - initial).sum(1)
     learner.update(batch, 1)
     change = (learner.score(batch).logprobs - batch.sampler_logprobs).sum(1) / batch.mask.sum(1)
     assert change[away.argmax()] < 0 < change[away.argmin()]
 
 
-def test_without_a_penalty_the_distance_to_the_initial_policy_is_measured_and_changes_nothing(pocket_folder):
-    learner, batch, initial = drawn_away(pocket_folder)
+def test_without_a_penalty_the_kl_is_measured_without_effect(pocket_folder):
+    learner, batch, initial = away_from_reference(pocket_folder)
     before = weights(learner)
     values = learner.update(batch, 1)
     expected = kl_penalty(batch.sampler_logprobs, initial, "k3")[batch.mask].mean()
@@ -181,7 +181,7 @@ def tiny_variant(folder):
     return other
 
 
-def test_the_reference_stays_as_it_was(pocket_folder):
+def test_the_reference_is_unchanged(pocket_folder):
     reference = load(pocket_folder, PolicyConfig())
     before = [p.detach().clone() for p in reference.model.parameters()]
     learner = learner_for(pocket_folder, reference=reference, algorithm={"kl_coef": 0.1})
@@ -189,7 +189,7 @@ def test_the_reference_stays_as_it_was(pocket_folder):
     assert all(torch.equal(a, b) for a, b in zip(before, reference.model.parameters(), strict=True))
 
 
-def test_the_critic_learns_what_the_rewards_are(pocket_folder):
+def test_the_critic_learns_the_returns(pocket_folder):
     learner = learner_for(
         pocket_folder,
         algorithm={"estimator": "gae", "value_clip": None},
@@ -206,7 +206,7 @@ def test_the_critic_learns_what_the_rewards_are(pocket_folder):
     assert "policy/loss" not in last
 
 
-def test_the_critic_begins_at_zero_and_sees_only_what_came_before(pocket_folder):
+def test_the_critic_starts_at_zero_and_is_causal(pocket_folder):
     learner = learner_for(pocket_folder, algorithm={"estimator": "gae"})
     batch = batch_of(learner, [1, 0, 0])
     assert not learner.values(batch).any()
@@ -219,7 +219,7 @@ def test_the_critic_begins_at_zero_and_sees_only_what_came_before(pocket_folder)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_a_gradient_that_is_no_number_is_thrown_away_and_counted(pocket_folder, estimator):
+def test_a_non_finite_gradient_is_discarded_and_counted(pocket_folder, estimator):
     learner = learner_for(pocket_folder, algorithm={"estimator": estimator}, optimizer={"mini_batch_trajectories": 6})
     batch = batch_of(learner, [1, 0, 0, 0, 1, 0])
     before = weights(learner)
@@ -235,13 +235,13 @@ def test_a_gradient_that_is_no_number_is_thrown_away_and_counted(pocket_folder, 
     assert not torch.equal(weights(learner), before)
 
 
-def test_each_update_takes_as_many_steps_as_the_settings_say(pocket_folder):
+def test_each_update_takes_the_configured_number_of_steps(pocket_folder):
     learner = learner_for(pocket_folder, algorithm={"updates_per_rollout": 3}, optimizer={"mini_batch_trajectories": 4})
     values = learner.update(batch_of(learner, [1, 0, 0, 0, 1, 0]), 1)
     assert values["update/steps"] == 3 * 2
 
 
-def test_updates_are_the_same_each_time(pocket_folder):
+def test_updates_are_reproducible(pocket_folder):
     def run():
         learner = learner_for(pocket_folder, algorithm={"estimator": "gae"})
         metrics = learner.update(batch_of(learner, [1, 0, 0, 0, 1, 0]), 5)
@@ -252,7 +252,7 @@ def test_updates_are_the_same_each_time(pocket_folder):
     assert metrics == again
 
 
-def test_state_given_to_another_learner_goes_on_as_if_nothing_had_happened(pocket_folder, tmp_path):
+def test_a_learner_restored_from_state_continues_identically(pocket_folder, tmp_path):
     learner = learner_for(pocket_folder, algorithm={"estimator": "gae"})
     batch = batch_of(learner, [1, 0, 0, 0, 1, 0])
     learner.update(batch, 1)
@@ -264,7 +264,7 @@ def test_state_given_to_another_learner_goes_on_as_if_nothing_had_happened(pocke
     assert torch.equal(weights(learner), weights(other))
 
 
-def test_thoughts_scored_after_their_own_prompt_are_scored_as_in_the_dialogue(pocket_folder):
+def test_thoughts_scored_alone_match_their_scores_in_the_dialogue(pocket_folder):
     learner = learner_for(pocket_folder)
     prompts, thoughts = [[11, 12, 13], [21, 22], [31, 32, 33, 34]], [[41, 42], [51, 52, 53], [61]]
     scores = learner.cross_scores(prompts, thoughts)

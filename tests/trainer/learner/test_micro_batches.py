@@ -1,4 +1,4 @@
-"""Rows of an update are dealt out once each, evenly, in pieces that keep to their size."""
+"""Partition of the rows of an update: each once, evenly, in micro-batches of bounded size."""
 
 import torch
 from hypothesis import given
@@ -13,7 +13,7 @@ LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=40)
 
 
 @given(LENGTHS, st.integers(64, 2000), st.integers(1, 5))
-def test_every_row_goes_to_one_process_in_pieces_that_keep_to_their_size(lengths, most, size):
+def test_every_row_goes_to_one_process_in_bounded_micro_batches(lengths, most, size):
     known = torch.tensor(lengths)
     dealt = [partition(known, most, rank, size) for rank in range(size)]
     assert sorted(int(row) for pieces in dealt for rows in pieces for row in rows) == list(range(len(lengths)))
@@ -24,7 +24,7 @@ def test_every_row_goes_to_one_process_in_pieces_that_keep_to_their_size(lengths
 
 
 @given(LENGTHS, st.integers(64, 2000), st.integers(1, 5))
-def test_processes_that_must_keep_step_get_as_many_pieces(lengths, most, size):
+def test_synchronised_processes_get_equally_many_micro_batches(lengths, most, size):
     known = torch.tensor(lengths)
     even = [partition(known, most, rank, size, even=True) for rank in range(size)]
     assert len({len(pieces) for pieces in even}) == 1
@@ -34,13 +34,13 @@ def test_processes_that_must_keep_step_get_as_many_pieces(lengths, most, size):
 
 
 @given(LENGTHS, st.integers(64, 2000))
-def test_one_process_takes_the_longest_rows_first(lengths, most):
+def test_a_single_process_starts_with_the_longest_rows(lengths, most):
     order = torch.cat(partition(torch.tensor(lengths), most))
     assert [lengths[row] for row in order] == sorted(lengths, reverse=True)
 
 
 @given(families, st.integers(1, 30), st.integers(8, 120), st.integers(1, 4))
-def test_rows_that_share_are_dealt_once_in_pieces_that_compute_no_more_than_they_may(known, worth, most, size):
+def test_rows_with_shared_prefixes_are_assigned_once_within_the_token_budget(known, worth, most, size):
     batch = batch_of(known, tokens=2)
     lengths, shared = batch.attention.sum(1), prefixes_of(batch, worth)
     dealt = [partition_shared(lengths, shared, most, rank, size) for rank in range(size)]
@@ -58,7 +58,7 @@ def test_rows_that_share_are_dealt_once_in_pieces_that_compute_no_more_than_they
 
 
 @given(families, st.integers(1, 4))
-def test_processes_compute_about_as_many_tokens(known, size):
+def test_processes_get_balanced_token_counts(known, size):
     batch = batch_of(known, tokens=2)
     lengths, shared = batch.attention.sum(1), prefixes_of(batch, 1)
     whole = PackedBatch.of(batch.attention, shared).source.numel()
@@ -66,11 +66,11 @@ def test_processes_compute_about_as_many_tokens(known, size):
         rows = torch.cat([torch.zeros(0, dtype=torch.long), *partition_shared(lengths, shared, 10_000, rank, size)])
         if len(rows):
             mine = PackedBatch.of(batch.select(rows).attention, prefixes_within(shared, rows)).source.numel()
-            # A row more or less at either end, and a beginning that was cut in two is computed twice.
+            # One row more or less at either end, and a prefix that was split is computed twice.
             assert mine <= whole / size + 3 * int(lengths.max())
 
 
-def test_a_group_that_fits_stays_in_one_piece():
+def test_a_group_that_fits_stays_in_one_micro_batch():
     batch = batch_of([Family(0, 10, [[5]] * 4) for _ in range(6)])
     shared = prefixes_of(batch, 1)
     pieces = partition_shared(batch.attention.sum(1), shared, 64)

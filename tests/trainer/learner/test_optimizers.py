@@ -1,4 +1,4 @@
-"""Optimisers by name: every one of them learns, goes on where it was, and says what it lacks."""
+"""Optimisers by name: each learns, resumes, and reports a missing library."""
 
 from typing import get_args
 
@@ -23,7 +23,7 @@ def learner_with(folder, name, **more):
 
 
 @pytest.mark.parametrize("name", INSTALLED)
-def test_every_optimiser_moves_the_weights_and_goes_on_from_what_it_saved(pocket_folder, tmp_path, name):
+def test_every_optimiser_updates_weights_and_resumes_from_its_state(pocket_folder, tmp_path, name):
     learner = learner_with(pocket_folder, name)
     batch = batch_of(learner, [1, 0, 0, 0, 1, 0])
     before = weights(learner)
@@ -55,7 +55,7 @@ def test_muon_leaves_embeddings_norms_and_output_layers_to_adamw(llama_folder):
     assert matrices | rest == set(names.values())
 
 
-def test_a_checkpoint_of_another_optimiser_is_taken_up_without_its_moments_and_that_is_told(pocket_folder):
+def test_a_checkpoint_of_another_optimiser_loads_without_moments_and_warns(pocket_folder):
     learner = learner_with(pocket_folder, "adamw")
     learner.update(batch_of(learner, [1, 0, 0, 0, 1, 0]), 1)
     other = learner_with(pocket_folder, "sgd")
@@ -65,7 +65,7 @@ def test_a_checkpoint_of_another_optimiser_is_taken_up_without_its_moments_and_t
     assert learner_with(pocket_folder, "adamw_fused").load_state(learner.state()) == []
 
 
-def test_a_checkpoint_from_before_there_was_a_choice_is_adamws(pocket_folder):
+def test_a_checkpoint_without_an_optimiser_name_is_adamw(pocket_folder):
     learner = learner_with(pocket_folder, "adamw")
     learner.update(batch_of(learner, [1, 0, 0, 0, 1, 0]), 1)
     old = {name: value for name, value in learner.state().items() if name not in ("optimizer", "policy_masters")}
@@ -74,7 +74,7 @@ def test_a_checkpoint_from_before_there_was_a_choice_is_adamws(pocket_folder):
     assert again.trainable["policy"].optimizer.state_dict()["state"]
 
 
-def test_settings_changed_since_the_checkpoint_are_those_of_now(pocket_folder):
+def test_current_settings_override_those_of_the_checkpoint(pocket_folder):
     learner = learner_with(pocket_folder, "adamw")
     learner.update(batch_of(learner, [1, 0, 0, 0, 1, 0]), 1)
     other = learner_for(
@@ -85,7 +85,7 @@ def test_settings_changed_since_the_checkpoint_are_those_of_now(pocket_folder):
     assert (group["lr"], group["weight_decay"], group["betas"]) == (5e-4, 0.1, (0.5, 0.999))
 
 
-def test_a_library_that_is_not_installed_is_named(monkeypatch):
+def test_a_missing_library_is_named(monkeypatch):
     def absent(name):
         raise ImportError(name)
 

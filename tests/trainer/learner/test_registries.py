@@ -108,7 +108,7 @@ def test_a_new_kl_estimator_is_used_by_the_update(pocket_folder, monkeypatch):
     assert learner.advantages.amax(1) + learner.advantages.amin(1) == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_new_filter_chooses_and_weighs_groups_of_the_update(pocket_folder, monkeypatch):
+def test_a_new_filter_selects_and_weights_groups_of_the_update(pocket_folder, monkeypatch):
     monkeypatch.setitem(
         FILTERS,
         "toy",

@@ -1,4 +1,4 @@
-"""Beginnings that rows have in common are found, and computing them once changes neither numbers nor steps."""
+"""Common prefixes of rows are found, and computing them once changes neither values nor steps."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def plain(rounds):
 
 
 @given(families, st.integers(1, 30), st.integers(0, 99))
-def test_what_is_shared_is_equal_never_sampled_and_worth_it(known, worth, seed):
+def test_shared_prefixes_are_equal_unsampled_and_long_enough(known, worth, seed):
     batch = batch_of(known, seed, tokens=2)
     for parts in prefixes_of(batch, worth):
         for part in parts:
@@ -46,7 +46,7 @@ def test_equal_responses_are_computed_one_by_one():
     assert part.stop == 10
 
 
-def test_of_some_rows_only_what_two_of_them_share_is_left():
+def test_a_subset_keeps_only_prefixes_shared_by_two_rows():
     shared = prefixes_of(mixed(), 1)
     found = prefixes_within(shared, torch.tensor([7, 4, 1]))
     assert plain(found) == [[((1, 2), 0, 20)]]
@@ -54,7 +54,7 @@ def test_of_some_rows_only_what_two_of_them_share_is_left():
 
 
 def small(learner):
-    """Steps that do not hang on the sign of a gradient that is all but zero."""
+    """Steps that do not depend on the sign of a nearly zero gradient."""
     for part in learner.trainable.values():
         part.optimizer = torch.optim.SGD(part.weights.parameters, lr=0.1)
     if learner.critic is not None:
@@ -105,7 +105,7 @@ def test_shared_prompts_change_no_number_and_no_step(pocket_folder, llama_folder
     assert other == pytest.approx(metrics, rel=1e-4, abs=1e-6)
 
 
-def test_the_reference_and_the_parts_of_the_gradient_share_too(pocket_folder, monkeypatch):
+def test_the_reference_and_gradient_diagnostics_share_prefixes_too(pocket_folder, monkeypatch):
     monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     found = []
     for on in (False, True):
@@ -121,7 +121,7 @@ def test_the_reference_and_the_parts_of_the_gradient_share_too(pocket_folder, mo
     assert found[1] == pytest.approx(found[0], rel=1e-3, abs=1e-6)
 
 
-def test_half_precision_stays_as_near_as_it_is(pocket_folder, monkeypatch):
+def test_half_precision_is_as_accurate_with_shared_prompts(pocket_folder, monkeypatch):
     monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     found = []
     for on in (False, True):
@@ -134,7 +134,7 @@ def test_half_precision_stays_as_near_as_it_is(pocket_folder, monkeypatch):
     assert other == pytest.approx(norm, rel=3e-2)
 
 
-def test_no_layer_sees_a_shared_token_twice(pocket_folder, monkeypatch):
+def test_no_layer_computes_a_shared_token_twice(pocket_folder, monkeypatch):
     monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     learner, batch = learner_for(pocket_folder), mixed()
     seen = []
@@ -144,7 +144,7 @@ def test_no_layer_sees_a_shared_token_twice(pocket_folder, monkeypatch):
     assert sum(seen) == int(batch.attention.sum()) - 5 * 20 - 2 * (9 + 31) - 37
 
 
-def test_an_architecture_that_cannot_share_is_computed_as_ever(pocket_folder):
+def test_an_unsupported_architecture_is_computed_without_sharing(pocket_folder):
     policy = load(pocket_folder, PolicyConfig())
     policy.model._supports_attention_backend = False
     learner = learner_for(pocket_folder, policy=policy)
@@ -153,7 +153,7 @@ def test_an_architecture_that_cannot_share_is_computed_as_ever(pocket_folder):
     assert policy.model.config._attn_implementation == "sdpa"
 
 
-def test_rows_with_nothing_in_common_are_computed_with_their_padding_as_ever(pocket_folder):
+def test_rows_without_a_common_prefix_are_computed_padded(pocket_folder):
     learner = learner_for(pocket_folder)
     batch = batch_of([Family(20 + number, 3, [[4, 4]]) for number in range(4)])
     assert learner.shares_prompts

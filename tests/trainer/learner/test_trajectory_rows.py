@@ -1,4 +1,4 @@
-"""Prompts that show only the last turns: what is read, what is trained on after it; learning stays the same."""
+"""Prompts limited to the latest turns: context of each token, training rows, unchanged updates."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ ROOM = "######\n#____#\n#_PX_#\n#___O#\n#____#\n######"
 
 
 @given(data=st.data())
-def test_every_sampled_token_is_trained_on_once_after_what_the_policy_read_when_it_drew_it(data):
+def test_every_sampled_token_is_trained_once_with_its_sampling_context(data):
     chat = ChatFormat(STYLES[data.draw(st.sampled_from(list(STYLES)))], think=data.draw(st.booleans()))
     rollout = {
         "think": chat.forced != "<answer>",
@@ -38,7 +38,7 @@ def test_every_sampled_token_is_trained_on_once_after_what_the_policy_read_when_
     }
     run = RunConfig.model_validate({"environment": {"name": data.draw(environments)}, "rollout": rollout})
     episode = tiny.episode(chat, run, seed=data.draw(st.integers(0, 50)))
-    held, drawn = [], []  # what the engine holds; each sampled token with the whole context it was drawn in
+    held, drawn = [], []  # tokens held by the engine; each sampled token with its whole context
     while not episode.ended:
         if episode.resets_prompt:
             held = []
@@ -71,7 +71,7 @@ def test_every_sampled_token_is_trained_on_once_after_what_the_policy_read_when_
     assert len(batch) == (max(1, len(trajectory.turns) - shown + 1) if shown else 1)
 
 
-def test_a_window_shows_the_task_and_the_last_turns_with_their_numbers_rewards_and_budgets(chat):
+def test_a_window_shows_the_task_and_the_latest_turns(chat):
     config = RunConfig.model_validate({"rollout": {"context_turns": 2}})
     episode = tiny.episode(chat, config, options={"room": ROOM})
     prompts = []
@@ -92,7 +92,7 @@ def test_a_window_shows_the_task_and_the_last_turns_with_their_numbers_rewards_a
     assert episode.trajectory.total_reward == pytest.approx(4 * -0.2)
 
 
-def test_a_window_of_one_turn_shows_the_present_state_alone(chat):
+def test_a_window_of_one_turn_shows_the_current_state_only(chat):
     config = RunConfig.model_validate({"rollout": {"context_turns": 1}})
     episode = tiny.episode(chat, config, options={"room": ROOM})
     for number in range(3):
@@ -103,7 +103,7 @@ def test_a_window_of_one_turn_shows_the_present_state_alone(chat):
         episode.receive(tiny.sampled(chat, tiny.answer("Left")))
 
 
-def test_the_context_is_full_when_a_window_no_longer_fits_not_when_the_dialogue_does(chat):
+def test_the_context_limit_applies_to_the_window_not_the_dialogue(chat):
     def turns(shown):
         rollout = {"context_turns": shown, "max_turns": 9, "max_response_tokens": 20}
         config = RunConfig.model_validate({"rollout": rollout})
@@ -151,7 +151,7 @@ def test_the_trainer_agrees_with_the_sampler_about_every_token(pocket_folder, ll
 
 
 def split(trajectory, turns):
-    """The same trajectory as if its policy had read the whole dialogue anew before each of the turns."""
+    """The same trajectory as if its policy had re-read the whole dialogue before each turn."""
     prompts = {}
     for turn in turns:
         start = trajectory.turn_of.index(turn)
@@ -167,8 +167,8 @@ def split(trajectory, turns):
         ("grpo", "token-mean"),
     ],
 )
-def test_it_does_not_matter_to_the_update_in_how_many_rows_a_trajectory_lies(pocket_folder, estimator, aggregation):
-    """Where the windows show everything after all, rows and sequences must lead to the very same step."""
+def test_the_update_is_independent_of_the_rows_per_trajectory(pocket_folder, estimator, aggregation):
+    """If windows show everything, rows and sequences must give the same step."""
     results = []
     for parts in ([], [1]):
         learner = learner_for(
@@ -189,7 +189,7 @@ def test_it_does_not_matter_to_the_update_in_how_many_rows_a_trajectory_lies(poc
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_advantages_go_back_to_the_rows_where_their_tokens_are(estimator):
+def test_advantages_return_to_the_rows_of_their_tokens(estimator):
     config = RunConfig.model_validate({"algorithm": {"estimator": estimator}}).algorithm
     found = played([1, 0, 0.5, 0, 2, 1])
     whole, parted = collate(found, 0), collate([split(one, [1]) for one in found], 0)
@@ -205,13 +205,13 @@ def test_advantages_go_back_to_the_rows_where_their_tokens_are(estimator):
         assert got.returns[parted.mask].tolist() == pytest.approx(expected.returns[whole.mask].tolist(), abs=1e-5)
 
 
-def test_rows_of_a_trajectory_that_do_not_stand_together_are_refused():
+def test_non_contiguous_rows_of_a_trajectory_are_refused():
     batch = collate([split(one, [1]) for one in played([1, 0])], 0)
     with pytest.raises(ValueError, match="must be adjacent"):
         estimate_advantages(batch.select(torch.tensor([0, 2, 1, 3])), batch.rewards, None, RunConfig().algorithm)
 
 
-def test_a_trajectory_counts_once_however_many_rows_it_has():
+def test_a_trajectory_with_many_rows_counts_once():
     batch = collate([split(one, [1]) for one in played([1, 0, 2])], 0)
     assert len(batch) == 6
     assert LossTotals.of(batch.mask, batch.trajectory).sequences == 3
@@ -227,7 +227,7 @@ def test_update_batches_hold_whole_trajectories(pocket_folder):
 
 
 @pytest.mark.parametrize("estimator", ["gae", "bi_level_gae"])
-def test_a_run_with_a_window_learns_and_tells_turns_as_they_were(pocket_folder, tmp_path, estimator):
+def test_a_windowed_run_learns_and_logs_full_turns(pocket_folder, tmp_path, estimator):
     rollout = {"context_turns": 1, "max_turns": 3}
     run(tiny.config(pocket_folder, iterations=1, rollout=rollout, algorithm={"estimator": estimator}), tmp_path)
     recorded = [turn for turn in events(tmp_path, Turn) if turn.trajectory.startswith("00001-")]

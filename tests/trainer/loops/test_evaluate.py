@@ -1,4 +1,4 @@
-"""Runs that only evaluate: any policy, nothing learned, suite by suite, with a journal like every other run's."""
+"""Evaluation runs: any policy, no learning, suite by suite, with the usual journal."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ def play(config, folder, **extra):
 
 @pytest.fixture(scope="module")
 def trained(pocket_folder, tmp_path_factory):
-    """A run of StarPO that examines its policy at the end."""
+    """A StarPO run that evaluates its policy at the end."""
     folder = tmp_path_factory.mktemp("trained")
     run(tiny.config(pocket_folder, iterations=2, evaluation={"prompts": 3}), folder)
     return folder
@@ -85,7 +85,7 @@ def test_the_settings_of_a_suite_reach_its_environment(whole):
     assert {len(board.rows) for board in boards} == {5}
 
 
-def test_a_runs_folder_stands_for_its_newest_checkpoint_and_the_exam_is_the_one_of_training(trained, tmp_path):
+def test_a_run_folder_means_its_newest_checkpoint_and_its_evaluation(trained, tmp_path):
     config = settings(trained, evaluation={"prompts": 3, "samples_per_prompt": 1, "suites": []})
     play(config, tmp_path / "by run")
     newest = checkpoints.path_of(trained, 2)
@@ -107,7 +107,7 @@ def test_more_samples_repeat_the_first_ones(trained, tmp_path):
     assert responses(tmp_path / "one").items() <= first.items()
 
 
-def test_a_stopped_run_goes_on_with_the_suites_that_are_left(whole, trained, tmp_path):
+def test_a_stopped_run_resumes_with_the_remaining_suites(whole, trained, tmp_path):
     config, unbroken, _ = whole
     end = play(config, tmp_path, stop=lambda: "Bandit" in results(tmp_path, config))
     assert (end.reason, end.message) == (
@@ -122,7 +122,7 @@ def test_a_stopped_run_goes_on_with_the_suites_that_are_left(whole, trained, tmp
     assert {name: event.success for name, event in one.items()} == {n: event.success for n, event in other.items()}
 
 
-def test_with_other_settings_everything_is_played_again(whole, tmp_path):
+def test_with_other_settings_all_suites_are_replayed(whole, tmp_path):
     config, folder, _ = whole
     copy = shutil.copytree(folder, tmp_path / "copy")
     other = config.model_copy(update={"evaluation": config.evaluation.model_copy(update={"seed": 5})})
@@ -165,7 +165,7 @@ def test_the_table_shows_every_suite_and_pass_at_k(whole):
     assert "| 3 × 2 |" in lines[2]
 
 
-def test_an_examination_keeps_the_settings_of_its_own_environment_and_takes_the_budgets_of_others():
+def test_an_evaluation_keeps_its_settings_and_uses_the_budgets_of_other_environments():
     base = RunConfig.model_validate(
         {"name": "mine", "environment": {"settings": {"size": 7}}, "rollout": {"max_turns": 9}, "seed": 4}
     )
@@ -184,7 +184,7 @@ def test_an_examination_keeps_the_settings_of_its_own_environment_and_takes_the_
         evaluation_config(base, "pocket", ["Chess"])
 
 
-def test_weights_are_left_alone(trained, tmp_path):
+def test_weights_are_not_changed(trained, tmp_path):
     before = torch.load(checkpoints.path_of(trained, 2) / "learner.pt", weights_only=True)
     play(settings(trained), tmp_path)
     assert torch.load(checkpoints.path_of(trained, 2) / "learner.pt", weights_only=True).keys() == before.keys()

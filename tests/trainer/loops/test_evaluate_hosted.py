@@ -1,4 +1,4 @@
-"""Evaluations of a hosted model from beginning to end, against a real server: journal, accounts, stops, going on."""
+"""Evaluation of a hosted model end to end, against a real server: journal, costs, stop and resume."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_the_endpoint_does_not_tell_is_missing_and_the_count_is_its_own(tmp
     assert body["messages"][0]["content"].startswith("You solve tasks step by step.\n\n")
 
 
-def test_only_the_latest_turns_are_sent_where_the_prompt_shows_no_more(tmp_path: Path) -> None:
+def test_only_the_turns_in_the_window_are_sent(tmp_path: Path) -> None:
     config = {"rollout": {"max_turns": 4, "context_turns": 1}, "evaluation": {"prompts": 1, "suites": []}}
     with Server(reply_with_tokens).running() as server:
         play(settings(server, **config), tmp_path)
@@ -156,7 +156,7 @@ def test_rows_do_not_wait_for_each_other(tmp_path: Path) -> None:
     assert end.reason == "completed"
 
 
-def test_troubles_are_counted_and_change_nothing_of_the_result(tmp_path: Path) -> None:
+def test_errors_are_counted_without_changing_the_result(tmp_path: Path) -> None:
     calls = iter(range(10**6))
 
     def answer(body: dict[str, Any]) -> Reply:
@@ -176,7 +176,7 @@ def test_troubles_are_counted_and_change_nothing_of_the_result(tmp_path: Path) -
     assert account(tmp_path / "troubled")["requests"] == account(tmp_path / "calm")["requests"]
 
 
-def test_a_wrong_key_ends_the_run_and_stands_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_key_ends_the_run_and_is_never_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHOSCOPE_TEST_KEY", "sk-secret-1")
     with (
         Server(in_turn(refusal(401, "no such key: sk-secret-1"))).running() as server,
@@ -207,7 +207,7 @@ def test_the_budget_ends_the_run_before_it_is_passed_and_a_higher_one_pays_only_
     assert account(tmp_path / "poor")["requests"] == number
 
 
-def test_a_run_that_broke_off_goes_on_without_asking_again(tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes_without_repeating_requests(tmp_path: Path) -> None:
     calls = iter(range(10**6))
 
     def answer(body: dict[str, Any]) -> Reply:
@@ -251,7 +251,7 @@ def test_a_stop_does_not_wait_for_an_answer(tmp_path: Path) -> None:
     assert {event.end for event in events(tmp_path, TrajectoryFinished)} == {"interrupted"}
 
 
-def test_a_dialogue_that_fills_the_context_ends_alone(tmp_path: Path) -> None:
+def test_a_dialogue_exceeding_the_context_ends_only_itself(tmp_path: Path) -> None:
     full = refusal(400, "maximum context length exceeded", code="context_length_exceeded")
 
     def answer(body: dict[str, Any]) -> Reply:
@@ -270,7 +270,7 @@ def test_an_empty_response_is_a_turn_without_an_action(tmp_path: Path) -> None:
     assert {(turn.response, turn.tokens, turn.logprob) for turn in events(tmp_path, Turn)} == {("", 0, None)}
 
 
-def test_prefilled_responses_are_begun_with_their_tag(tmp_path: Path) -> None:
+def test_prefilled_responses_start_with_their_tag(tmp_path: Path) -> None:
     rest = TEXT.removeprefix("<think>")
     with Server(lambda body: completion(rest)).running() as server:
         play(settings(server, {"prefill": True, "extra_body": {"top_k": 3}}, evaluation={"prompts": 1}), tmp_path)

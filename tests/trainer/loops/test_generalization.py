@@ -1,4 +1,4 @@
-"""The generalisation matrix: rows, columns, one event, one table; cell by cell, and never twice."""
+"""Generalisation matrix: rows, columns, one event, one table; each cell is played once."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_every_policy_is_played_in_every_suite(whole, base, policies):
     assert (folder / TABLE).read_text(encoding="utf-8") == table(result)
 
 
-def test_rows_are_runs_of_their_own_with_the_same_prompts(whole, base, policies):
+def test_rows_are_separate_runs_with_the_same_prompts(whole, base, policies):
     folder, _, result = whole
     by_row = {}
     for row in policies:
@@ -55,7 +55,7 @@ def test_rows_are_runs_of_their_own_with_the_same_prompts(whole, base, policies)
     assert by_row["pocket"] == by_row["llama"]
 
 
-def test_a_stopped_matrix_goes_on_where_it_was(whole, base, policies, tmp_path):
+def test_a_stopped_matrix_is_resumed(whole, base, policies, tmp_path):
     _, _, result = whole
     second = matrix(base, policies, tmp_path).configs["llama"]
     end, nothing = matrix(
@@ -71,7 +71,7 @@ def test_a_stopped_matrix_goes_on_where_it_was(whole, base, policies, tmp_path):
     assert [event.attempt for event in events(tmp_path, RunStarted)] == [1, 2]
 
 
-def test_policies_are_named_by_their_folder_or_as_one_likes():
+def test_policies_are_named_by_folder_or_by_label():
     found = rows(["pocket", "best=/models/a", "Qwen/Qwen2.5-0.5B-Instruct"])
     assert [(row.name, row.source) for row in found] == [
         ("pocket", "pocket"),
@@ -84,7 +84,7 @@ def test_policies_are_named_by_their_folder_or_as_one_likes():
         rows(["../up=/models/a"])
 
 
-def test_a_runs_folder_tells_what_its_policy_was_trained_in(pocket_folder, tmp_path):
+def test_a_run_folder_gives_the_training_environment(pocket_folder, tmp_path):
     config = tiny.config(pocket_folder, iterations=1, environment={"name": "Bandit"}, evaluation={"prompts": 0})
     run(config, tmp_path)
     (tmp_path / "config.yaml").write_text("environment: {name: Bandit}\n")
@@ -96,7 +96,7 @@ def test_a_runs_folder_tells_what_its_policy_was_trained_in(pocket_folder, tmp_p
     assert rows([str(pocket_folder)])[0].trained_on is None
 
 
-def test_a_suite_that_does_not_exist_is_told_before_anything_is_played(base, policies, tmp_path):
+def test_an_unknown_suite_is_reported_before_play(base, policies, tmp_path):
     with pytest.raises(ValueError, match="unknown environment 'Chess'"):
         GeneralizationMatrix(base, policies, ["Chess"], tmp_path / "out", tmp_path)
     assert not (tmp_path / "out").exists()

@@ -1,6 +1,6 @@
-"""What published code of this kind gets wrong, one test for each point: it fails if the weakness comes here.
+"""Weaknesses of published code of this kind, one test each, that must not occur here.
 
-The points are those of the specification's list. Each goes through the real code; other tests look closer at each part.
+The points are those of the specification's list. Each goes through the real code; other tests check the parts closely.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from trainer.seeds import Purpose, derive
 
 ROOT = Path(__file__).parents[3]
 UGLY = " so \n</think> <answer> left||RIGHT </answer> and more <answer>Up</answer>"
-"""A response that a careless trainer would strip, cut after its first answer, and tokenise again."""
+"""A response that a careless trainer would strip, cut after its first answer, and retokenise."""
 
 
 def dialogue(chat, *texts, ended=True, **rollout) -> Trajectory:
-    """An episode in which the policy says these texts, one a turn."""
+    """An episode with these responses, one per turn."""
     episode = tiny.episode(chat, RunConfig.model_validate({"rollout": rollout}), options={"room": ROOM})
     for text in texts:
         episode.prompt()
@@ -46,9 +46,7 @@ def dialogue(chat, *texts, ended=True, **rollout) -> Trajectory:
     return episode.trajectory
 
 
-def test_the_loss_mask_holds_no_role_name_no_forced_tag_no_newline_and_the_last_reward_lies_on_a_sampled_token() -> (
-    None
-):
+def test_the_loss_mask_covers_sampled_tokens_only_and_holds_the_last_reward() -> None:
     for style, tokenizer in tiny.styles().items():
         chat = ChatFormat(tokenizer, think=True)
         texts = [tiny.answer("Left"), tiny.answer("Jump")]
@@ -73,7 +71,7 @@ def test_responses_are_learned_from_as_they_were_sampled_with_the_samplers_log_p
     assert [action.name for action in played.turns[0].actions] == ["Left", "Right"], "though its answer is understood"
 
 
-def test_masks_need_no_chatml_and_templates_that_rewrite_history_corrupt_nothing() -> None:
+def test_masks_work_without_chatml_and_with_history_rewriting_templates() -> None:
     styles = tiny.styles()
     for style in ("llama-3", "no system role, own end of turn", "thoughts cut from history"):
         chat = ChatFormat(styles[style], think=True)
@@ -85,7 +83,7 @@ def test_masks_need_no_chatml_and_templates_that_rewrite_history_corrupt_nothing
     assert "<|im_start|>" not in styles["llama-3"].get_vocab()
 
 
-def test_the_filter_sees_raw_rewards_and_never_keeps_nothing() -> None:
+def test_the_filter_uses_raw_rewards_and_keeps_at_least_one_group() -> None:
     narrow, wide = [0.0, 0.1], [0.0, 10.0]
     state = torch.tensor([0, 0, 1, 1])
     scores = normalize(
@@ -118,7 +116,7 @@ def test_a_run_filters_by_raw_rewards_whatever_normalisation_it_uses(pocket_fold
     assert [score.std for score in scored.groups] == pytest.approx([stats.std for stats in wanted.groups])
 
 
-def test_grpo_and_rloo_know_their_groups_in_a_shuffled_batch_and_no_row_counts_twice() -> None:
+def test_grpo_and_rloo_group_a_shuffled_batch_without_duplicates() -> None:
     rewards = torch.tensor([[1.0], [5.0], [3.0], [9.0]])
     group, mask = torch.tensor([7, 2, 7, 2]), torch.ones(4, 1, dtype=torch.bool)
     found = advantages.grpo(rewards, group, mask, False)
@@ -128,7 +126,7 @@ def test_grpo_and_rloo_know_their_groups_in_a_shuffled_batch_and_no_row_counts_t
     assert not torch.equal(unique, found), "a fresh id for each row would lose the groups"
 
 
-def test_what_is_learned_from_a_rollout_holds_every_trajectory_once(pocket_folder, tmp_path, monkeypatch) -> None:
+def test_an_update_contains_every_trajectory_once(pocket_folder, tmp_path, monkeypatch) -> None:
     from trainer.learner.learner import Learner
 
     seen = []
@@ -147,7 +145,7 @@ def test_what_is_learned_from_a_rollout_holds_every_trajectory_once(pocket_folde
     assert seen[0].trajectory.tolist() == list(range(15))
 
 
-def test_gae_skips_what_the_environment_said_and_turns_end_by_construction_not_by_reward(chat) -> None:
+def test_gae_skips_environment_tokens_and_turn_ends_do_not_depend_on_rewards(chat) -> None:
     config = RunConfig(
         algorithm={"estimator": "bi_level_gae", "whiten_advantages": False, "gae_lambda": 0.9, "gamma": 0.9}
     )
@@ -166,7 +164,7 @@ def test_gae_skips_what_the_environment_said_and_turns_end_by_construction_not_b
     assert len(ends) == 3
 
 
-def test_the_format_penalty_is_part_of_its_turn_and_what_was_understood_still_counts(chat) -> None:
+def test_the_format_penalty_is_added_to_its_turn_and_valid_actions_count(chat) -> None:
     played = dialogue(chat, tiny.answer("Left", "Jump"), tiny.answer("Jump", "Fly"), "no tags at all", max_turns=3)
     one_bad, all_bad, broken = played.turns
     assert [turn.terms.get("format") for turn in played.turns] == [-0.1] * 3
@@ -179,7 +177,7 @@ def test_the_format_penalty_is_part_of_its_turn_and_what_was_understood_still_co
     assert played.end == "turns", "a turn without effect counts, too, so that episodes end"
 
 
-def test_a_shorter_window_keeps_every_reward_and_the_numbers_of_the_turns(chat) -> None:
+def test_a_shorter_window_keeps_rewards_and_turn_numbers(chat) -> None:
     texts = [tiny.answer("Left"), tiny.answer("Right"), tiny.answer("Jump"), tiny.answer("Left")]
     whole, window = (dialogue(chat, *texts, max_turns=4, context_turns=shown) for shown in (0, 1))
     assert [turn.reward for turn in window.turns] == [turn.reward for turn in whole.turns]
@@ -191,7 +189,7 @@ def test_a_shorter_window_keeps_every_reward_and_the_numbers_of_the_turns(chat) 
     assert sorted(batch.turn_of[batch.mask].unique().tolist()) == [0, 1, 2, 3]
 
 
-def test_more_prompts_are_other_puzzles_pass_at_k_is_for_any_k_and_rates_have_an_interval(pocket_folder) -> None:
+def test_prompts_are_distinct_with_pass_at_any_k_and_intervals(pocket_folder) -> None:
     few, many = (
         [plan.seed for plan in suite_runner.group_plans(RunConfig(evaluation={"prompts": number}), 0)]
         for number in (50, 400)
@@ -203,7 +201,7 @@ def test_more_prompts_are_other_puzzles_pass_at_k_is_for_any_k_and_rates_have_an
     assert 0.15 < low < 0.25 < high < 0.36
 
 
-def test_resume_takes_up_seeds_optimiser_and_everything_else(pocket_folder, tmp_path) -> None:
+def test_resume_restores_seeds_optimiser_and_all_state(pocket_folder, tmp_path) -> None:
     config = tiny.config(pocket_folder, iterations=2, algorithm={"estimator": "gae"}, evaluation={"prompts": 0})
     run(config, tmp_path / "whole")
     half = tmp_path / "half"
@@ -223,7 +221,7 @@ def test_resume_takes_up_seeds_optimiser_and_everything_else(pocket_folder, tmp_
     assert all(torch.equal(moments[0][key]["exp_avg"], moments[1][key]["exp_avg"]) for key in moments[0])
 
 
-def test_seeds_are_the_same_in_every_process_and_sampling_leaves_the_global_generator_alone(policy, chat) -> None:
+def test_seeds_are_stable_across_processes_and_global_rng_is_unused(policy, chat) -> None:
     code = "from trainer.seeds import Purpose, derive; print(derive(7, Purpose.SAMPLING, 3, 1, 4))"
     recorded = {
         subprocess.run(
@@ -253,7 +251,7 @@ def test_seeds_are_the_same_in_every_process_and_sampling_leaves_the_global_gene
     assert responses() == first
 
 
-def test_an_environment_that_hangs_ends_its_own_trajectory_after_its_time(chat, tmp_path) -> None:
+def test_a_hanging_environment_ends_its_own_trajectory_after_the_timeout(chat, tmp_path) -> None:
     hangs = {"name": "Trouble", "settings": {"when": "step", "how": "sleep", "every": 2}, "step_timeout": 1.0}
     with offering(tmp_path, Trouble="tests.envs.broken_env:Trouble"):
         config = RunConfig.model_validate({"environment": hangs})

@@ -1,4 +1,4 @@
-"""Whole runs with LoRA: the base stays, a checkpoint is an ordinary model, going on and exporting lose nothing."""
+"""Whole runs with LoRA: frozen base, ordinary checkpoints, lossless resume and export."""
 
 import shutil
 
@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.trainer import tiny
-from tests.trainer.loops.test_train import events, numbers, run, same_weights, turns_told, weights
+from tests.trainer.loops.test_train import count_turns, events, numbers, run, same_weights, weights
 from trainer.config.run import PolicyConfig
 from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
@@ -28,7 +28,7 @@ IDS = torch.arange(3, 43)[None]
 
 
 def settings(folder, **sections):
-    """StarPO-S with a critic, adapters on both, two updates from each rollout and a KL penalty."""
+    """StarPO-S with a critic, adapters on both, two updates per rollout and a KL penalty."""
     data = {
         "iterations": 3,
         "rollout": {"group_size": 4},
@@ -54,7 +54,7 @@ def whole(llama_folder, tmp_path_factory):
     return config, folder
 
 
-def test_adapters_learn_and_the_sampler_and_the_trainer_agree_about_them(whole):
+def test_adapters_learn_and_sampler_and_trainer_agree(whole):
     _, folder = whole
     learnt = [event.values for event in events(folder, Metrics) if "mismatch/k3" in event.values]
     assert len(learnt) == 3
@@ -64,7 +64,7 @@ def test_adapters_learn_and_the_sampler_and_the_trainer_agree_about_them(whole):
     assert all("value/loss" in values for values in learnt)
 
 
-def test_a_checkpoint_is_an_ordinary_model_with_the_adapter_beside_it(whole, llama_folder):
+def test_a_checkpoint_is_a_merged_model_with_the_adapter_beside_it(whole, llama_folder):
     _, folder = whole
     place = checkpoints.path_of(folder, 3)
     model = AutoModelForCausalLM.from_pretrained(place)
@@ -81,10 +81,10 @@ def test_a_checkpoint_is_an_ordinary_model_with_the_adapter_beside_it(whole, lla
 
 
 @pytest.mark.parametrize("when", [(1, 1), (3, 2)], ids=str)
-def test_a_run_stopped_anywhere_ends_like_one_that_was_not(whole, tmp_path, when):
+def test_a_run_stopped_anywhere_equals_an_uninterrupted_one(whole, tmp_path, when):
     (config, unbroken), (iteration, turns) = whole, when
     halves = tmp_path / "halves"
-    end = run(config, halves, stop=lambda: turns_told(halves, iteration) > turns)
+    end = run(config, halves, stop=lambda: count_turns(halves, iteration) > turns)
     assert (end.reason, end.iteration) == ("interrupted", iteration - 1)
     assert run(config, halves).reason == "completed"
     assert numbers(halves) == numbers(unbroken)
@@ -97,7 +97,7 @@ def test_a_run_stopped_anywhere_ends_like_one_that_was_not(whole, tmp_path, when
     same_weights(states[0]["critic"], states[1]["critic"])
 
 
-def test_going_on_with_another_rank_or_without_adapters_is_refused(whole, tmp_path):
+def test_resuming_with_another_rank_or_without_adapters_is_refused(whole, tmp_path):
     config, folder = whole
     for changed, complaint in (({"rank": 8}, "must stay as they were"), ({"rank": 0}, "lora.rank must stay")):
         copy = shutil.copytree(folder, tmp_path / str(changed["rank"]))
@@ -106,7 +106,7 @@ def test_going_on_with_another_rank_or_without_adapters_is_refused(whole, tmp_pa
             run(other, copy)
 
 
-def test_a_run_goes_on_from_the_base_it_began_with_when_that_was_another_run(whole, tmp_path):
+def test_a_run_resumes_from_its_original_base_run(whole, tmp_path):
     _, folder = whole
     config = settings(folder, iterations=1, evaluation={"prompts": 0})
     run(config, tmp_path)
@@ -127,7 +127,7 @@ def test_optimisers_hold_adapters_only_and_the_critic_shares_the_frozen_weights(
     assert learner.critic.head.weight.requires_grad
 
 
-def test_the_initial_policy_costs_no_second_model(pocket_folder):
+def test_the_reference_policy_needs_no_second_model(pocket_folder):
     policy = load(pocket_folder, PolicyConfig())
     before = load(pocket_folder, PolicyConfig())
     learner = Learner(settings(pocket_folder), policy)
@@ -145,7 +145,7 @@ def test_the_initial_policy_costs_no_second_model(pocket_folder):
     assert not torch.allclose(initial, learner.score(batch).logprobs, atol=1e-3)
 
 
-def test_a_step_moves_the_adapters_and_nothing_else(pocket_folder):
+def test_a_step_changes_adapters_only(pocket_folder):
     policy = load(pocket_folder, PolicyConfig())
     learner = Learner(settings(pocket_folder), policy)
     frozen = {name: p.clone() for name, p in policy.model.named_parameters() if not p.requires_grad}
@@ -165,7 +165,7 @@ def test_a_step_moves_the_adapters_and_nothing_else(pocket_folder):
 
 
 @pytest.mark.parametrize("dtype", [None, "bfloat16"])
-def test_an_exported_policy_says_what_the_checkpoint_says(whole, tmp_path, dtype):
+def test_an_exported_policy_matches_the_checkpoint(whole, tmp_path, dtype):
     _, folder = whole
     out = tmp_path / "policy"
     source = export(folder, out, dtype=dtype)
@@ -189,7 +189,7 @@ def test_the_adapter_alone_can_be_exported(whole, llama_folder, tmp_path):
     assert torch.allclose(adapted(input_ids=IDS).logits, merged(input_ids=IDS).logits, atol=1e-5)
 
 
-def test_what_cannot_be_exported_is_said(whole, tmp_path):
+def test_unexportable_checkpoints_are_reported(whole, tmp_path):
     _, folder = whole
     with pytest.raises(ValueError, match="holds no checkpoint of a run"):
         export(tmp_path / "nothing", tmp_path / "out")

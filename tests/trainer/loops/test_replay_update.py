@@ -1,4 +1,4 @@
-"""A recorded update that is replayed gives the metrics that the run recorded."""
+"""Replay of a recorded update reproduces the metrics that the run recorded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def finished(pocket_folder, tmp_path_factory):
-    """A run with a critic and a filter, of which the checkpoints of iterations 2 and 3 are kept."""
+    """A run with a critic and a filter that keeps the checkpoints of iterations 2 and 3."""
     folder = tmp_path_factory.mktemp("replayed")
     run(tiny.config(pocket_folder, **SETTINGS), folder)
     return folder
@@ -71,7 +71,7 @@ def test_an_iteration_without_its_checkpoint_names_those_that_can_be_replayed(fi
         replay_update(finished, 4)
 
 
-def test_a_run_that_recorded_no_tokens_says_which_setting_keeps_them(pocket_folder, tmp_path) -> None:
+def test_a_run_without_recorded_tokens_names_the_setting_to_enable(pocket_folder, tmp_path) -> None:
     run(tiny.config(pocket_folder, **SETTINGS | {"iterations": 1, "journal": {"tokens": "none"}}), tmp_path)
     with pytest.raises(ReplayError, match=r"journal\.tokens=kept"):
         replay_update(tmp_path, 1)

@@ -83,8 +83,8 @@ def history(folder: Path) -> list[dict[str, Any]]:
     return [data for _, _, data in recorded]
 
 
-class Asked:
-    """Says stop from the n-th question on."""
+class StopCounter:
+    """Requests a stop from the n-th check on."""
 
     def __init__(self, limit: float = float("inf")) -> None:
         self.limit, self.count = limit, 0
@@ -95,7 +95,7 @@ class Asked:
 
 
 def play(config, folder, stop=None):
-    return run_factory.run(config, folder, folder / "cache", stop or Asked())
+    return run_factory.run(config, folder, folder / "cache", stop or StopCounter())
 
 
 @pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))
@@ -103,13 +103,13 @@ def whole(request, pocket_folder, tmp_path_factory):
     """The settings of a run, the folder of its uninterrupted run, and the number of its stop checks."""
     config, asked = tiny.config(pocket_folder, **VARIANTS[request.param]), Asked()
     folder = tmp_path_factory.mktemp("whole")
-    assert play(config, folder, asked).reason == "completed"
+    assert play(config, folder, counter).reason == "completed"
     learnt = [
         e.values for e in reader.read(folder / JOURNAL_FILE) if isinstance(e, Metrics) and "policy/loss" in e.values
     ]
     assert len(learnt) == 3, "every iteration learns, or there is nothing to compare"
     assert all(values["update/steps"] >= 4 for values in learnt)
-    return config, folder, asked.count
+    return config, folder, counter.count
 
 
 def same_files(one: Path, other: Path, *, same_settings: bool = True) -> None:
@@ -149,18 +149,18 @@ def same_state(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize("share", [0.08, 0.55, 0.97])
-def test_stopped_at_any_moment_and_resumed_it_is_the_same_run(whole, tmp_path, share) -> None:
+def test_a_run_resumed_after_any_stop_is_identical(whole, tmp_path, share) -> None:
     config, unbroken, questions = whole
-    assert play(config, tmp_path, Asked(share * questions)).reason == "interrupted"
+    assert play(config, tmp_path, StopCounter(share * questions)).reason == "interrupted"
     assert play(config, tmp_path).reason == "completed"
     assert history(tmp_path) == history(unbroken)
     same_files(tmp_path, unbroken)
 
 
-def test_stopped_again_and_again_it_still_is_the_same_run(whole, tmp_path) -> None:
+def test_a_run_stopped_repeatedly_is_identical(whole, tmp_path) -> None:
     config, unbroken, questions = whole
     for _ in range(20):
-        if play(config, tmp_path, Asked(0.45 * questions)).reason == "completed":
+        if play(config, tmp_path, StopCounter(0.45 * questions)).reason == "completed":
             break
     started = [event for event in reader.read(tmp_path / JOURNAL_FILE) if isinstance(event, RunStarted)]
     assert len(started) >= 3
@@ -168,7 +168,7 @@ def test_stopped_again_and_again_it_still_is_the_same_run(whole, tmp_path) -> No
     same_files(tmp_path, unbroken)
 
 
-def test_the_comparison_notices_another_seed(whole, tmp_path) -> None:
+def test_the_comparison_detects_another_seed(whole, tmp_path) -> None:
     config, unbroken, _ = whole
     play(config.model_copy(update={"seed": 1}), tmp_path)
     assert history(tmp_path) != history(unbroken)

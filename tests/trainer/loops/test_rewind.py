@@ -1,4 +1,4 @@
-"""On collapse a run returns to its last sound checkpoint and goes on with other settings, and the site follows."""
+"""On collapse a run rewinds to its last sound checkpoint and continues with other settings, and the site follows."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def rewound(pocket_folder, tmp_path_factory):
     return folder, play(configuration(pocket_folder), folder, at=(3,), uneasy=(2,))
 
 
-def test_it_returns_to_the_last_sound_checkpoint_so_often_and_then_stops(rewound):
+def test_it_rewinds_up_to_the_limit_and_then_stops(rewound):
     folder, end = rewound
     recorded = events(folder, Rewound)
     assert [(e.number, e.from_iteration, e.to_iteration) for e in recorded] == [(1, 3, 1), (2, 3, 1)]
@@ -96,7 +96,7 @@ def test_it_returns_to_the_last_sound_checkpoint_so_often_and_then_stops(rewound
     assert [e.seq for e in events(folder)] == list(range(1, len(events(folder)) + 1))
 
 
-def test_it_goes_on_with_the_named_changes_and_says_so(rewound):
+def test_it_continues_with_the_configured_changes_and_logs_them(rewound):
     folder, _ = rewound
     assert [e.changes for e in events(folder, Rewound)] == [
         {"optimizer.policy_lr": "5e-05", "algorithm.entropy_coef": "0.02"},
@@ -118,7 +118,7 @@ def test_it_goes_on_with_the_named_changes_and_says_so(rewound):
     assert notices[0].startswith("Collapsed by iteration 3: rewind 1 of 2, back to iteration 1, continuing with ")
 
 
-def test_the_optimiser_that_goes_on_uses_the_changed_rate(rewound, pocket_folder):
+def test_the_optimiser_uses_the_changed_rate_after_a_rewind(rewound, pocket_folder):
     folder, _ = rewound
     state = torch.load(checkpoints.path_of(folder, 3) / "learner.pt", weights_only=True)
     assert [group["lr"] for group in state["policy_optimizer"]["param_groups"]] == [2.5e-5]
@@ -132,7 +132,7 @@ def test_no_initial_state_and_no_dialogue_is_played_again(rewound):
     assert len(set(evaluations)) == 2, "the evaluation stays the same"
 
 
-def test_nothing_that_was_learnt_after_the_sound_checkpoint_is_left_on_disk(pocket_folder, tmp_path):
+def test_nothing_after_the_sound_checkpoint_is_left_on_disk(pocket_folder, tmp_path):
     config = configuration(pocket_folder, checkpoint={"every": 1, "keep": 10})
     play(config, tmp_path, at=(3,), uneasy=(2,), stop=lambda: len(events(tmp_path, Rewound)) > 0)
     assert checkpoints.checkpoint_iterations(tmp_path) == [0, 1]
@@ -141,7 +141,7 @@ def test_nothing_that_was_learnt_after_the_sound_checkpoint_is_left_on_disk(pock
     assert checkpoints.load_progress(tmp_path, 1).rewinds == 1
 
 
-def test_with_no_sound_checkpoint_since_it_begins_again(pocket_folder, tmp_path):
+def test_without_a_sound_checkpoint_it_restarts_from_the_beginning(pocket_folder, tmp_path):
     play(configuration(pocket_folder, limit=1), tmp_path, at=(3,), uneasy=(1, 2))
     assert [(e.number, e.to_iteration) for e in events(tmp_path, Rewound)] == [(1, 0)]
     assert [(e.from_iteration, e.evaluated_iteration) for e in events(tmp_path, RunStarted)] == [(0, -1), (0, 0)]
@@ -154,7 +154,7 @@ def test_pruning_keeps_the_last_sound_checkpoint(pocket_folder, tmp_path):
     assert checkpoints.checkpoint_iterations(tmp_path) == [2, 5, 6]
 
 
-def test_a_run_stopped_after_a_rewind_goes_on_as_if_it_had_not_been(pocket_folder, tmp_path):
+def test_a_run_stopped_after_a_rewind_resumes_identically(pocket_folder, tmp_path):
     config = configuration(pocket_folder, limit=1)
     for name in ("whole", "halves"):
         (tmp_path / name).mkdir()
@@ -180,7 +180,7 @@ def test_a_run_stopped_after_a_rewind_goes_on_as_if_it_had_not_been(pocket_folde
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_killed_between_deleting_and_renewing_it_rewinds_again(pocket_folder, tmp_path, monkeypatch):
+def test_a_kill_between_deleting_and_renewing_repeats_the_rewind(pocket_folder, tmp_path, monkeypatch):
     def killed(run, progress):
         raise KeyboardInterrupt
 
@@ -194,7 +194,7 @@ def test_killed_between_deleting_and_renewing_it_rewinds_again(pocket_folder, tm
     assert [e.number for e in events(tmp_path, Rewound)] == [1]
 
 
-def test_a_run_without_collapse_plays_the_same_whatever_it_would_do(pocket_folder, tmp_path):
+def test_rewind_settings_do_not_affect_a_run_without_collapse(pocket_folder, tmp_path):
     play(configuration(pocket_folder), tmp_path / "rewind")
     run_factory.run(configuration(pocket_folder, echo_trap={"action": "none"}), tmp_path / "none", tmp_path / "cache")
     same_weights(tmp_path / "rewind", tmp_path / "none")

@@ -1,4 +1,4 @@
-"""The SFT baseline: what is shown, that it is learned, that a run can be stopped anywhere, and what it leaves."""
+"""SFT baseline: demonstrations, learning, stop and resume, checkpoints."""
 
 import math
 from itertools import islice
@@ -73,7 +73,7 @@ def test_a_run_learns_measures_evaluates_and_ends_with_a_checkpoint(whole):
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
-def test_a_run_stopped_between_steps_ends_like_one_that_was_not(whole, tmp_path, after):
+def test_a_run_stopped_between_steps_equals_an_uninterrupted_one(whole, tmp_path, after):
     config, unbroken, _ = whole
     journal = tmp_path / JOURNAL_FILE
     end = imitate(config, tmp_path, stop=lambda: journal.read_bytes().count(b'"sft/loss"') > after)
@@ -83,7 +83,7 @@ def test_a_run_stopped_between_steps_ends_like_one_that_was_not(whole, tmp_path,
     same_weights(weights(tmp_path), weights(unbroken))
 
 
-def test_a_run_stopped_while_the_solver_plays_has_lost_nothing(pocket_folder, tmp_path):
+def test_a_run_stopped_during_solver_play_loses_nothing(pocket_folder, tmp_path):
     journal = tmp_path / JOURNAL_FILE
     end = imitate(settings(pocket_folder), tmp_path, stop=lambda: b'"demonstrations"' in journal.read_bytes())
     assert (end.reason, end.message) == ("interrupted", "Stopped while preparing; nothing was lost.")
@@ -96,14 +96,14 @@ def test_all_weights_can_be_trained_as_well(pocket_folder, tmp_path):
     assert not (checkpoints.path_of(tmp_path, 1) / checkpoints.ADAPTER).exists()
 
 
-def test_an_imitator_can_be_trained_on_by_starpo(whole, tmp_path):
+def test_an_sft_policy_can_be_trained_further_by_starpo(whole, tmp_path):
     _, folder, _ = whole
     end = run(tiny.config(folder, iterations=1, evaluation={"prompts": 0}), tmp_path)
     assert end.reason == "completed"
     assert checkpoints.load_progress(tmp_path, 1).base == str(checkpoints.path_of(folder, 5))
 
 
-def test_every_demonstration_comes_once_before_any_comes_again(whole, monkeypatch):
+def test_every_demonstration_is_used_once_per_epoch(whole, monkeypatch):
     config, folder, _ = whole
     seen = []
     monkeypatch.setattr(sft, "collate", lambda played, pad: seen.append([p.id for p in played]) or collate(played, pad))
@@ -119,13 +119,13 @@ def test_every_demonstration_comes_once_before_any_comes_again(whole, monkeypatc
     assert steps[0] != steps[2]
 
 
-def test_demonstrations_are_plain_solver_play_that_succeeds(chat):
+def test_demonstrations_are_successful_solver_play(chat):
     played = shown(RunConfig(), chat, 5)
     assert all(trajectory.success and trajectory.turns for trajectory in played)
     assert all(turn.format_valid for trajectory in played for turn in trajectory.turns)
 
 
-def test_more_demonstrations_begin_with_the_same_ones(chat):
+def test_more_demonstrations_extend_the_first_ones(chat):
     few, many = shown(RunConfig(), chat, 2), shown(RunConfig(), chat, 4)
     assert [trajectory.ids for trajectory in few] == [trajectory.ids for trajectory in many[:2]]
     assert len({trajectory.id for trajectory in many}) == 4
@@ -133,7 +133,7 @@ def test_more_demonstrations_begin_with_the_same_ones(chat):
     assert [trajectory.ids for trajectory in few] != [trajectory.ids for trajectory in other]
 
 
-def test_only_short_and_successful_demonstrations_are_shown_unless_asked_otherwise(chat):
+def test_only_short_successful_demonstrations_are_used_by_default(chat):
     (first,) = shown(RunConfig(), chat, 1)
     distance = first.turns[0].hint.distance
     demonstration = Demonstration(first, frozenset({0}))
@@ -158,7 +158,7 @@ def test_a_mixed_run_shows_its_environments_in_their_shares(chat):
     assert set(boards) == {"arms", "grid"}
 
 
-def test_an_environment_with_nothing_to_show_is_named(chat):
+def test_an_environment_without_demonstrations_is_named(chat):
     with pytest.raises(NoSolverError, match="Sokoban gives too few demonstrations: 0 of 101 starts"):
         shown(
             RunConfig.model_validate(
@@ -169,7 +169,7 @@ def test_an_environment_with_nothing_to_show_is_named(chat):
         )
 
 
-def test_the_loss_is_that_of_the_responses_whatever_the_size_of_a_piece(pocket_folder, chat):
+def test_the_loss_covers_responses_at_any_micro_batch_size(pocket_folder, chat):
     """By hand: the mean over response tokens of −log p, from whole logits."""
     policy = load(pocket_folder, PolicyConfig())
     batch = collate(shown(RunConfig(), chat, 3), policy.pad_id)

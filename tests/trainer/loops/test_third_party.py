@@ -39,7 +39,7 @@ def test_it_is_trained_for_an_iteration_and_its_boards_are_in_the_journal(pocket
     assert not any(event.error for event in recorded if event.type == "trajectory_finished")
 
 
-def test_its_solver_gives_demonstrations_of_several_actions_a_turn(tmp_path):
+def test_its_solver_demonstrates_several_actions_per_turn(tmp_path):
     out = tmp_path / "out.jsonl"
     assert main.main(["demonstrate", "--environment", "KeyDoor", "--count", "20", "--out", str(out)]) == 0
     for line in out.read_text().splitlines():

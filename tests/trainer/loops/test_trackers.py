@@ -52,7 +52,7 @@ def finished(reason="completed", iteration=3):
 
 
 def two_attempts(name, folder):
-    """A run that is interrupted after two iterations, goes on from the first, and ends."""
+    """A run that is interrupted after two iterations, resumes from the first, and ends."""
     for events in (
         [started(), metrics(1), metrics(2), finished("interrupted", 2)],
         [started(1, 2), metrics(2), metrics(3, **{"reward/mean": 1.5, "eval/Sokoban/pass@2": 0.25}), finished()],
@@ -116,7 +116,7 @@ def test_wandb_writes_one_run_across_attempts(tmp_path):
     assert any(summary.get("success_after") == 0.75 for summary in summaries)
 
 
-def test_mlflow_writes_files_without_a_server_and_goes_on_with_its_run(tmp_path):
+def test_mlflow_writes_files_without_a_server_and_continues_its_run(tmp_path):
     two_attempts("mlflow", tmp_path)
     from mlflow.tracking import MlflowClient
 
@@ -177,7 +177,7 @@ def test_a_real_run_sends_what_its_journal_says(pocket_folder, tmp_path):
             assert points[event.iteration] == pytest.approx(value, rel=1e-6)
 
 
-def test_a_library_that_is_not_installed_is_named_with_what_to_do(pocket_folder, tmp_path, monkeypatch, capsys):
+def test_a_missing_library_is_named_with_advice(pocket_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("signal.signal", lambda number, handler: None)
     monkeypatch.setattr(trackers, "find_spec", lambda module: None)
     arguments = ["train", "--preset", "sokoban-pocket", "--out", str(tmp_path), "--set", "trackers=[mlflow]"]
@@ -189,7 +189,7 @@ def test_a_library_that_is_not_installed_is_named_with_what_to_do(pocket_folder,
 
 
 class Broken(trackers.Tracker):
-    """Takes the first metrics and nothing more."""
+    """Accepts the first metrics, then fails."""
 
     taken: list[int] = []
 
@@ -234,7 +234,7 @@ def test_settings_name_only_existing_trackers(tmp_path):
         tiny.config(Path("x"), trackers=["printer"])
 
 
-def test_nothing_is_imported_that_was_not_asked_for():
+def test_only_configured_libraries_are_imported():
     code = "import sys, trainer.loops.train; print({'wandb', 'mlflow', 'trackio', 'tensorboard'} & set(sys.modules))"
     root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)

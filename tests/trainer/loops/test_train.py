@@ -1,4 +1,4 @@
-"""Whole runs of seconds: the journal they leave, stopping and going on, and that the same settings do the same."""
+"""Whole runs of seconds: journal, stop and resume, reproducibility."""
 
 import json
 import math
@@ -48,7 +48,7 @@ def weights(folder):
 
 
 def numbers(folder):
-    """The last metrics of every iteration and kind, without clocks."""
+    """The last metrics of every iteration and kind, without timings."""
     found = {}
     for event in events(folder, Metrics):
         values = {name: value for name, value in event.values.items() if not name.startswith(CLOCKS)}
@@ -57,7 +57,7 @@ def numbers(folder):
 
 
 def dialogues(folder):
-    """What was said, by trajectory: the last time it was played."""
+    """Responses by trajectory, of the last time it was played."""
     return {(turn.trajectory, turn.turn): (turn.state, turn.response, turn.logprob) for turn in events(folder, Turn)}
 
 
@@ -67,7 +67,7 @@ def same_weights(one, other):
 
 
 def in_a_process(config, folder, *extra, **popen):
-    """`python -m trainer train` as a child, as the site starts it."""
+    """`python -m trainer train` as a child process, as the site starts it."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "given.yaml"
     file.write_text(yaml.safe_dump(config.model_dump(mode="json")))
@@ -78,14 +78,14 @@ def in_a_process(config, folder, *extra, **popen):
     )
 
 
-def turns_told(folder, iteration):
-    """Number of the iteration's training turns that are in the journal by now."""
+def count_turns(folder, iteration):
+    """Number of the iteration's training turns in the journal so far."""
     path = folder / JOURNAL_FILE
     return path.read_bytes().count(b'"type":"turn","trajectory":"%05d-' % iteration) if path.exists() else 0
 
 
 def wait_for_a_turn(process, folder, iteration):
-    while not turns_told(folder, iteration):
+    while not count_turns(folder, iteration):
         if process.poll() is not None:
             pytest.fail("the run ended first: " + "".join(process.communicate()))
         time.sleep(0.01)
@@ -93,7 +93,7 @@ def wait_for_a_turn(process, folder, iteration):
 
 @pytest.fixture(scope="module")
 def finished(pocket_folder, tmp_path_factory):
-    """A run of three iterations with exams before, in the middle and after, and its folder."""
+    """A run of three iterations with evaluations before, in the middle and after, and its folder."""
     folder = tmp_path_factory.mktemp("run")
     config = tiny.config(
         pocket_folder,
@@ -104,7 +104,7 @@ def finished(pocket_folder, tmp_path_factory):
     return config, folder, run(config, folder)
 
 
-def test_a_journal_tells_the_run_in_order(finished):
+def test_a_journal_records_the_run_in_order(finished):
     _, folder, end = finished
     recorded = events(folder)
     assert [event.seq for event in recorded] == list(range(1, len(recorded) + 1))
@@ -144,7 +144,7 @@ def test_a_journal_tells_the_run_in_order(finished):
     }
 
 
-def test_every_trajectory_is_announced_played_and_closed_once(finished):
+def test_every_trajectory_is_started_played_and_finished_once(finished):
     config, folder, _ = finished
     open_, turns, closed = {}, {}, []
     for event in events(folder):
@@ -203,7 +203,7 @@ def test_phases_name_the_iteration_they_belong_to(finished):
     assert phases[0] == ("load", 0)
 
 
-def test_old_checkpoints_go_and_the_last_one_loads_as_an_ordinary_model(finished):
+def test_old_checkpoints_are_deleted_and_the_last_loads_as_an_ordinary_model(finished):
     _, folder, _ = finished
     assert checkpoints.checkpoint_iterations(folder) == [2, 3]
     policy = load(checkpoints.path_of(folder, 3), PolicyConfig())
@@ -212,7 +212,7 @@ def test_old_checkpoints_go_and_the_last_one_loads_as_an_ordinary_model(finished
     assert removed == [1]
 
 
-def test_the_exam_is_the_same_each_time(finished):
+def test_evaluations_are_identical_each_time(finished):
     _, folder, _ = finished
     seeds, states = {}, {}
     for event in events(folder):
@@ -226,7 +226,7 @@ def test_the_exam_is_the_same_each_time(finished):
     assert len(set(train)) == len(train)
 
 
-def test_a_finished_run_taken_up_again_does_nothing_more(finished, tmp_path):
+def test_resuming_a_finished_run_does_nothing(finished, tmp_path):
     config, folder, _ = finished
     copy = shutil.copytree(folder, tmp_path / "copy")
     end = run(config, copy)
@@ -239,7 +239,7 @@ def test_a_finished_run_taken_up_again_does_nothing_more(finished, tmp_path):
     same_weights(weights(copy), weights(folder))
 
 
-def test_the_same_settings_say_and_learn_the_same_in_different_processes(llama_folder, tmp_path):
+def test_the_same_settings_give_identical_runs_in_different_processes(llama_folder, tmp_path):
     config = tiny.config(llama_folder, evaluation={"prompts": 2})
     child = in_a_process(config, tmp_path / "there")
     run(config, tmp_path / "here")
@@ -250,7 +250,7 @@ def test_the_same_settings_say_and_learn_the_same_in_different_processes(llama_f
     same_weights(weights(tmp_path / "there"), weights(tmp_path / "here"))
 
 
-def test_another_seed_plays_something_else(pocket_folder, tmp_path):
+def test_another_seed_gives_another_run(pocket_folder, tmp_path):
     config = tiny.config(pocket_folder, iterations=1, evaluation={"prompts": 0})
     run(config, tmp_path / "a")
     run(config.model_copy(update={"seed": 1}), tmp_path / "b")
@@ -275,9 +275,9 @@ def whole(llama_folder, tmp_path_factory):
 
 
 @pytest.mark.parametrize("when", [(1, 1), (2, 4), (3, 0)], ids=str)
-def test_a_run_stopped_anywhere_ends_like_one_that_was_not(whole, tmp_path, when):
+def test_a_run_stopped_anywhere_equals_an_uninterrupted_one(whole, tmp_path, when):
     (config, unbroken), (iteration, turns) = whole, when
-    end = run(config, tmp_path / "halves", stop=lambda: turns_told(tmp_path / "halves", iteration) > turns)
+    end = run(config, tmp_path / "halves", stop=lambda: count_turns(tmp_path / "halves", iteration) > turns)
     assert (end.reason, end.iteration) == ("interrupted", iteration - 1)
     assert checkpoints.checkpoint_iterations(tmp_path / "halves")[-1] == iteration - 1
     again = run(config, tmp_path / "halves")
@@ -289,7 +289,7 @@ def test_a_run_stopped_anywhere_ends_like_one_that_was_not(whole, tmp_path, when
     assert again.summary["success_before"] == events(unbroken, RunFinished)[0].summary["success_before"]
 
 
-def test_sigterm_in_a_rollout_checkpoints_and_a_new_process_goes_on_as_if_nothing_had_happened(whole, tmp_path):
+def test_sigterm_in_a_rollout_checkpoints_and_a_new_process_resumes_identically(whole, tmp_path):
     config, unbroken = whole
     halves = tmp_path / "halves"
     child = in_a_process(config, halves)
@@ -307,7 +307,7 @@ def test_sigterm_in_a_rollout_checkpoints_and_a_new_process_goes_on_as_if_nothin
     same_weights(weights(halves), weights(unbroken))
 
 
-def test_a_killed_run_with_a_half_written_line_goes_on_from_its_checkpoint(whole, tmp_path):
+def test_a_killed_run_with_a_partial_line_resumes_from_its_checkpoint(whole, tmp_path):
     config, unbroken = whole
     folder = tmp_path / "killed"
     child = in_a_process(config, folder)
@@ -330,7 +330,7 @@ def test_a_killed_run_with_a_half_written_line_goes_on_from_its_checkpoint(whole
     assert not list((folder / CHECKPOINTS_FOLDER).glob(".*"))
 
 
-def test_changed_settings_are_noticed_when_a_run_goes_on(pocket_folder, tmp_path):
+def test_changed_settings_are_detected_on_resume(pocket_folder, tmp_path):
     config = tiny.config(pocket_folder, iterations=1, evaluation={"prompts": 0})
     run(config, tmp_path)
     run(config.model_copy(update={"iterations": 2}), tmp_path)
@@ -357,14 +357,14 @@ def test_random_weights_of_any_architecture_play_any_world_and_take_their_penalt
     assert skipped or any(not torch.equal(start[name], learnt[name]) for name in start)
 
 
-def test_without_a_thought_in_the_prompt_a_run_works_as_well(pocket_folder, tmp_path):
+def test_a_run_works_without_thoughts_in_the_prompt(pocket_folder, tmp_path):
     end = run(tiny.config(pocket_folder, iterations=1, rollout={"think": False}), tmp_path)
     assert end.reason == "completed"
     assert not any("<think>" in event.prompt for event in events(tmp_path) if event.type == "group_started")
 
 
 class Broken(Sokoban):
-    """Breaks on every seventh step of the process."""
+    """Fails on every seventh step of the process."""
 
     steps = 0
 
@@ -375,9 +375,9 @@ class Broken(Sokoban):
         return super().step(action)
 
 
-def test_a_world_that_keeps_failing_does_not_end_the_run(pocket_folder, tmp_path, monkeypatch):
+def test_a_persistently_failing_environment_does_not_end_the_run(pocket_folder, tmp_path, monkeypatch):
     monkeypatch.setattr("envs.registry.make", lambda name, settings: Broken())
-    monkeypatch.setattr("trainer.rollout.episode.parse_response", always_left)
+    monkeypatch.setattr("trainer.rollout.episode.parse_response", parse_as_left)
     end = run(tiny.config(pocket_folder, iterations=1), tmp_path)
     assert end.reason == "completed"
     closings = [event for event in events(tmp_path) if event.type == "trajectory_finished"]
@@ -386,7 +386,7 @@ def test_a_world_that_keeps_failing_does_not_end_the_run(pocket_folder, tmp_path
     assert all(event.end == "truncated" for event in closings if event.error)
 
 
-def always_left(response, *, think, max_actions):
+def parse_as_left(response, *, think, max_actions):
     from trainer.rollout.response_parser import parse_response
 
     return parse_response(tiny.answer("Left", "Left"), think=True, max_actions=max_actions)

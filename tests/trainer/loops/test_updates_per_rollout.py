@@ -1,4 +1,4 @@
-"""Several updates from one rollout (Online-k), and rollouts whose sampler is not quite the trainer."""
+"""Several updates from one rollout (Online-k), and rollouts whose sampler deviates from the trainer."""
 
 import math
 
@@ -31,7 +31,7 @@ def plain(folder, *, rate=1.0, **algorithm):
 
 
 @pytest.mark.parametrize("reuse", [1, 2, 5])
-def test_online_k_takes_k_times_the_steps_with_the_update_batch_as_it_is(pocket_folder, reuse):
+def test_online_k_takes_k_times_the_steps_at_the_same_batch_size(pocket_folder, reuse):
     learner = learner_for(
         pocket_folder, algorithm={"updates_per_rollout": reuse}, optimizer={"mini_batch_trajectories": 2}
     )
@@ -43,7 +43,7 @@ def test_online_k_takes_k_times_the_steps_with_the_update_batch_as_it_is(pocket_
     assert sizes == [2] * 3 * reuse
 
 
-def test_each_pass_sees_every_trajectory_once_in_an_order_of_its_own(pocket_folder):
+def test_each_pass_sees_every_trajectory_once_in_a_new_order(pocket_folder):
     learner = learner_for(pocket_folder, algorithm={"updates_per_rollout": 3}, optimizer={"mini_batch_trajectories": 2})
     seen = []
     step = learner._step
@@ -54,7 +54,7 @@ def test_each_pass_sees_every_trajectory_once_in_an_order_of_its_own(pocket_fold
     assert len({tuple(rows) for rows in passes}) > 1
 
 
-def test_later_passes_take_the_ratio_to_the_probabilities_of_the_rollout(pocket_folder):
+def test_later_passes_use_ratios_to_the_rollout_policy(pocket_folder):
     """Two passes are two updates from one and the same rollout, not two rollouts: the clip holds across both."""
     rate = 30.0
     together = plain(pocket_folder, rate=rate, updates_per_rollout=2)
@@ -99,7 +99,7 @@ def test_importance_weights_are_the_ratio_up_to_the_cap(d, cap):
     assert not found[~d.mask].any()
 
 
-def test_importance_weights_of_a_perfect_sampler_are_one_and_of_an_absurd_one_bounded():
+def test_importance_weights_are_one_for_a_perfect_sampler_and_always_bounded():
     mask = torch.tensor([[True, True]])
     own = torch.tensor([[-1.5, -1000.0]])
     assert truncated_weights(own, own, mask, 2.0).tolist() == [[1, 1]]
@@ -120,7 +120,7 @@ def test_a_sampler_that_agrees_needs_no_correction(pocket_folder, estimator):
 
 
 @pytest.mark.parametrize("cap, factor, capped", [(5.0, 2.0, 0.0), (1.5, 1.5, 1.0)])
-def test_tokens_that_the_sampler_draws_too_rarely_weigh_more_up_to_the_cap(pocket_folder, cap, factor, capped):
+def test_undersampled_tokens_are_upweighted_up_to_the_cap(pocket_folder, cap, factor, capped):
     steps = []
     for shift, setting in ((0.0, None), (math.log(2), cap)):
         learner = plain(pocket_folder, tis_cap=setting)
@@ -136,11 +136,11 @@ def test_tokens_that_the_sampler_draws_too_rarely_weigh_more_up_to_the_cap(pocke
     assert spec_of("mismatch/clipped_fraction").unit == "share"
 
 
-def test_correction_is_off_unless_it_is_asked_for():
+def test_correction_is_off_by_default():
     assert RunConfig().algorithm.tis_cap is None
 
 
-def test_sampling_that_biases_the_ratio_is_announced_and_only_then(pocket_folder, tmp_path):
+def test_a_notice_appears_only_for_biased_sampling(pocket_folder, tmp_path):
     for name, rollout in {"biased": {"top_p": 0.9, "min_p": 0.05}, "whole": {}}.items():
         run(tiny.config(pocket_folder, iterations=1, rollout=rollout), tmp_path / name)
     (notice,) = [e for e in events(tmp_path / "biased", Notice) if "importance ratio" in e.message]

@@ -1,4 +1,4 @@
-"""The memory budget against reality: weights, moments and caches to the byte, activations as autograd saves them."""
+"""Memory estimates against measurements: weights, moments and caches exactly, activations as saved by autograd."""
 
 import subprocess
 import sys
@@ -64,7 +64,7 @@ def part(config, shape, start, gpu=False):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_weight_of_a_model_is_foreseen(kind):
+def test_every_weight_of_a_model_is_estimated(kind):
     shape = shapes.read(KINDS[kind].to_dict())
     real = sorted(tuple(weight.shape) for weight in built(kind, "meta").parameters())
     assert sorted(shape.tensors()) == real
@@ -72,7 +72,7 @@ def test_every_weight_of_a_model_is_foreseen(kind):
 
 @pytest.mark.parametrize("kind", ["qwen2", "llama"])
 @pytest.mark.parametrize("targets", [["all-linear"], ["q_proj", "down_proj"]])
-def test_every_adapter_is_foreseen(kind, targets):
+def test_every_adapter_is_estimated(kind, targets):
     model, shape = built(kind), shapes.read(KINDS[kind].to_dict())
     lora_adapters.attach_adapters(model, LoraConfig(rank=4, targets=targets), 0)
     assert sorted(shape.adapters(4, targets)) == sorted(
@@ -80,7 +80,7 @@ def test_every_adapter_is_foreseen(kind, targets):
     )
 
 
-def test_the_half_billion_model_is_known_and_counted_right():
+def test_the_half_billion_model_has_the_right_parameter_count():
     config = Qwen2Config(
         vocab_size=151_936,
         hidden_size=896,
@@ -111,13 +111,13 @@ def test_shapes_are_found_by_name_in_folders_and_in_runs(pocket_folder, tmp_path
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"hidden_size": 8}', '{"hidden_size": null, "num_attention_heads": 0}'])
-def test_a_folder_that_tells_too_little_has_no_shape(tmp_path, text):
+def test_a_folder_with_an_incomplete_config_has_no_shape(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
     assert shapes.shape_of(str(tmp_path)) is None
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "\0", "", "~/none", "/proc/1/root/none"])
-def test_names_that_no_folder_can_have_have_no_shape(name):
+def test_impossible_folder_names_have_no_shape(name):
     assert shapes.shape_of(name) is None
 
 
@@ -129,14 +129,14 @@ WHATEVER = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*SIZES, "head_dim", "model_type", "text_config", "mlp_bias"]), WHATEVER))
-def test_any_config_json_gives_a_shape_that_can_be_reckoned_with_or_none(changes):
+def test_any_config_json_gives_a_usable_shape_or_none(changes):
     found = shapes.read(KINDS["qwen2"].to_dict() | changes)
     assert found is None or found.parameters > 0
 
 
 @pytest.mark.parametrize("name", ["adamw", "adafactor", "sgd", "muon"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_weights_gradients_and_moments_are_foreseen_to_the_byte(pocket_folder, name, dtype, monkeypatch):
+def test_weights_gradients_and_moments_are_estimated_exactly(pocket_folder, name, dtype, monkeypatch):
     sections = {"policy": {"dtype": dtype}, "algorithm": {"estimator": "gae"}, "optimizer": {"name": name}}
     config, policy = tiny.config(pocket_folder, **sections), load(pocket_folder, PolicyConfig(dtype=dtype))
     learner, shape = Learner(config, policy), shapes.shape_of(str(pocket_folder))
@@ -189,7 +189,7 @@ def test_a_critic_of_an_untied_model_has_no_output_layer():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_cache_of_a_rollout_is_foreseen_to_the_byte(pocket_folder, dtype):
+def test_the_rollout_cache_is_estimated_exactly(pocket_folder, dtype):
     policy = load(pocket_folder, PolicyConfig(dtype=dtype))
     sampler = TransformersSampler(policy.model, policy.tokenizer.eos_token_id, policy.pad_id, threads=0)
     session = sampler.session([1, 2, 3], SamplingParams(max_tokens=5))
@@ -199,7 +199,7 @@ def test_the_cache_of_a_rollout_is_foreseen_to_the_byte(pocket_folder, dtype):
     assert estimate.cache_bytes(shape, 3, session.cache.capacity, policy.model.dtype.itemsize) == size_of(buffers)
 
 
-def test_room_for_rows_grows_as_the_sampler_lets_it_grow():
+def test_the_estimated_cache_grows_like_the_samplers():
     shape = shapes.KNOWN["Qwen2.5-0.5B"]
     config = RunConfig.model_validate({"rollout": {"max_turns": 7, "max_response_tokens": 321}})
     store = KVCache(1, 1)
@@ -209,7 +209,7 @@ def test_room_for_rows_grows_as_the_sampler_lets_it_grow():
 
 
 def saved_by(model, tokens, rows=3, packed=None):
-    """Bytes of all that autograd keeps of a forward pass, the weights and what is of no layer's own left out."""
+    """Bytes saved by autograd in a forward pass, without weights and tensors outside the layers."""
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     kept = {}
 
@@ -230,7 +230,7 @@ def saved_by(model, tokens, rows=3, packed=None):
 
 
 def each_layer(kind, dtype, rank, tokens=150, packed=None):
-    """Bytes that a layer keeps of each token: of three layers less than two."""
+    """Bytes that a layer saves per token: three layers minus two."""
     found = []
     for layers in (2, 3):
         config = KINDS[kind].__class__(**KINDS[kind].to_dict() | {"num_hidden_layers": layers, "layer_types": None})
@@ -246,22 +246,22 @@ def each_layer(kind, dtype, rank, tokens=150, packed=None):
 @pytest.mark.parametrize("kind", ["qwen2", "llama"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rank", [0, 4])
-def test_what_a_layer_keeps_is_foreseen_to_the_byte(kind, dtype, rank):
+def test_saved_activations_of_a_layer_are_estimated_exactly(kind, dtype, rank):
     shape = shapes.read(KINDS[kind].to_dict())
     assert activations.layer(shape, ActivationBytes(dtype.itemsize, rank)) == each_layer(kind, dtype, rank)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rank", [0, 4])
-def test_what_a_layer_keeps_of_rows_that_share_a_beginning_is_foreseen(dtype, rank):
+def test_saved_activations_of_rows_with_a_shared_prefix_are_estimated(dtype, rank):
     packed = PackedBatch.of(torch.ones(3, 50, dtype=torch.bool), [[SharedPrefix((0, 1, 2), 0, 30)]])
     shape = shapes.read(KINDS["qwen2"].to_dict())
-    read = (30 + 3 * 50) / (30 + 3 * 20)  # by the beginning itself, and by each row with what it has of its own
+    read = (30 + 3 * 50) / (30 + 3 * 20)  # by the shared prefix, and by each row with its own tokens
     foreseen = activations.layer(shape, ActivationBytes(dtype.itemsize, rank, packed=True, read=read))
     assert each_layer("qwen2", dtype, rank, packed=packed) == foreseen
 
 
-def test_what_a_layer_with_head_norms_keeps_is_foreseen_within_a_tenth():
+def test_saved_activations_with_head_norms_are_estimated_within_a_tenth():
     shape = shapes.read(KINDS["qwen3"].to_dict())
     for dtype in (torch.float32, torch.bfloat16):
         real = each_layer("qwen3", dtype, 0)
@@ -269,7 +269,7 @@ def test_what_a_layer_with_head_norms_keeps_is_foreseen_within_a_tenth():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_layers_that_are_computed_twice_keep_what_enters_them(dtype):
+def test_recomputed_layers_keep_their_inputs(dtype):
     model, tokens = built("qwen2", dtype=dtype), 300
     gradient_checkpointing.checkpoint_layers(model)
     shape = shapes.read(KINDS["qwen2"].to_dict())
@@ -277,7 +277,7 @@ def test_layers_that_are_computed_twice_keep_what_enters_them(dtype):
     assert 0.6 * foreseen <= saved_by(model, tokens) <= 1.2 * foreseen
 
 
-def test_the_numbers_of_other_modules_are_theirs():
+def test_constants_match_those_of_other_modules():
     assert estimate.PREFILL_TOKENS == sampling._MAX_PREFILL_TOKENS
     assert estimate.MAX_LOGITS == token_logprobs.MAX_LOGITS
     assert estimate.MAX_KEYS_PER_TOKEN == micro_batches.MAX_KEYS_PER_TOKEN
@@ -296,7 +296,7 @@ def test_states_of_the_built_in_worlds_are_as_long_as_is_reckoned(environment):
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_half_a_billion_parameters_fit_a_gpu_of_24_gb(name):
+def test_half_a_billion_parameters_fit_a_24_gb_gpu(name):
     config, total = load_preset(name), 24 * estimate.GB
     shape = shapes.shape_of(config.policy.model)
     rows = estimate.rows_that_fit(config, shape, gpu=True, free=total, total=total)
@@ -307,7 +307,7 @@ def test_half_a_billion_parameters_fit_a_gpu_of_24_gb(name):
     assert found.peak > 0.5 * total, "it is no small thing either"
 
 
-def test_stages_follow_one_another_and_the_largest_counts():
+def test_the_peak_is_the_largest_stage():
     config, shape = load_preset("sokoban-starpo-paper"), shapes.KNOWN["Qwen2.5-0.5B"]
     found = estimate.estimate_memory(config, shape, gpu=True)
     assert found.peak == max(found.at(stage) for stage in estimate.STAGES)
@@ -334,7 +334,7 @@ def changed(config, **sections):
         ({"optimizer": {"name": "adafactor"}}, True),
     ],
 )
-def test_settings_move_the_budget_the_way_they_should(sections, smaller):
+def test_settings_change_the_estimate_in_the_expected_direction(sections, smaller):
     shape = shapes.KNOWN["Qwen2.5-0.5B"]
     base = RunConfig.model_validate({"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}})
     before, after = (estimate.estimate_memory(one, shape, gpu=True).peak for one in (base, changed(base, **sections)))
@@ -342,7 +342,7 @@ def test_settings_move_the_budget_the_way_they_should(sections, smaller):
     assert after != before
 
 
-def test_an_evaluation_learns_nothing_and_a_server_plays_elsewhere():
+def test_evaluations_need_no_optimiser_and_servers_no_local_sampler():
     shape = shapes.KNOWN["Qwen2.5-0.5B"]
     evaluation_run = RunConfig(kind="evaluate")
     assert (
@@ -356,7 +356,7 @@ def test_an_evaluation_learns_nothing_and_a_server_plays_elsewhere():
     )
 
 
-def test_vllm_takes_its_share_and_gives_it_back_when_it_sleeps():
+def test_vllm_uses_its_share_and_frees_it_in_sleep_mode():
     shape, total = shapes.KNOWN["Qwen2.5-0.5B"], 40 * estimate.GB
     engine = {"name": "vllm", "gpu_memory_utilization": 0.5}
     both = [RunConfig(engine=engine | {"sleep_between_rollouts": sleep}) for sleep in (True, False)]
@@ -367,7 +367,7 @@ def test_vllm_takes_its_share_and_gives_it_back_when_it_sleeps():
     assert awake.at("play") == asleep.at("play")
 
 
-def test_processes_share_out_what_is_split_and_nothing_else():
+def test_only_sharded_parts_are_divided_among_processes():
     shape = shapes.KNOWN["Qwen2.5-0.5B"]
     alone = RunConfig()
     split = changed(alone, parallel={"sharding": "full"})
@@ -387,13 +387,13 @@ def test_processes_share_out_what_is_split_and_nothing_else():
 @pytest.mark.parametrize(
     "module", ["memory.estimate", "memory.advice", "policy.shapes", "cli.estimate_memory", "memory.available"]
 )
-def test_the_launch_form_need_not_import_torch(module):
+def test_the_launch_form_does_not_import_torch(module):
     code = f"import sys, trainer.{module}; sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_attention_scores_are_written_down_where_no_kernel_does_without():
+def test_attention_scores_count_where_no_fused_kernel_exists():
     shape = shapes.KNOWN["Qwen2.5-0.5B"]
     wide, narrow = RunConfig(), RunConfig(policy={"dtype": "bfloat16"})
     assert estimate.passing(wide, shape, gpu=True).scores == estimate.dialogue_tokens(wide, shape)

@@ -38,17 +38,17 @@ def small_device(module, monkeypatch, fails):
 
 
 def whole_batch(number, tokens):
-    """All six rows at once are too much."""
+    """All six rows at once do not fit."""
     return tokens > HALF
 
 
 def whole_step(number, tokens):
-    """All six rows at once can be scored, but not learnt from."""
+    """All six rows at once fit in a forward pass, but not in an update."""
     return number > 0 and tokens > HALF
 
 
 def second_pass(number, tokens):
-    """The first piece's gradients are there already."""
+    """The gradients of the first micro-batch already exist."""
     return number == 2
 
 
@@ -60,13 +60,13 @@ class Trained:
     after: steps.Weights
     metrics: dict[str, float]
     micro_batch: int
-    said: list[str]
+    notices: list[str]
 
 
 def trained(folder, monkeypatch, micro_batch, fails=None, *, critic=False, **sections):
-    """A learner after one step on six trajectories on such a device, and what came of it.
+    """Result of one step on six trajectories on such a device.
 
-    The trajectories are scored in pieces of one size, whatever the learner's: the same numbers go in.
+    Trajectories are scored in micro-batches of a fixed size, so that inputs are equal.
     """
     estimator = {"algorithm": {"estimator": "gae" if critic else "grpo"}}
     optimizer = steps.SGD | {"mini_batch_trajectories": 6}
@@ -76,56 +76,56 @@ def trained(folder, monkeypatch, micro_batch, fails=None, *, critic=False, **sec
     learner = Learner(config, load(folder, config.policy))
     if critic:
         torch.nn.init.normal_(learner.critic.head.weight, std=0.1, generator=torch.Generator().manual_seed(0))
-    said = []
-    learner.oom_retry.on_retry = said.append
+    notices = []
+    learner.oom_retry.on_retry = notices.append
     if fails is not None:
         small_device(learner.critic.backbone if critic else learner.policy.model.base_model, monkeypatch, fails)
     before = steps.stepped_on(learner)
     metrics = learner.update(batch, 1)
-    return Trained(before, steps.stepped_on(learner), metrics, learner.oom_retry.tokens, said)
+    return Trained(before, steps.stepped_on(learner), metrics, learner.oom_retry.tokens, notices)
 
 
-def assert_halved_is_small(pocket_folder, monkeypatch, start, fails, **sections):
-    """A step that was begun again takes the weights where the smaller micro-batches from the start take them."""
+def assert_retry_equals_small(pocket_folder, monkeypatch, start, fails, **sections):
+    """A retried step gives the weights of the smaller micro-batch size."""
     halved = trained(pocket_folder, monkeypatch, start, fails, **sections)
     small = trained(pocket_folder, monkeypatch, start // 2, **sections)
     assert halved.micro_batch == small.micro_batch == start // 2
-    assert len(halved.said) == 1
-    assert small.said == []
+    assert len(halved.notices) == 1
+    assert small.notices == []
     steps.assert_same_step(halved.before, halved.after, small.after)
     assert halved.metrics == pytest.approx(small.metrics, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("critic", [False, True])
 @pytest.mark.parametrize(("start", "fails"), [(WHOLE, whole_batch), (WHOLE, whole_step), (HALF, second_pass)])
-def test_a_halved_step_makes_the_weights_of_small_micro_batches_from_the_start(
+def test_an_oom_retry_gives_the_weights_of_the_smaller_micro_batch_size(
     pocket_folder, monkeypatch, critic, start, fails
 ):
-    assert_halved_is_small(pocket_folder, monkeypatch, start, fails, critic=critic)
+    assert_retry_equals_small(pocket_folder, monkeypatch, start, fails, critic=critic)
 
 
 @pytest.mark.parametrize(("start", "fails"), [(WHOLE, whole_batch), (WHOLE, whole_step), (HALF, second_pass)])
-def test_what_adapters_drop_is_what_they_would_have_dropped(pocket_folder, monkeypatch, start, fails):
-    assert_halved_is_small(pocket_folder, monkeypatch, start, fails, lora={"rank": 2, "dropout": 0.5})
+def test_an_oom_retry_repeats_the_adapter_dropout(pocket_folder, monkeypatch, start, fails):
+    assert_retry_equals_small(pocket_folder, monkeypatch, start, fails, lora={"rank": 2, "dropout": 0.5})
 
 
-def test_gradients_of_float32_copies_are_thrown_away_too(pocket_folder, monkeypatch):
-    assert_halved_is_small(pocket_folder, monkeypatch, HALF, second_pass, policy={"dtype": "bfloat16"})
+def test_an_oom_retry_discards_gradients_of_float32_copies(pocket_folder, monkeypatch):
+    assert_retry_equals_small(pocket_folder, monkeypatch, HALF, second_pass, policy={"dtype": "bfloat16"})
 
 
-def test_the_sentence_says_what_happened_and_what_to_set(pocket_folder, monkeypatch):
-    (sentence,) = trained(pocket_folder, monkeypatch, WHOLE, whole_batch).said
+def test_the_oom_notice_names_the_cause_and_the_setting(pocket_folder, monkeypatch):
+    (sentence,) = trained(pocket_folder, monkeypatch, WHOLE, whole_batch).notices
     assert f"optimizer.micro_batch_tokens={WHOLE}" in sentence
     assert f"optimizer.micro_batch_tokens={HALF}" in sentence
     assert "optimizer.gradient_checkpointing" in sentence
 
 
-def test_a_second_time_ends_with_what_to_set(pocket_folder, monkeypatch):
+def test_a_second_oom_ends_with_advice(pocket_folder, monkeypatch):
     with pytest.raises(OutOfMemoryError, match=r"micro-batches of 128 tokens.*gradient_checkpointing"):
         trained(pocket_folder, monkeypatch, WHOLE, lambda number, tokens: True)
 
 
-def test_once_is_once_however_many_steps_there_are():
+def test_the_micro_batch_size_is_halved_only_once():
     room, tries = OomRetry(100), []
 
     def work(tokens):
@@ -144,17 +144,17 @@ def test_once_is_once_however_many_steps_there_are():
         room.run(never)
 
 
-def test_processes_that_must_keep_step_do_not_begin_anew():
+def test_synchronised_processes_do_not_retry():
     with pytest.raises(OutOfMemoryError, match="micro-batches of 100 tokens: "):
         OomRetry(100, enabled=False).run(lambda tokens: (_ for _ in ()).throw(torch.OutOfMemoryError(FULL)))
 
 
-def test_other_errors_pass():
+def test_other_errors_propagate():
     with pytest.raises(ZeroDivisionError):
         OomRetry(100).run(lambda tokens: 1 / 0)
 
 
-def test_memory_that_runs_out_anywhere_else_is_explained():
+def test_an_oom_outside_the_step_is_explained():
     with (
         pytest.raises(OutOfMemoryError, match=r"Tried to allocate|out of memory.*python -m trainer estimate-memory"),
         oom_errors(),
@@ -163,7 +163,7 @@ def test_memory_that_runs_out_anywhere_else_is_explained():
 
 
 @pytest.mark.parametrize(("failures", "reason"), [(1, "completed"), (2, "error")])
-def test_the_journal_of_a_run_says_so(pocket_folder, tmp_path, monkeypatch, failures, reason):
+def test_the_journal_records_the_oom_retry(pocket_folder, tmp_path, monkeypatch, failures, reason):
     config = tiny.config(pocket_folder, iterations=1, algorithm={"drop_zero_std": False}, evaluation={"prompts": 0})
     config.algorithm.estimator = "reinforce_plus_plus"
     make_learner, broken = train.make_learner, []

@@ -1,4 +1,4 @@
-"""Before a run is loaded: what does not fit is refused with what would help, what fits in waves is played in waves."""
+"""Preflight check: runs that do not fit are refused with advice, large rollouts are split into chunks."""
 
 import re
 from functools import partial
@@ -46,7 +46,7 @@ def test_a_run_that_does_not_fit_is_refused_with_its_largest_parts_and_possible_
     assert "memory.preflight=warn" in message
 
 
-def test_every_promised_saving_is_kept():
+def test_every_promised_saving_holds():
     config = naive()
     before = estimate.estimate_memory(config, HALF_BILLION, gpu=True).peak
     found = advice.suggested_settings(config, HALF_BILLION, gpu=True)
@@ -72,7 +72,7 @@ def test_following_the_advice_ends_in_a_run_that_fits():
         pytest.fail("six settings later it still does not fit")
 
 
-def test_who_asks_to_be_warned_only_is_warned_and_who_wants_no_guard_has_none():
+def test_the_guard_can_be_reduced_to_a_warning_or_disabled():
     plan = fit(naive("memory.preflight=warn"), 24)
     assert plan.warning.startswith("The run does not fit")
     assert "optimizer.gradient_checkpointing=true" in plan.warning
@@ -80,7 +80,7 @@ def test_who_asks_to_be_warned_only_is_warned_and_who_wants_no_guard_has_none():
     assert preflight.check(off, "pocket", torch.device("cpu")) == preflight.PreflightResult(5)
 
 
-def test_a_run_that_only_just_fits_is_warned_of():
+def test_a_run_that_barely_fits_gives_a_warning():
     config = with_overrides(load_preset("sokoban-starpo-paper"), ["evaluation.prompts=0", "rollout.groups=2"])
     peak = estimate.estimate_memory(config, HALF_BILLION, gpu=True).peak / GB
     assert "will take about" in fit(config, peak * 1.01).warning
@@ -110,14 +110,14 @@ def test_rows_can_be_set_by_hand():
     )
 
 
-def test_other_processes_of_a_run_play_as_many_rows_at_once():
+def test_other_ranks_receive_the_planned_row_limit():
     config = RunConfig()
     assert preflight.with_rows(config, preflight.PreflightResult()) is config
     assert preflight.with_rows(config, preflight.PreflightResult(9)).memory.max_concurrent_trajectories == 9
     assert config.memory.max_concurrent_trajectories == 0
 
 
-def test_only_the_engine_in_this_process_is_led_in_waves():
+def test_only_the_in_process_engine_uses_chunks():
     sampler = ScriptedSampler([])
     assert in_chunks(sampler, 3, print) is sampler
 
@@ -129,7 +129,7 @@ def run_on(free, config, tmp_path, monkeypatch):
     )
 
 
-def test_a_run_is_refused_before_it_is_loaded_and_says_why(pocket_folder, tmp_path, monkeypatch):
+def test_a_run_is_refused_with_a_reason_before_loading(pocket_folder, tmp_path, monkeypatch):
     run, events = run_on(20_000_000, tiny.config(pocket_folder), tmp_path, monkeypatch)
     monkeypatch.setattr("trainer.loops.stages.policy_setup.load", lambda *_: pytest.fail("it was loaded"))
     with pytest.raises(OutOfMemoryError):
@@ -141,17 +141,17 @@ def test_a_run_is_refused_before_it_is_loaded_and_says_why(pocket_folder, tmp_pa
     assert end.message.startswith("the run does not fit")
 
 
-def test_a_run_in_waves_plays_what_it_would_have_played(pocket_folder, tmp_path, monkeypatch):
+def test_a_chunked_run_equals_an_unchunked_one(pocket_folder, tmp_path, monkeypatch):
     def played(rows, folder):
         config = tiny.config(pocket_folder, iterations=1, memory={"rows": rows})
         run_factory.run(config, folder, tmp_path / "cache")
-        said = [event for event in read(folder / "journal.jsonl") if event.type == "turn"]
-        return sorted((event.trajectory, event.turn, event.response) for event in said)
+        turns = [event for event in read(folder / "journal.jsonl") if event.type == "turn"]
+        return sorted((event.trajectory, event.turn, event.response) for event in turns)
 
     assert played(0, tmp_path / "together") == played(2, tmp_path / "waves")
 
 
-def test_the_machines_memory_is_the_containers_where_it_has_a_limit(tmp_path, monkeypatch):
+def test_host_memory_honours_the_container_limit(tmp_path, monkeypatch):
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal:       1000 kB\nMemFree: 100 kB\nMemAvailable:    800 kB\nHugePages_Total:   0\n")
     monkeypatch.setattr(available, "_MEMORY", meminfo)
@@ -170,41 +170,41 @@ def test_the_machines_memory_is_the_containers_where_it_has_a_limit(tmp_path, mo
 
 def test_the_command_prints_parts_sums_and_savings(capsys):
     assert main(["memory", "--preset", "sokoban-starpo-paper", "--device-gb", "24"]) == 0
-    said = capsys.readouterr().out
-    assert "494,032,768 parameters, on a GPU" in said
-    assert "| **together** |" in said
-    assert "It fits 24.0 GB" in said
-    assert "lora.rank=64 −" in said
+    output = capsys.readouterr().out
+    assert "494,032,768 parameters, on a GPU" in output
+    assert "| **together** |" in output
+    assert "It fits 24.0 GB" in output
+    assert "lora.rank=64 −" in output
     assert main(["memory", "--preset", "sokoban-starpo-paper", "--device-gb", "8"]) == 0
     assert "It does not fit 8.0 GB" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "complaint"),
     [
         (["--device-gb", "0"], "--device-gb must be above 0"),
         (["--processes", "0"], "--processes must be at least 1"),
         (["--set", "policy.model=someone/Else-13B"], "the dimensions of someone/Else-13B are unknown"),
     ],
 )
-def test_the_command_says_what_is_wrong(capsys, more, says):
+def test_the_command_reports_invalid_input(capsys, more, complaint):
     assert main(["memory", "--preset", "sokoban-pocket", *more]) == 2
-    assert says in capsys.readouterr().err
+    assert complaint in capsys.readouterr().err
 
 
-def test_the_guard_of_a_model_nobody_knows_lets_loading_say_what_is_wrong(tmp_path):
+def test_for_an_unknown_model_the_guard_leaves_the_error_to_loading(tmp_path):
     assert preflight.check(RunConfig(), str(tmp_path / "none"), torch.device("cpu")) == preflight.PreflightResult()
 
 
 @pytest.mark.parametrize("name", ["ModelThatIsNoPath", "/no/folder", "./none", "~/none", "a/b/c"])
-def test_the_hub_is_not_asked_for_what_cannot_be_one_of_its_ids(monkeypatch, name):
-    asked = []
-    monkeypatch.setattr(preflight.AutoConfig, "from_pretrained", lambda *named, **more: asked.append(named))
+def test_the_hub_is_not_queried_for_impossible_ids(monkeypatch, name):
+    requested = []
+    monkeypatch.setattr(preflight.AutoConfig, "from_pretrained", lambda *named, **more: requested.append(named))
     assert preflight.check(RunConfig(), name, torch.device("cpu")) == preflight.PreflightResult()
-    assert asked == []
+    assert requested == []
 
 
-def test_warnings_reach_the_journal(pocket_folder, tmp_path, monkeypatch):
+def test_warnings_are_written_to_the_journal(pocket_folder, tmp_path, monkeypatch):
     config = tiny.config(pocket_folder, iterations=1, memory={"preflight": "warn"})
     run, events = run_on(20_000_000, config, tmp_path, monkeypatch)
     run()

@@ -73,7 +73,7 @@ def test_rows_are_one_line_and_their_ranges_are_in_order(spec: MetricSpec) -> No
     assert spec.unit != "share" or (spec.low, spec.high) == (0.0, 1.0)
 
 
-def test_families_are_named_after_their_free_part() -> None:
+def test_metric_families_are_titled_by_their_placeholder() -> None:
     assert spec_of("eval/fixed/success").title == "fixed: success"
     assert spec_of("eval/large/pass@16").title == "large: pass@16"
     assert spec_of("reward/term/format").title == "Reward: format"
@@ -87,7 +87,7 @@ def test_an_unknown_name_is_an_error_that_names_the_table(name: str) -> None:
         spec_of(name)
 
 
-def test_values_that_are_not_finite_are_left_out() -> None:
+def test_non_finite_values_are_dropped() -> None:
     values = {"reward/mean": 1, "reward/std": None, "policy/loss": math.nan, "value/loss": math.inf}
     assert finite(values) == {"reward/mean": 1.0}
 

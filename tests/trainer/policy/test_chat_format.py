@@ -1,17 +1,15 @@
-"""Turns become tokens and tokens become turns: masks by construction, many chat templates, any answer at all."""
+"""Chat format: masks by construction, many chat templates, any response."""
 
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-import envs
 from tests.trainer import tiny
-from trainer.config.run import RolloutConfig, RunConfig
+from tests.trainer.random_texts import texts
+from trainer.config.run import RunConfig
 from trainer.engines.sampler import SampledResponse
 from trainer.policy.chat_format import SYSTEM, ChatFormat, TemplateError
-from trainer.rollout.prompts import opening_message, state_message
-from trainer.rollout.response_parser import ACTION_SEPARATOR, parse_response
 from trainer.rollout.trajectory import collate
 
 STYLES = tiny.styles()
@@ -29,7 +27,7 @@ environments = st.sampled_from(["Sokoban", "FrozenLake", "Bandit", "Countdown", 
 
 @st.composite
 def responses(draw, chat):
-    """What a sampler may come back with: text, or any ids whatever; closed, empty but for the end token, or cut."""
+    """A sampler's response: text or any ids; closed, only the end token, or truncated."""
     if draw(st.booleans()):
         ids = chat.tokenizer.encode(draw(texts), add_special_tokens=False)
     else:
@@ -82,7 +80,7 @@ def test_exactly_the_sampled_tokens_are_in_the_mask_whatever_was_said(data):
 
 
 @pytest.mark.parametrize("style", PREFIX_PRESERVING)
-def test_a_dialogue_reads_as_the_template_renders_it(style):
+def test_a_dialogue_equals_the_rendered_template(style):
     tokenizer = STYLES[style]
     chat = ChatFormat(tokenizer, think=True)
     heard, spoken = ["first question", "second question", "third"], ["one</think>a", "two</think>b"]
@@ -90,7 +88,7 @@ def test_a_dialogue_reads_as_the_template_renders_it(style):
     for number, text in enumerate(spoken):
         ids = [*ids, *tiny.sampled(chat, text).ids, *chat.between(heard[number + 1], ended=True)]
     messages = [{"role": "system", "content": SYSTEM}]
-    for question, reply in zip(heard, [*spoken, None], strict=True):
+    for question, reply in zip(questions, [*responses_given, None], strict=True):
         messages.append({"role": "user", "content": question})
         if reply:
             messages.append({"role": "assistant", "content": "<think>" + reply})
@@ -98,7 +96,7 @@ def test_a_dialogue_reads_as_the_template_renders_it(style):
     assert tokenizer.decode(ids) == rendered + "<think>"
 
 
-def test_a_template_that_cuts_thoughts_cannot_touch_what_was_sampled():
+def test_a_template_that_drops_thoughts_keeps_sampled_tokens():
     forgetful, plain = (ChatFormat(STYLES[name], think=True) for name in ("thoughts cut from history", "chatml"))
 
     def dialogue(chat):
@@ -109,13 +107,13 @@ def test_a_template_that_cuts_thoughts_cannot_touch_what_was_sampled():
     assert "thought" in text
 
 
-def test_a_template_without_a_system_role_gets_the_system_line_in_the_first_question():
+def test_a_template_without_a_system_role_gets_it_in_the_first_user_turn():
     chat = ChatFormat(STYLES["no system role, own end of turn"], think=True)
     text = chat.tokenizer.decode(chat.opening("hello"))
     assert text == f"<bos><start_of_turn>user\n{SYSTEM}\n\nhello<end_of_turn>\n<start_of_turn>model\n<think>"
 
 
-def test_the_end_of_a_response_is_the_token_by_which_the_template_closes_a_turn():
+def test_the_end_token_is_the_one_closing_a_turn_in_the_template():
     ends = {style: tokenizer.decode([ChatFormat(tokenizer, think=True).eos_id]) for style, tokenizer in STYLES.items()}
     assert ends == {
         "pocket": "<|im_end|>",
@@ -130,7 +128,7 @@ def test_the_end_of_a_response_is_the_token_by_which_the_template_closes_a_turn(
 
 @style_names
 @given(text=st.text("abc </think>", max_size=10), question=st.text("xyz?", min_size=1, max_size=10))
-def test_every_response_is_closed_once_and_a_cut_one_is_closed_unsampled(style, text, question):
+def test_every_response_is_closed_once_and_a_truncated_one_unsampled(style, text, question):
     chat = ChatFormat(STYLES[style], think=True)
     whole, cut = tiny.sampled(chat, text), tiny.sampled(chat, text, ended=False)
     after_whole, after_cut = chat.between(question, ended=True), chat.between(question, ended=False)
@@ -143,7 +141,7 @@ def test_every_response_is_closed_once_and_a_cut_one_is_closed_unsampled(style, 
 
 @style_names
 @pytest.mark.parametrize("think", [True, False])
-def test_the_forced_tag_stands_once_before_every_response(style, think):
+def test_the_forced_tag_precedes_every_response_once(style, think):
     chat = ChatFormat(STYLES[style], think=think)
     tag = "<think>" if think else "<answer>"
     for ids in (chat.opening("q"), chat.between("q", ended=True), chat.between("q", ended=False)):
@@ -161,7 +159,7 @@ def test_the_forced_tag_stands_once_before_every_response(style, think):
         ("{{ nonsense(", "cannot render a dialogue"),
     ],
 )
-def test_a_template_that_cannot_hold_a_dialogue_is_refused_in_words(template, complaint):
+def test_an_unsuitable_template_is_refused_with_a_reason(template, complaint):
     tokenizer = tiny.bpe(["<end>"], template, "<end>")
     with pytest.raises(TemplateError, match=complaint):
         ChatFormat(tokenizer, think=True)
@@ -176,7 +174,7 @@ def test_a_tokenizer_that_cannot_end_a_response_is_refused():
 
 @style_names
 @given(data=st.data())
-def test_decoded_text_fits_into_a_database_and_drops_only_the_end_token(style, data):
+def test_decoded_text_is_storable_and_drops_only_the_end_token(style, data):
     chat = ChatFormat(STYLES[style], think=True)
     ids = data.draw(st.lists(st.integers(0, len(chat.tokenizer) + 20), max_size=12))
     text = chat.decode([*ids, chat.eos_id])

@@ -1,4 +1,4 @@
-"""Gradient checkpointing: less is kept, the gradients are the same to the last bit."""
+"""Gradient checkpointing: fewer saved activations, bit-identical gradients."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def updated(folder, on, **sections):
 
 @pytest.mark.parametrize("model", ["pocket", "llama"])
 @pytest.mark.parametrize("estimator", ["grpo", "gae"])
-def test_recomputed_layers_take_the_very_same_step(pocket_folder, llama_folder, model, estimator):
+def test_recomputed_layers_take_an_identical_step(pocket_folder, llama_folder, model, estimator):
     folder = {"pocket": pocket_folder, "llama": llama_folder}[model]
     (plain, _, values), (other, _, again) = (
         updated(folder, on, algorithm={"estimator": estimator}) for on in (False, True)
@@ -26,7 +26,7 @@ def test_recomputed_layers_take_the_very_same_step(pocket_folder, llama_folder, 
     assert values == again
 
 
-def test_dropout_of_adapters_is_drawn_the_same_on_the_way_back(pocket_folder):
+def test_adapter_dropout_is_identical_in_the_backward_pass(pocket_folder):
     (plain, _, _), (other, _, _) = (
         updated(pocket_folder, on, lora={"rank": 4, "alpha": 4, "dropout": 0.5}) for on in (False, True)
     )
@@ -34,7 +34,7 @@ def test_dropout_of_adapters_is_drawn_the_same_on_the_way_back(pocket_folder):
 
 
 def kept_bytes(learner, batch):
-    """Bytes of activations that a forward pass keeps for the way back."""
+    """Bytes of activations saved for the backward pass."""
     kept = {}
 
     def pack(tensor):
@@ -47,13 +47,13 @@ def kept_bytes(learner, batch):
     return sum(size for place, size in kept.items() if place not in own)
 
 
-def test_less_is_kept_for_the_way_back(pocket_folder):
+def test_fewer_activations_are_saved_for_backward(pocket_folder):
     plain, batch, _ = updated(pocket_folder, False)
     other, _, _ = updated(pocket_folder, True)
     assert kept_bytes(other, batch) < 0.5 * kept_bytes(plain, batch)
 
 
-def test_layers_run_once_where_no_gradient_is_asked_for(pocket_folder):
+def test_layers_run_once_without_gradients(pocket_folder):
     learner, batch, _ = updated(pocket_folder, True)
     runs = []
     learner.policy.model.base_model.layers[0].register_forward_hook(lambda *_: runs.append(1))
@@ -63,6 +63,6 @@ def test_layers_run_once_where_no_gradient_is_asked_for(pocket_folder):
     assert runs.count(1) == runs.count(2) == len(list(learner.micro_batches(batch)))
 
 
-def test_an_architecture_without_such_layers_is_refused_with_what_to_do():
+def test_an_architecture_without_decoder_layers_is_refused_with_advice():
     with pytest.raises(ModelError, match=r"switch it off or lower optimizer\.micro_batch_tokens"):
         gradient_checkpointing.checkpoint_layers(nn.Linear(2, 2))

@@ -1,4 +1,4 @@
-"""Loading a policy: what is taken, and what is refused in a sentence that helps."""
+"""Loading a policy: accepted formats, and refusals with advice."""
 
 import json
 import shutil
@@ -37,11 +37,11 @@ def test_a_checkpoint_of_either_architecture_becomes_a_policy(pocket_folder, lla
 
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "./missing", "just-a-name", "a/b/c"])
-def test_a_folder_that_is_not_there_is_said_to_be_missing(name):
+def test_a_missing_folder_is_reported(name):
     refuse(name, "there is no folder .* Give 'pocket'")
 
 
-def test_a_hub_id_that_cannot_be_had_is_said_to_be_so(monkeypatch):
+def test_an_unavailable_hub_id_is_reported(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     refuse("no-owner/no-such-model-at-all", "cannot be loaded")
 
@@ -70,7 +70,7 @@ def test_a_missing_file_is_refused(folder, file, complaint):
     refuse(folder, complaint)
 
 
-def test_weights_that_are_missing_are_not_made_up(folder):
+def test_missing_weights_are_not_initialised(folder):
     from safetensors.torch import load_file, save_file
 
     weights = load_file(folder / "model.safetensors")
@@ -85,7 +85,7 @@ def test_an_unknown_architecture_is_refused(folder):
     refuse(folder, "unheard_of")
 
 
-def test_code_that_comes_with_a_model_is_never_run(folder, tmp_path):
+def test_remote_code_of_a_model_is_never_run(folder, tmp_path):
     config = json.loads((folder / "config.json").read_text())
     config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.Model"}}
     (folder / "config.json").write_text(json.dumps(config))
@@ -106,7 +106,7 @@ def test_a_tokenizer_without_an_end_token_is_refused(folder):
     refuse(folder, "no end-of-sequence token")
 
 
-def test_an_architecture_that_bends_its_logits_is_refused(folder):
+def test_an_architecture_that_transforms_its_logits_is_refused(folder):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     config = GraniteConfig(
         vocab_size=len(tokenizer),
@@ -121,7 +121,7 @@ def test_an_architecture_that_bends_its_logits_is_refused(folder):
     refuse(folder, "transforms its logits")
 
 
-def test_a_missing_gpu_is_told(monkeypatch):
+def test_a_missing_gpu_is_reported(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ModelError, match="PyTorch sees no GPU"):
         pick_device("cuda")

@@ -1,4 +1,4 @@
-"""LoRA adapters: nothing changes until they learn, they can be switched off, and merging them gives the same model."""
+"""LoRA adapters: no effect until trained, can be disabled, and merge to an equal model."""
 
 import copy
 import json
@@ -21,8 +21,8 @@ def logits(model):
         return model(input_ids=IDS).logits
 
 
-def shake(model, seed=0):
-    """Give the adapters numbers as if they had learned."""
+def randomise_adapters(model, seed=0):
+    """Give the adapters non-zero weights, as if trained."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in lora_adapters.trainable(model):
@@ -61,9 +61,9 @@ def test_the_same_seed_gives_the_same_adapters(pocket_folder):
     assert any(not torch.equal(value, made(4)[name]) for name, value in made(3).items())
 
 
-def test_switched_off_the_model_is_the_one_before_training_to_the_bit(adapted):
+def test_disabled_adapters_restore_the_base_model_exactly(adapted):
     before = logits(adapted)
-    shake(adapted)
+    randomise_adapters(adapted)
     learned = logits(adapted)
     assert not torch.allclose(before, learned)
     with lora_adapters.adapters_disabled(adapted):
@@ -71,16 +71,16 @@ def test_switched_off_the_model_is_the_one_before_training_to_the_bit(adapted):
     assert torch.equal(logits(adapted), learned)
 
 
-def test_the_adapters_are_on_again_after_an_error(adapted):
-    shake(adapted)
+def test_adapters_are_enabled_again_after_an_error(adapted):
+    randomise_adapters(adapted)
     learned = logits(adapted)
     with pytest.raises(ZeroDivisionError), lora_adapters.adapters_disabled(adapted):
         raise ZeroDivisionError
     assert torch.equal(logits(adapted), learned)
 
 
-def test_merged_weights_make_an_ordinary_checkpoint_that_computes_the_same(adapted, tmp_path):
-    shake(adapted)
+def test_merged_weights_form_an_equivalent_ordinary_checkpoint(adapted, tmp_path):
+    randomise_adapters(adapted)
     learned = logits(adapted)
     adapted.save_pretrained(tmp_path, state_dict=lora_adapters.merged(adapted))
     again = AutoModelForCausalLM.from_pretrained(tmp_path)
@@ -89,16 +89,16 @@ def test_merged_weights_make_an_ordinary_checkpoint_that_computes_the_same(adapt
     assert torch.equal(logits(adapted), learned), "the adapted model itself is as it was"
 
 
-def test_an_untied_output_layer_is_merged_along(llama_folder, tmp_path):
+def test_an_untied_output_layer_is_merged_too(llama_folder, tmp_path):
     model = load(llama_folder, PolicyConfig()).model
     lora_adapters.attach_adapters(model, LoraConfig(rank=2, targets=["q_proj", "lm_head"]), seed=0)
-    shake(model)
+    randomise_adapters(model)
     model.save_pretrained(tmp_path, state_dict=lora_adapters.merged(model))
     assert torch.allclose(logits(AutoModelForCausalLM.from_pretrained(tmp_path)), logits(model), atol=1e-5)
 
 
-def test_the_adapter_alone_is_read_by_peft_over_the_base(adapted, pocket_folder, tmp_path):
-    shake(adapted)
+def test_peft_loads_the_adapter_onto_the_base(adapted, pocket_folder, tmp_path):
+    randomise_adapters(adapted)
     lora_adapters.save_adapter(adapted, SETTINGS, str(pocket_folder), tmp_path)
     assert json.loads((tmp_path / "adapter_config.json").read_text())["base_model_name_or_path"] == str(pocket_folder)
     base = AutoModelForCausalLM.from_pretrained(pocket_folder, dtype=torch.float32)
@@ -106,8 +106,8 @@ def test_the_adapter_alone_is_read_by_peft_over_the_base(adapted, pocket_folder,
     assert torch.equal(logits(again), logits(adapted))
 
 
-def test_what_was_learned_is_taken_up_again_to_the_bit(adapted, pocket_folder):
-    shake(adapted)
+def test_adapters_are_restored_exactly(adapted, pocket_folder):
+    randomise_adapters(adapted)
     other = load(pocket_folder, PolicyConfig()).model
     lora_adapters.attach_adapters(other, SETTINGS, seed=99)
     lora_adapters.load_state(other, lora_adapters.state(adapted))
@@ -121,23 +121,23 @@ def test_adapters_of_another_rank_are_refused(adapted, pocket_folder):
         lora_adapters.load_state(other, lora_adapters.state(adapted))
 
 
-def test_layers_that_do_not_exist_are_named(policy):
+def test_unknown_layers_are_named(policy):
     with pytest.raises(ModelError, match=r"lora\.targets: .*nowhere"):
         lora_adapters.attach_adapters(policy.model, LoraConfig(rank=2, targets=["nowhere"]), seed=0)
 
 
-def test_a_rounded_base_gets_adapters_in_full_precision(pocket_folder):
+def test_a_half_precision_base_gets_float32_adapters(pocket_folder):
     model = load(pocket_folder, PolicyConfig(dtype="bfloat16")).model
     lora_adapters.attach_adapters(model, SETTINGS, seed=0)
-    shake(model)
+    randomise_adapters(model)
     assert {parameter.dtype for parameter in lora_adapters.trainable(model)} == {torch.float32}
     assert logits(model).dtype == torch.bfloat16
     assert {weight.dtype for weight in lora_adapters.merged(model).values()} == {torch.bfloat16}
 
 
-def test_dropout_is_drawn_from_its_seed_and_only_inside_the_block(policy):
+def test_dropout_is_seeded_and_active_only_inside_the_block(policy):
     lora_adapters.attach_adapters(policy.model, LoraConfig(rank=4, dropout=0.5), seed=0)
-    shake(policy.model)
+    randomise_adapters(policy.model)
     whole = logits(policy.model)
     found = []
     for seed in (1, 1, 2):
@@ -149,13 +149,13 @@ def test_dropout_is_drawn_from_its_seed_and_only_inside_the_block(policy):
     assert torch.equal(logits(policy.model), whole)
 
 
-def test_a_copy_that_shares_the_base_learns_on_its_own(policy):
+def test_a_copy_sharing_the_base_learns_independently(policy):
     shared = {id(parameter): parameter for parameter in policy.model.parameters()}
     other = copy.deepcopy(policy.model, shared)
     lora_adapters.attach_adapters(policy.model, SETTINGS, seed=0)
     lora_adapters.attach_adapters(other, SETTINGS, seed=1)
     before = logits(policy.model)
-    shake(other)
+    randomise_adapters(other)
     assert torch.equal(logits(policy.model), before)
     assert not torch.allclose(logits(other), before)
     weight = "model.layers.0.mlp.up_proj.base_layer.weight"

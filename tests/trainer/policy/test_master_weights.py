@@ -1,4 +1,4 @@
-"""bfloat16 policies: small steps add up in float32 copies, and what is computed is what is played."""
+"""bfloat16 policies: small steps add up in float32 copies, and the learner scores what was played."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def test_steps_too_small_for_bfloat16_add_up():
     assert not torch.equal(own, began)
 
 
-def test_gradients_of_micro_batches_are_summed_in_float32_and_not_kept_twice():
+def test_micro_batch_gradients_are_summed_in_float32_without_a_second_copy():
     own = nn.Parameter(torch.ones(1, dtype=torch.bfloat16))
     masters = MasterWeights([own])
     for amount in (256.0, *[0.5] * 8):  # bfloat16 cannot tell 256.5 from 256
@@ -50,14 +50,14 @@ def test_gradients_of_micro_batches_are_summed_in_float32_and_not_kept_twice():
     assert masters.parameters[0].grad.item() == 260.0
 
 
-def test_parameters_of_full_precision_stand_for_themselves():
+def test_float32_parameters_need_no_copy():
     own = nn.Parameter(torch.ones(2))
     masters = MasterWeights([own])
     assert masters.parameters[0] is own
     assert masters.state() is None
 
 
-def test_a_small_learning_rate_teaches_a_bfloat16_policy_only_with_master_weights(pocket_folder):
+def test_a_small_learning_rate_needs_master_weights_in_bfloat16(pocket_folder):
     moved = {}
     for master_weights in (True, False):
         learner = half(pocket_folder, policy_lr=2e-6, master_weights=master_weights)
@@ -72,7 +72,7 @@ def test_a_small_learning_rate_teaches_a_bfloat16_policy_only_with_master_weight
     assert moved[False] == 0
 
 
-def test_a_bfloat16_run_goes_on_from_its_float32_weights(pocket_folder, tmp_path):
+def test_a_bfloat16_run_resumes_from_its_float32_weights(pocket_folder, tmp_path):
     learner = half(pocket_folder, policy_lr=2e-6)
     batch = batch_of(learner, [1, 0, 0, 0, 1, 0])
     learner.update(batch, 1)
@@ -87,7 +87,7 @@ def test_a_bfloat16_run_goes_on_from_its_float32_weights(pocket_folder, tmp_path
 
 
 @pytest.mark.parametrize("model", ["pocket", "llama"])
-def test_numbers_of_a_bfloat16_update_are_float32_and_near_the_float32_policys(pocket_folder, llama_folder, model):
+def test_values_of_a_bfloat16_update_are_float32_and_accurate(pocket_folder, llama_folder, model):
     folder = {"pocket": pocket_folder, "llama": llama_folder}[model]
     learner = half(folder)
     batch = collate(played([1, 0, 0, 0, 1, 0]), pad_id=0)
@@ -101,7 +101,7 @@ def test_numbers_of_a_bfloat16_update_are_float32_and_near_the_float32_policys(p
 
 
 @pytest.mark.parametrize("model", ["pocket", "llama"])
-def test_what_a_bfloat16_policy_played_is_what_its_learner_scores(pocket_folder, llama_folder, model):
+def test_sampler_and_learner_agree_in_bfloat16(pocket_folder, llama_folder, model):
     folder = {"pocket": pocket_folder, "llama": llama_folder}[model]
     learner = half(folder)
     sampler = TransformersSampler(learner.policy.model, learner.policy.tokenizer.eos_token_id)

@@ -1,4 +1,4 @@
-"""Log-probabilities without the whole of tokens × vocabulary: the same numbers, the same gradients, less memory."""
+"""Log-probabilities without a tokens × vocabulary tensor: equal values and gradients, less memory."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from trainer.algorithms.losses import entropy_from_logprobs
 from trainer.policy.token_logprobs import chunk_size, chunked_token_logprobs
 
 
-def plainly(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """What the learner does for a small vocabulary."""
+def naive_logprobs(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """The learner's path for a small vocabulary."""
     logits = (hidden @ weight.t()).float() / temperature
     logprobs = torch.log_softmax(logits, -1)
     return logprobs.gather(-1, ids[:, None])[:, 0], entropy_from_logprobs(logprobs)
@@ -27,14 +27,14 @@ def plainly(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> 
     temperature=st.floats(0.3, 3.0),
     seed=st.integers(0, 2**20),
 )
-def test_stretches_change_neither_the_numbers_nor_their_gradients(
+def test_chunking_changes_neither_values_nor_gradients(
     tokens: int, vocabulary: int, largest: int, temperature: float, seed: int
 ) -> None:
     draw = torch.Generator().manual_seed(seed)
     ids = torch.randint(vocabulary, (tokens,), generator=draw)
     weights = torch.randn(2, tokens, generator=draw)
     gradients = []
-    for score in (plainly, lambda *given: chunked_token_logprobs(*given, max_logits=largest)):
+    for score in (naive_logprobs, lambda *given: chunked_token_logprobs(*given, max_logits=largest)):
         hidden = torch.randn(tokens, 7, generator=torch.Generator().manual_seed(seed), requires_grad=True)
         weight = torch.randn(vocabulary, 7, generator=torch.Generator().manual_seed(seed + 1), requires_grad=True)
         logprobs, entropies = score(hidden, weight, ids, temperature)
@@ -44,7 +44,7 @@ def test_stretches_change_neither_the_numbers_nor_their_gradients(
         torch.testing.assert_close(mine, theirs, atol=2e-5, rtol=2e-5)
 
 
-def test_the_gradient_is_that_of_finite_differences() -> None:
+def test_the_gradient_matches_finite_differences() -> None:
     draw = torch.Generator().manual_seed(3)
     hidden = torch.randn(5, 4, generator=draw, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(9, 4, generator=draw, dtype=torch.float64, requires_grad=True)
@@ -70,7 +70,7 @@ def test_half_precision_weights_get_gradients_of_their_own_type() -> None:
     assert torch.isfinite(hidden.grad).all()
 
 
-def test_no_tensor_of_tokens_times_vocabulary_is_ever_made() -> None:
+def test_no_tokens_by_vocabulary_tensor_is_allocated() -> None:
     tokens, vocabulary, largest = 300, 1000, 8000
     made: list[int] = []
 
@@ -94,5 +94,5 @@ def test_no_tensor_of_tokens_times_vocabulary_is_ever_made() -> None:
 
 
 @pytest.mark.parametrize("vocabulary, tokens", [(1, 2**25), (151_936, 220), (2**26, 1)])
-def test_a_stretch_holds_at_least_one_token(vocabulary: int, tokens: int) -> None:
+def test_a_chunk_holds_at_least_one_token(vocabulary: int, tokens: int) -> None:
     assert chunk_size(vocabulary) == tokens

@@ -66,7 +66,7 @@ def test_a_run_in_one_environment_has_one_share_with_its_own_settings():
 
 
 @pytest.mark.parametrize(
-    "wrong, says",
+    "wrong, message",
     [
         ([{"name": "Sokoban", "share": 0.5}], "lists Sokoban, which is environment.name already"),
         ([{"name": "Bandit", "share": 0.2}] * 2, "lists Bandit twice"),
@@ -129,7 +129,7 @@ def test_shares_that_divide_evenly_hold_in_every_iteration():
         assert Counter(assign_groups([0.5, 0.25, 0.25], 8, iteration)) == {0: 4, 1: 2, 2: 2}
 
 
-def test_an_environment_too_rare_for_every_iteration_still_comes_up():
+def test_a_rare_environment_still_comes_up():
     played = [assign_groups([0.95, 0.05], 4, iteration).count(1) for iteration in range(1, 101)]
     assert set(played) == {0, 1}
     assert sum(played) == pytest.approx(20, abs=2)
@@ -157,7 +157,7 @@ def test_trajectories_bear_the_number_of_their_environment_and_its_budgets(chat)
     assert [ends[t.id] for t in found][-2:] == [1, 1]
 
 
-def test_success_is_told_for_each_environment():
+def test_success_is_reported_per_environment():
     def outcome(environment, success):
         return Trajectory(id="t", group=0, member=0, environment=environment, success=success)
 
@@ -169,7 +169,7 @@ def test_success_is_told_for_each_environment():
     assert spec_of("success/rate").title == "Success while training"
 
 
-def test_a_run_in_two_environments_plays_learns_and_is_examined_in_both(pocket_folder, tmp_path):
+def test_a_run_in_two_environments_trains_and_evaluates_in_both(pocket_folder, tmp_path):
     config = tiny.config(
         pocket_folder,
         iterations=2,
@@ -212,7 +212,7 @@ def test_the_filter_compares_groups_of_the_same_environment_only(rollout, method
     assert keep_within(rollout, [0] * len(rollout), method, keep, drop) == keep_groups(rollout, method, keep, drop)
 
 
-def test_small_rewards_of_one_environment_are_kept_beside_the_large_ones_of_another():
+def test_small_rewards_of_one_environment_survive_large_ones_of_another():
     sokoban, bandit = [[0.0, 10.9], [0.0, 9.0]], [[0.0, 0.2], [0.0, 1.0]]
     found = keep_within([*sokoban, *bandit], [0, 0, 1, 1], "std", 0.5, True)
     assert found.kept == [True, False, False, True]

@@ -21,7 +21,7 @@ def _trouble(tmp_path_factory):
         yield
 
 
-def trouble(**settings):
+def broken_config(**settings):
     return {"name": "Trouble", "settings": settings, "step_timeout": 1.5}
 
 
@@ -74,7 +74,7 @@ def test_a_failed_reset_gives_no_turns_and_its_group_starts_from_the_others(chat
     )
 
 
-def test_a_group_without_any_start_is_announced_with_the_reason(chat):
+def test_a_group_without_any_start_is_reported_with_the_reason(chat):
     played, emitted = play(chat, {"when": "reset", "how": "fail", "every": 100}, [1, 2])
     assert [t.failed for t in played] == [True, True, False]
     started = emitted[0]
@@ -89,14 +89,14 @@ def test_an_environment_that_always_fails_fails_the_rollout(chat, when):
         play(chat, {"when": when, "how": "fail"}, [3])
 
 
-def always_go(response, *, think, max_actions):
+def parse_as_go(response, *, think, max_actions):
     from trainer.rollout.response_parser import parse_response
 
     return parse_response(tiny.answer("Go", "Go"), think=True, max_actions=max_actions)
 
 
 def test_failed_trajectories_are_excluded_from_training_and_metrics(pocket_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("trainer.rollout.episode.parse_response", always_go)
+    monkeypatch.setattr("trainer.rollout.episode.parse_response", parse_as_go)
     batches = []
     monkeypatch.setattr(
         "trainer.loops.train.collate", lambda kept, *rest, **more: batches.append(kept) or collate(kept, *rest, **more)
@@ -104,7 +104,7 @@ def test_failed_trajectories_are_excluded_from_training_and_metrics(pocket_folde
     config = tiny.config(
         pocket_folder,
         iterations=1,
-        environment=trouble(when="step", how="leave", every=2),
+        environment=broken_config(when="step", how="leave", every=2),
         rollout={"group_size": 6},
         algorithm={"estimator": "gae", "drop_zero_std": False},
         evaluation={"prompts": 8},
@@ -130,7 +130,7 @@ def test_failed_trajectories_are_excluded_from_training_and_metrics(pocket_folde
 
 
 def test_a_run_whose_environment_always_fails_stops_with_the_reason(pocket_folder, tmp_path, capsys, monkeypatch):
-    config = tiny.config(pocket_folder, environment=trouble(when="reset", how="fail"), evaluation={"prompts": 0})
+    config = tiny.config(pocket_folder, environment=broken_config(when="reset", how="fail"), evaluation={"prompts": 0})
     arguments = ["train", "--preset", "sokoban-pocket", "--out", str(tmp_path / "run")]
     for section, values in config.model_dump(
         mode="json", include={"environment", "policy", "rollout", "evaluation"}

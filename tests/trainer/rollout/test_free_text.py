@@ -1,4 +1,4 @@
-"""Environments without named actions, played in turns: answers and the next prompts."""
+"""Environments without named actions: answers and the prompts that follow."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def start(chat, name, options, **rollout):
     return tiny.episode(chat, run, options=options)
 
 
-def say(episode, text):
+def respond(episode, text):
     episode.prompt()
     return episode.receive(tiny.sampled(episode.chat, text))
 
@@ -26,9 +26,9 @@ def executed(turn):
 @pytest.mark.parametrize(
     ("answer", "reward"), [("2 + 5 - 3", 1.0), ("2 + 5 + 3", 0.1), ("4", 0.0), ("no idea", 0.0), ("2+5-3)", 0.1)]
 )
-def test_an_equation_is_passed_on_as_written_and_ends_the_episode(chat, answer, reward):
+def test_an_equation_is_passed_verbatim_and_ends_the_episode(chat, answer, reward):
     episode = start(chat, "Countdown", PROBLEM)
-    turn = say(episode, tiny.answer(answer))
+    turn = respond(episode, tiny.answer(answer))
     assert executed(turn) == [(answer, "executed", reward)]
     assert turn.terms == {"environment": reward}
     assert (turn.format_valid, turn.problem) == (True, None)
@@ -40,30 +40,30 @@ def test_an_equation_is_passed_on_as_written_and_ends_the_episode(chat, answer, 
 def test_an_empty_or_missing_answer_is_no_action_and_costs_the_penalty_and_a_turn(chat, name, options, text):
     episode = start(chat, name, options, max_turns=2)
     before = episode.env.render()
-    turn = say(episode, text)
+    turn = respond(episode, text)
     assert turn.actions == []
     assert turn.terms == {"environment": 0.0, "format": -0.1}
     assert not episode.ended
     assert episode.env.render() == before, "the environment was not stepped"
-    say(episode, text)
+    respond(episode, text)
     assert episode.trajectory.end == "turns"
 
 
-def test_of_several_answers_the_first_counts(chat):
-    single = say(start(chat, "Countdown", PROBLEM), tiny.answer("2 + 5 - 3", "4"))
+def test_the_first_of_several_answers_counts(chat):
+    single = respond(start(chat, "Countdown", PROBLEM), tiny.answer("2 + 5 - 3", "4"))
     assert executed(single) == [("2 + 5 - 3", "executed", 1.0)]
-    several = say(start(chat, "Countdown", PROBLEM, max_actions_per_turn=3), tiny.answer("4", "2 + 5 - 3", "x"))
+    several = respond(start(chat, "Countdown", PROBLEM, max_actions_per_turn=3), tiny.answer("4", "2 + 5 - 3", "x"))
     assert executed(several) == [("4", "executed", 0.0), ("2 + 5 - 3", "ignored", 0.0), ("x", "ignored", 0.0)]
 
 
 def test_tries_within_one_turn_halve_the_reward_as_well(chat):
-    turn = say(start(chat, "MetaMathQA", QUESTION, max_actions_per_turn=3), tiny.answer("41", "43", "42"))
+    turn = respond(start(chat, "MetaMathQA", QUESTION, max_actions_per_turn=3), tiny.answer("41", "43", "42"))
     assert executed(turn) == [("41", "executed", 0.0), ("43", "executed", 0.0), ("42", "executed", 0.25)]
 
 
-def test_after_a_wrong_answer_the_prompt_has_question_and_verdict(chat):
+def test_after_a_wrong_answer_the_prompt_shows_question_and_verdict(chat):
     episode = start(chat, "MetaMathQA", QUESTION, max_turns=3)
-    say(episode, tiny.answer("41"))
+    respond(episode, tiny.answer("41"))
     prompt = chat.tokenizer.decode(episode.prompt())
     assert "Reward: 0\nTurn 2:\nWhat is 6 times 7?\nIncorrect. Please think again.\nActions left: 9" in prompt
     turn = episode.receive(tiny.sampled(chat, tiny.answer(" 4 2")))

@@ -27,14 +27,14 @@ def start(chat, room=ROOM, **rollout):
     return tiny.episode(chat, RunConfig.model_validate({"rollout": rollout}), options={"room": room})
 
 
-def say(episode, text, *, ended=True):
+def respond(episode, text, *, ended=True):
     episode.prompt()
     return episode.receive(tiny.sampled(episode.chat, text, ended=ended))
 
 
 def test_a_turn_executes_its_actions_and_adds_up_its_rewards(chat):
     episode = start(chat)
-    turn = say(episode, tiny.answer("left", "RIGHT"))
+    turn = respond(episode, tiny.answer("left", "RIGHT"))
     assert [(action.text, action.name, action.status) for action in turn.actions] == [
         ("left", "Left", "executed"),
         ("RIGHT", "Right", "executed"),
@@ -49,7 +49,7 @@ def test_a_turn_executes_its_actions_and_adds_up_its_rewards(chat):
 
 def test_unknown_actions_cost_the_penalty_once_and_known_ones_are_executed(chat):
     episode = start(chat)
-    turn = say(episode, tiny.answer("Left", "Jump", "Fly"))
+    turn = respond(episode, tiny.answer("Left", "Jump", "Fly"))
     assert [action.status for action in turn.actions] == ["executed", "illegal", "illegal"]
     assert turn.terms == {"environment": pytest.approx(-0.1), "format": -0.1}
     assert turn.problem == "no such action: 'Jump', 'Fly'"
@@ -60,11 +60,11 @@ def test_thought_rewards_are_weighted_named_and_added(chat):
     config = RunConfig.model_validate({"rewards": {"terms": {"facts_true": 0.5, "action_follows": 0.2, "repeats": -1}}})
     episode = tiny.episode(chat, config, options={"room": ROOM})
     thought = "I am at 3,3. Box 2,2. I go Left."
-    turn = say(episode, f"{thought}</think><answer>Left</answer>")
+    turn = respond(episode, f"{thought}</think><answer>Left</answer>")
     assert turn.thought == thought
     assert turn.terms == {"environment": -0.1, "facts_true": 0.25, "action_follows": 0.2, "repeats": 0.0}
     assert turn.reward == pytest.approx(0.35)
-    again = say(episode, f"{thought}</think><answer>Left</answer>")
+    again = respond(episode, f"{thought}</think><answer>Left</answer>")
     assert again.terms["repeats"] == -1.0
     assert episode.trajectory.total_reward == pytest.approx(turn.reward + again.reward)
 
@@ -73,7 +73,7 @@ def test_a_failing_thought_reward_ends_its_trajectory_and_is_named(chat, monkeyp
     monkeypatch.setitem(thought_rewards.BUILT_IN_TERMS, "broken", lambda turn: float("nan"))
     config = RunConfig.model_validate({"rewards": {"terms": {"broken": 1}}})
     episode = tiny.episode(chat, config, options={"room": ROOM})
-    say(episode, tiny.answer("Left"))
+    respond(episode, tiny.answer("Left"))
     assert episode.ended
     assert "the reward term 'broken' returned nan" in episode.trajectory.error
 
@@ -82,7 +82,7 @@ def test_an_unparsable_response_costs_the_penalty_and_a_turn_but_no_action(chat)
     episode = start(chat, max_turns=3)
     for number in range(3):
         assert not episode.ended
-        turn = say(episode, "blah <answer", ended=number != 1)
+        turn = respond(episode, "blah <answer", ended=number != 1)
         assert turn.terms == {"environment": 0, "format": -0.1}
         assert not turn.actions
     assert "(cut at" in episode.trajectory.turns[1].problem
@@ -94,7 +94,7 @@ def test_an_unparsable_response_costs_the_penalty_and_a_turn_but_no_action(chat)
 
 def test_actions_after_the_end_are_ignored_without_a_penalty(chat):
     episode = start(chat, SOLVED_BY_RIGHT)
-    turn = say(episode, tiny.answer("Right", "Up", "Right"))
+    turn = respond(episode, tiny.answer("Right", "Up", "Right"))
     assert [action.status for action in turn.actions] == ["executed", "ignored", "ignored"]
     assert turn.reward == pytest.approx(10.9)
     closing = episode.trajectory.finished()
@@ -103,18 +103,18 @@ def test_actions_after_the_end_are_ignored_without_a_penalty(chat):
 
 def test_the_budget_of_actions_cuts_a_turn_and_ends_the_episode(chat):
     episode = start(chat, max_actions=3)
-    say(episode, tiny.answer("Left", "Right"))
-    turn = say(episode, tiny.answer("Left", "Right"))
+    respond(episode, tiny.answer("Left", "Right"))
+    turn = respond(episode, tiny.answer("Left", "Right"))
     assert [action.status for action in turn.actions] == ["executed", "ignored"]
     assert (episode.ended, episode.trajectory.end, episode.actions_left) == (True, "actions", 0)
 
 
 def test_the_first_irreversible_move_is_found(chat):
     episode = start(chat)
-    say(episode, tiny.answer("Left"))
+    respond(episode, tiny.answer("Left"))
     assert episode.trajectory.lost_at is None
-    say(episode, tiny.answer("Right", "Up", "Right", "Down"))
-    lost = say(episode, tiny.answer("Down"))
+    respond(episode, tiny.answer("Right", "Up", "Right", "Down"))
+    lost = respond(episode, tiny.answer("Down"))
     at = episode.trajectory.lost_at
     assert at is not None
     hint = episode.trajectory.turns[at.turn].actions[at.action].hint
@@ -136,8 +136,8 @@ def test_the_next_prompt_has_the_reward_of_the_turn(chat):
 
 def test_the_span_of_a_thought_ends_before_its_closing_tag(chat):
     episode = start(chat)
-    say(episode, tiny.answer("Left", thought="I am at 3,3. Box 3,4."))
-    say(episode, "never closed")
+    respond(episode, tiny.answer("Left", thought="I am at 3,3. Box 3,4."))
+    respond(episode, "never closed")
     for (first, last), thought in zip(
         episode.trajectory.thought_spans, ["I am at 3,3. Box 3,4.", "never closed<|im_end|>"], strict=True
     ):
@@ -150,7 +150,7 @@ def test_a_dialogue_that_fills_the_context_ends_with_an_error(chat):
     run = RunConfig.model_validate({"rollout": {"max_response_tokens": 20, "max_turns": 50}})
     episode = Episode(env, run, chat, Trajectory(id="t", group=0, member=0), 500)
     while not episode.ended:
-        say(episode, "nothing")
+        respond(episode, "nothing")
         assert len(episode.trajectory.ids) <= 500
     closing = episode.trajectory.finished()
     assert closing.end == "truncated"
@@ -206,7 +206,7 @@ def test_a_failing_environment_ends_its_own_trajectory_with_the_error(chat, how,
     env = Failing(how)
     env.reset(options={"room": ROOM})
     episode = Episode(env, RunConfig(), chat, Trajectory(id="t", group=0, member=0), 4096)
-    turn = say(episode, tiny.answer("Left", "Right", *["Left"] * (how != "render")))
+    turn = respond(episode, tiny.answer("Left", "Right", *["Left"] * (how != "render")))
     assert episode.ended
     if how != "render":
         assert [action.status for action in turn.actions] == ["executed", "ignored", "ignored"]
@@ -255,7 +255,7 @@ def test_one_failing_environment_does_not_stop_the_others(chat, monkeypatch):
     assert [t.error is None for t in played] == [True, False, True]
 
 
-def test_events_are_emitted_in_the_order_in_which_things_happen(policy, chat):
+def test_events_are_emitted_in_order(policy, chat):
     config = tiny.config("pocket")
     emitted = []
     sampler = TransformersSampler(policy.model, chat.eos_id, policy.pad_id)
@@ -317,7 +317,7 @@ def test_any_text_is_a_turn(chat, texts, name):
     for text in texts:
         if episode.ended:
             break
-        turn = say(episode, text)
+        turn = respond(episode, text)
         assert turn.format_valid == ("format" not in turn.terms)
         assert turn.format_valid or turn.problem
     assert episode.trajectory.finished().model_dump_json()

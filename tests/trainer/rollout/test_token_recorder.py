@@ -67,7 +67,7 @@ def test_invalid_utf8_is_cut_as_it_is_displayed() -> None:
         assert sum(TokenTexts(chat).lengths(ids, response)) == len(response)
 
 
-class Unspelt:
+class NonByteLevelTokenizer:
     """A tokenizer that is not byte-level, like those of SentencePiece."""
 
     def __init__(self, tokenizer: Any) -> None:
@@ -85,7 +85,7 @@ def test_tokenizers_that_are_not_byte_level_are_cut_by_decoding(text: str) -> No
     chat = ChatFormat(STYLES["chatml"], think=True)
     ids = chat.tokenizer.encode(text, add_special_tokens=False)
     expected = TokenTexts(chat).lengths(ids, text)
-    chat.tokenizer = Unspelt(chat.tokenizer)
+    chat.tokenizer = NonByteLevelTokenizer(chat.tokenizer)
     assert TokenTexts(chat).lengths(ids, text) == expected
 
 
@@ -158,7 +158,9 @@ def test_every_advantage_belongs_to_the_token_it_was_computed_for() -> None:
 
 
 @pytest.mark.parametrize(("keep", "splits"), [("all", {"train", "eval"}), ("kept", {"eval"}), ("none", set())])
-def test_the_setting_selects_whose_tokens_are_kept(keep: str, splits: set[str], model: Path, tmp_path: Path) -> None:
+def test_the_setting_selects_the_recorded_trajectories(
+    keep: str, splits: set[str], model: Path, tmp_path: Path
+) -> None:
     """The untrained policy never succeeds, so that the filter keeps no group."""
     events = played(tmp_path, model, iterations=1, journal={"tokens": keep}, algorithm={"estimator": "grpo"})
     if keep == "kept" and any(score.kept for score in of(events, GroupsScored)[0].groups):

@@ -57,7 +57,7 @@ def test_only_watched_trajectories_are_written(tmp_path, pipe):
     assert not stream.due()
 
 
-def test_without_a_pipe_nothing_is_due(tmp_path, monkeypatch):
+def test_without_a_pipe_nothing_is_written(tmp_path, monkeypatch):
     for address in ("", "nonsense", "99999"):
         monkeypatch.setenv(LIVE_FD, address)
         stream = TokenStream(tmp_path)

@@ -1,4 +1,4 @@
-"""Trajectories as tensors: padding, selection, and where rewards lie."""
+"""Trajectories as tensors: padding, selection, and positions of rewards."""
 
 import pytest
 import torch
@@ -70,7 +70,7 @@ def test_each_turns_reward_lies_on_its_last_sampled_token(played):
 
 
 @given(st.lists(trajectories(), min_size=1, max_size=4))
-def test_outcome_rewards_lie_on_the_last_token_of_all(played):
+def test_outcome_rewards_lie_on_the_last_token(played):
     batch = collate(played, pad_id=0, outcome=True)
     for row, one in enumerate(played):
         last = int(batch.mask[row].nonzero().max())

@@ -22,7 +22,7 @@ from trainer.studies.results import EvaluationResult, Outcome, collapse, verdict
 
 @pytest.fixture(autouse=True)
 def _signals(monkeypatch):
-    """Handlers stay those of the test process."""
+    """Keeps the signal handlers of the test process."""
     monkeypatch.setattr("signal.signal", lambda number, handler: None)
 
 
@@ -38,7 +38,7 @@ def never():
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_study_runs_end_to_end_and_is_drawn_beside_the_paper(name, tmp_path, pocket_folder, capsys):
+def test_a_study_runs_end_to_end_and_is_plotted_beside_the_paper(name, tmp_path, pocket_folder, capsys):
     study = STUDIES[name]
     assert smoke(name, tmp_path / "out", pocket_folder, "--docs", str(tmp_path / "docs")) == 0
     cells = len(study.environments) * len(study.arms)
@@ -165,7 +165,7 @@ def test_the_pocket_study_of_figure_9_is_estimated_below_ninety_minutes_on_two_c
     assert sum(command.estimate(cell.config, "pocket") for cell in cells) / 2 < 90 * 60
 
 
-def test_lora_takes_ten_times_the_learning_rate():
+def test_lora_uses_ten_times_the_learning_rate():
     study = find("appendix-d")
     full, lora = (configuration(study, "paper", "sokoban", arm, 0) for arm in study.arms)
     assert (lora.lora.rank, lora.lora.alpha) == (64, 64)
@@ -238,7 +238,7 @@ def test_costs_and_lengths_are_compared():
         ([], None),
     ],
 )
-def test_a_collapse_is_a_fall_below_half_of_the_best_without_return(success, at):
+def test_a_collapse_is_a_lasting_fall_below_half_of_the_best(success, at):
     assert collapse(success) == at
 
 
@@ -248,7 +248,7 @@ def test_a_collapse_lies_within_the_run_and_only_after_a_success(success, factor
     assert at is None or (5 < at + 4 <= len(success) and max(success) >= 0.1)
 
 
-def test_of_iterations_played_twice_the_last_counts(tmp_path):
+def test_the_last_attempt_at_an_iteration_counts(tmp_path):
     cell = replace(grid.cells(find("table-4"), "smoke", 1, tmp_path)[0], folder=tmp_path / "cell")
     journal = Journal(cell.folder)
 
@@ -291,11 +291,11 @@ def test_of_iterations_played_twice_the_last_counts(tmp_path):
     assert read.final().success == 0.75
 
 
-# -- pictures and pages ---------------------------------------------------------------------------------------------
+# -- plots and pages ------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))
-def test_axes_enclose_what_is_drawn(values):
+def test_axes_enclose_the_data(values):
     ticks = _ticks(values)
     slack = 1e-6 * max(1.0, abs(ticks[0]), abs(ticks[-1]))
     assert ticks[0] <= min(values) + slack

@@ -20,7 +20,7 @@ Make = Callable[..., Rule]
 
 
 @pytest.fixture(autouse=True)
-def _this_machine_may_be_told(settings: Settings, tmp_path: Path) -> None:
+def _allow_local_webhooks(settings: Settings, tmp_path: Path) -> None:
     settings.ECHOSCOPE_ALERT_PRIVATE_HOSTS = ["127.0.0.1"]
     settings.ECHOSCOPE_MAIL = True
     settings.ECHOSCOPE_URL = "https://echoscope.example.org"

@@ -1,4 +1,4 @@
-"""A real HTTP server that takes webhooks, in a thread: it answers as it is told and keeps what came."""
+"""A real HTTP server for webhooks, in a thread, with scripted responses and recorded requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Receiver:
-    """Answers with the statuses in order, the last one again and again."""
+    """Responds with the statuses in order, then with the last one."""
 
     statuses: list[int] = field(default_factory=lambda: [200])
     body: bytes = b"ok"
@@ -45,7 +45,7 @@ def listening(receiver: Receiver) -> Iterator[Receiver]:
                     self.wfile.write(byte if isinstance(byte, bytes) else bytes([byte]))
                     self.wfile.flush()
                     time.sleep(receiver.drip)
-            except OSError:  # the other side has heard enough
+            except OSError:  # the client has disconnected
                 pass
 
         def log_message(self, format: str, *args: object) -> None:

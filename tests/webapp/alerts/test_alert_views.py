@@ -1,4 +1,4 @@
-"""The pages of alert rules: who may read and change them, what the form asks, and what is never shown twice."""
+"""Pages of alert rules: permissions, form validation, secrets shown once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def text_of(client: Client, address: str) -> str:
     return html.unescape(client.get(address).content.decode())
 
 
-def test_a_rule_is_made_from_the_form(who: Visitors) -> None:
+def test_a_rule_is_created_from_the_form(who: Visitors) -> None:
     answer = who.owner.post("/alerts/new", ANSWERS)
     rule = Rule.objects.get()
     assert answer.headers["Location"] == f"/alerts/{rule.slug}"
@@ -51,7 +51,7 @@ def test_a_rule_is_made_from_the_form(who: Visitors) -> None:
     assert "Collapse" in text_of(who.viewer, "/alerts")
 
 
-def test_the_secret_is_shown_once_to_whoever_made_the_rule(who: Visitors) -> None:
+def test_the_secret_is_shown_once_to_the_creator_of_the_rule(who: Visitors) -> None:
     who.owner.post("/alerts/new", ANSWERS)
     rule = Rule.objects.get()
     address = f"/alerts/{rule.slug}"
@@ -67,7 +67,7 @@ def test_the_secret_is_shown_once_to_whoever_made_the_rule(who: Visitors) -> Non
     assert rule.secret not in text_of(who.owner, address)
 
 
-def test_readers_see_where_alerts_go_without_the_path_that_opens_the_door(who: Visitors, make_rule: Make) -> None:
+def test_readers_see_the_destination_without_its_secret_path(who: Visitors, make_rule: Make) -> None:
     rule = make_rule(channel=Rule.Channel.SLACK, url=HOOK, addresses=[])
     for address in ("/alerts", f"/alerts/{rule.slug}"):
         shown = text_of(who.viewer, address)
@@ -77,7 +77,7 @@ def test_readers_see_where_alerts_go_without_the_path_that_opens_the_door(who: V
 
 
 @pytest.mark.parametrize(
-    "changed, told",
+    "changed, message",
     [
         ({"events": []}, "Choose at least one event."),
         ({"name": ""}, "This field is required."),
@@ -92,16 +92,16 @@ def test_readers_see_where_alerts_go_without_the_path_that_opens_the_door(who: V
         ({"queued_minutes": "0"}, "greater than or equal to 1"),
     ],
 )
-def test_an_answer_that_makes_no_sense_is_told_beside_it_and_nothing_is_saved(
-    who: Visitors, changed: dict[str, Any], told: str
+def test_an_invalid_field_shows_its_error_and_nothing_is_saved(
+    who: Visitors, changed: dict[str, Any], message: str
 ) -> None:
     answer = who.owner.post("/alerts/new", ANSWERS | changed)
     assert answer.status_code == 200
-    assert told in html.unescape(answer.content.decode())
+    assert message in html.unescape(answer.content.decode())
     assert not Rule.objects.exists()
 
 
-def test_a_rule_is_changed_and_switched_and_deleted(who: Visitors, make_rule: Make) -> None:
+def test_a_rule_is_edited_toggled_and_deleted(who: Visitors, make_rule: Make) -> None:
     rule = make_rule()
     address = f"/alerts/{rule.slug}"
     shown = text_of(who.owner, f"{address}/edit")
@@ -121,7 +121,7 @@ def test_a_rule_is_changed_and_switched_and_deleted(who: Visitors, make_rule: Ma
     assert not Rule.objects.exists()
 
 
-def test_viewers_read_and_change_nothing(who: Visitors, make_rule: Make) -> None:
+def test_viewers_can_read_and_change_nothing(who: Visitors, make_rule: Make) -> None:
     rule = make_rule()
     delivery = do_test_rule(rule)
     inside = f"/alerts/{rule.slug}/deliveries/{delivery.slug}"
@@ -137,7 +137,7 @@ def test_viewers_read_and_change_nothing(who: Visitors, make_rule: Make) -> None
     assert Rule.objects.get().enabled
 
 
-def test_outsiders_find_nothing_and_nobody_logs_in(who: Visitors, make_rule: Make) -> None:
+def test_outsiders_get_404_and_anonymous_users_the_login(who: Visitors, make_rule: Make) -> None:
     rule = make_rule(name="Only ours")
     delivery = do_test_rule(rule)
     address = f"/alerts/{rule.slug}"
@@ -147,18 +147,18 @@ def test_outsiders_find_nothing_and_nobody_logs_in(who: Visitors, make_rule: Mak
         assert_private(f"{address}/{change}", who, post=True)
     assert "Only ours" not in text_of(who.outsider, "/alerts")
     for page in ("/alerts", "/alerts/new"):
-        assert who.nobody.get(page).headers["Location"].startswith("/login")
+        assert who.anonymous.get(page).headers["Location"].startswith("/login")
     assert Rule.objects.count() == 1
 
 
-def test_a_rule_is_never_put_into_a_team_one_only_reads(who: Visitors, make_rule: Make) -> None:
+def test_a_rule_is_not_created_in_a_team_with_read_access_only(who: Visitors, make_rule: Make) -> None:
     rule = make_rule()
     who.outsider.post("/alerts/new", ANSWERS | {"team": rule.team.slug})
     assert Rule.objects.filter(team=rule.team).count() == 1
     assert Rule.objects.exclude(team=rule.team).get().team.name == "Elsewhere"
 
 
-def test_a_test_and_sending_again_go_from_the_page_to_the_receiver(
+def test_a_test_and_a_resend_reach_the_receiver(
     who: Visitors, make_rule: Make, receiver: Receiver, transactional_db: None
 ) -> None:
     rule = make_rule(channel=Rule.Channel.WEBHOOK, url=receiver.url, addresses=[])
@@ -182,13 +182,13 @@ def test_a_test_and_sending_again_go_from_the_page_to_the_receiver(
     assert receiver.requests[0][1] == receiver.requests[1][1]
 
 
-def test_a_delivery_is_found_only_through_its_own_rule(who: Visitors, make_rule: Make) -> None:
+def test_a_delivery_is_reachable_only_through_its_own_rule(who: Visitors, make_rule: Make) -> None:
     delivery = do_test_rule(make_rule())
     other = make_rule(name="other")
     assert who.owner.get(f"/alerts/{other.slug}/deliveries/{delivery.slug}").status_code == 404
 
 
-def test_pages_take_as_many_queries_for_many_rules_and_deliveries_as_for_few(
+def test_the_query_count_of_pages_is_constant(
     run: Run, who: Visitors, make_rule: Make, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     rules = [make_rule(name=f"rule {number}", events=["watch"]) for number in range(12)]

@@ -1,4 +1,4 @@
-"""Alerts on their way: a real receiver, signatures, retries, several couriers at once, and the rule that gives up."""
+"""Delivery of alerts: a real receiver, signatures, retries, concurrent senders, rules disabled after failures."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def notice(run: Run, number: int = 1) -> Delivery:
 
 
 def documented() -> dict[str, Any]:
-    """What the guide's example in Python defines."""
+    """Names defined by the guide's Python example."""
     guide = (ROOT / "docs" / "alerts.md").read_text()
     found = re.search(r"```python\n(.*?)```", guide, re.S)
     assert found is not None
@@ -52,14 +52,12 @@ def documented() -> dict[str, Any]:
     return names
 
 
-def later() -> None:
-    """The time of the next try has come."""
+def make_due() -> None:
+    """Make all deliveries due."""
     Delivery.objects.filter(state=State.PENDING).update(next_try_at=timezone.now())
 
 
-def test_a_receiver_that_fails_twice_gets_the_alert_in_the_end_and_once(
-    run: Run, make_rule: Make, receiver: Receiver
-) -> None:
+def test_a_receiver_that_fails_twice_gets_the_alert_exactly_once(run: Run, make_rule: Make, receiver: Receiver) -> None:
     receiver.statuses = [500, 503, 200]
     rule = make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
     delivery = notice(run)
@@ -67,7 +65,7 @@ def test_a_receiver_that_fails_twice_gets_the_alert_in_the_end_and_once(
         deliver_due()
         delivery.refresh_from_db()
         assert delivery.state == expected
-        later()
+        make_due()
     assert [entry.status for entry in delivery.log.order_by("pk")] == [500, 503, 200]
     assert len(receiver.requests) == 3
     bodies = {body for _, body in receiver.requests}
@@ -83,7 +81,7 @@ def test_a_receiver_that_fails_twice_gets_the_alert_in_the_end_and_once(
         assert not genuine(rule.secret, headers["Echoscope-Signature"], body, -1)
 
 
-def test_tries_are_spread_over_an_hour_and_then_end(run: Run, make_rule: Make, receiver: Receiver) -> None:
+def test_retries_are_spread_over_an_hour_and_then_end(run: Run, make_rule: Make, receiver: Receiver) -> None:
     receiver.statuses = [500]
     make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
     delivery = notice(run)
@@ -95,14 +93,14 @@ def test_tries_are_spread_over_an_hour_and_then_end(run: Run, make_rule: Make, r
         if delivery.state == State.PENDING:
             waits.append(delivery.next_try_at - before)
             assert deliver_due() == 0, "not before its time"
-        later()
+        make_due()
     assert delivery.state == State.FAILED
     assert len(receiver.requests) == delivery.log.count() == 6
     assert timedelta(minutes=60) <= sum(waits, timedelta()) < timedelta(minutes=62)
     assert waits == sorted(waits)
 
 
-def test_two_lookouts_and_four_couriers_at_once_tell_everything_once(
+def test_concurrent_detectors_and_senders_deliver_each_alert_once(
     run: Run, make_rule: Make, receiver: Receiver
 ) -> None:
     for number in range(3):
@@ -138,9 +136,7 @@ def test_two_lookouts_and_four_couriers_at_once_tell_everything_once(
     assert len(ids) == len(set(ids)) == 24
 
 
-def test_a_courier_that_died_in_the_middle_leaves_the_delivery_to_another(
-    run: Run, make_rule: Make, receiver: Receiver
-) -> None:
+def test_a_delivery_of_a_dead_sender_is_taken_over(run: Run, make_rule: Make, receiver: Receiver) -> None:
     make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
     delivery = notice(run)
     now = timezone.now()
@@ -152,9 +148,7 @@ def test_a_courier_that_died_in_the_middle_leaves_the_delivery_to_another(
     assert after.tries == 2
 
 
-def test_slack_gets_its_text_with_a_link_and_nothing_that_calls_everybody(
-    run: Run, make_rule: Make, receiver: Receiver
-) -> None:
+def test_a_slack_message_has_a_link_and_no_channel_mention(run: Run, make_rule: Make, receiver: Receiver) -> None:
     Run.objects.update(title="A <!channel> & b")
     make_rule(events=[Event.WATCH], channel=Channel.SLACK, url=receiver.url)
     notice(run)
@@ -167,7 +161,7 @@ def test_slack_gets_its_text_with_a_link_and_nothing_that_calls_everybody(
     assert "Echoscope-Signature" not in headers
 
 
-def test_a_mail_says_what_happened_where_and_why_it_came(run: Run, make_rule: Make) -> None:
+def test_a_mail_names_event_run_and_rule(run: Run, make_rule: Make) -> None:
     Run.objects.update(title="Two\nlines")
     rule = make_rule(events=[Event.WATCH], addresses=["a@example.org", "b@example.org"])
     notice(run)
@@ -181,7 +175,7 @@ def test_a_mail_says_what_happened_where_and_why_it_came(run: Run, make_rule: Ma
     assert Delivery.objects.get().state == State.DELIVERED
 
 
-def test_without_a_mail_server_nothing_counts_as_delivered(run: Run, make_rule: Make, settings: Settings) -> None:
+def test_without_a_mail_server_no_mail_counts_as_delivered(run: Run, make_rule: Make, settings: Settings) -> None:
     settings.ECHOSCOPE_MAIL = False
     make_rule(events=[Event.WATCH])
     delivery = notice(run)
@@ -193,7 +187,7 @@ def test_without_a_mail_server_nothing_counts_as_delivered(run: Run, make_rule: 
 
 
 class Refusing:
-    """A mail server that takes nothing."""
+    """A mail server that refuses everything."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         pass
@@ -202,7 +196,7 @@ class Refusing:
         raise SMTPException("mailbox full")
 
 
-def test_what_the_mail_server_said_is_in_the_log(run: Run, make_rule: Make, settings: Settings) -> None:
+def test_the_reply_of_the_mail_server_is_in_the_log(run: Run, make_rule: Make, settings: Settings) -> None:
     settings.EMAIL_BACKEND = "tests.webapp.alerts.test_delivery.Refusing"
     make_rule(events=[Event.WATCH])
     delivery = notice(run)
@@ -210,15 +204,13 @@ def test_what_the_mail_server_said_is_in_the_log(run: Run, make_rule: Make, sett
     assert delivery.log.get().answer == "The mail server refused it: mailbox full"
 
 
-def test_a_rule_that_reaches_nobody_switches_itself_off_and_says_why(
-    run: Run, make_rule: Make, receiver: Receiver
-) -> None:
+def test_a_rule_is_disabled_after_repeated_failures(run: Run, make_rule: Make, receiver: Receiver) -> None:
     receiver.statuses, receiver.body = [410], b"this hook is gone"
     rule = make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
     for number in range(1, actions.MAX_FAILED_DELIVERIES + 2):
         notice(run, number)
     while Rule.objects.get().enabled:
-        later()
+        make_due()
         assert deliver_due()
     rule.refresh_from_db()
     assert "this hook is gone" in rule.disabled_reason
@@ -237,7 +229,7 @@ def test_a_rule_that_reaches_nobody_switches_itself_off_and_says_why(
     assert (rule.failures, rule.disabled_reason) == (0, "")
 
 
-def test_a_success_in_between_forgives_the_failures_before(run: Run, make_rule: Make, receiver: Receiver) -> None:
+def test_a_success_resets_the_failure_count(run: Run, make_rule: Make, receiver: Receiver) -> None:
     make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
     Rule.objects.update(failures=actions.MAX_FAILED_DELIVERIES - 1)
     notice(run)
@@ -245,7 +237,7 @@ def test_a_success_in_between_forgives_the_failures_before(run: Run, make_rule: 
     assert Rule.objects.get().failures == 0
 
 
-def test_a_test_is_sent_once_also_by_a_rule_that_is_off(make_rule: Make, receiver: Receiver) -> None:
+def test_a_test_is_sent_once_even_by_a_disabled_rule(make_rule: Make, receiver: Receiver) -> None:
     receiver.statuses = [500]
     rule = make_rule(channel=Channel.WEBHOOK, url=receiver.url)
     do_switch_rule(rule, False)
@@ -258,7 +250,7 @@ def test_a_test_is_sent_once_also_by_a_rule_that_is_off(make_rule: Make, receive
     assert rule.failures == 0
 
 
-def test_one_slow_receiver_does_not_keep_others_from_theirs(
+def test_a_slow_receiver_does_not_delay_others(
     run: Run, make_rule: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhooks, "TIMEOUT", 0.5)
@@ -282,7 +274,7 @@ def running() -> Iterator[Scheduler]:
     background.stop()
 
 
-def test_the_clocks_threads_look_and_deliver_by_themselves(
+def test_the_scheduler_threads_detect_and_deliver(
     run: Run, make_rule: Make, receiver: Receiver, running: Scheduler
 ) -> None:
     make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
@@ -295,7 +287,7 @@ def test_the_clocks_threads_look_and_deliver_by_themselves(
     assert Delivery.objects.get().state == State.DELIVERED
 
 
-def test_a_job_that_breaks_is_done_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_job_is_retried(caplog: pytest.LogCaptureFixture) -> None:
     rounds: list[int] = []
     enough = threading.Event()
 

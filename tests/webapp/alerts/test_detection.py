@@ -1,4 +1,4 @@
-"""Rules and events, through the real ingest of journals: what is told, for which runs, and each thing once."""
+"""Detection of alert events, through the real ingest of journals: event types, scopes, exactly once."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def take_in(run: Run, *events: journal.Event) -> None:
     run.refresh_from_db()
 
 
-def told() -> list[str]:
-    """What was noticed, in order; noticing it twice more must add nothing."""
+def detected() -> list[str]:
+    """Detected events in order; detecting twice more must add nothing."""
     now = timezone.now()
     do_detect_alerts(now)
     count = Delivery.objects.count()
@@ -48,10 +48,10 @@ def alarm(iteration: int, state: Any) -> journal.Alarm:
     return journal.Alarm(iteration=iteration, state=state, message=f"It is {state}.", evidence={"spread": 0.1})
 
 
-def test_an_echo_trap_is_told_with_its_evidence(run: Run, make_rule: Make) -> None:
+def test_an_echo_trap_alert_includes_its_evidence(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.WATCH, Event.TRAPPED])
     take_in(run, journal_builder.started(), alarm(2, "watch"), alarm(3, "healthy"), alarm(4, "trapped"))
-    assert told() == ["watch", "trapped"]
+    assert detected() == ["watch", "trapped"]
     payload = Delivery.objects.get(event="trapped").payload
     assert payload["title"] == "Echo Trap: trapped"
     assert payload["message"] == "Echo Trap: trapped at iteration 4. It is trapped."
@@ -60,46 +60,46 @@ def test_an_echo_trap_is_told_with_its_evidence(run: Run, make_rule: Make) -> No
     assert payload["id"] == Delivery.objects.get(event="trapped").slug
 
 
-def test_only_chosen_events_are_told(run: Run, make_rule: Make) -> None:
+def test_only_selected_events_are_sent(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.TRAPPED])
     take_in(run, journal_builder.started(), alarm(2, "watch"))
-    assert told() == []
+    assert detected() == []
 
 
-def test_an_alarm_that_a_resumed_run_raises_again_is_another_alarm(run: Run, make_rule: Make) -> None:
+def test_an_alarm_raised_again_after_a_resume_is_a_new_alarm(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.WATCH])
     take_in(
         run, journal_builder.started(), *journal_builder.iteration(1), *journal_builder.iteration(2), alarm(2, "watch")
     )
-    assert told() == ["watch"]
+    assert detected() == ["watch"]
     take_in(run, journal_builder.started(attempt=2, from_iteration=1), *journal_builder.iteration(2), alarm(2, "watch"))
-    assert told() == ["watch", "watch"]
+    assert detected() == ["watch", "watch"]
 
 
 @pytest.mark.parametrize("state, event", [(Run.State.FAILED, Event.FAILED), (Run.State.FINISHED, Event.FINISHED)])
-def test_the_end_of_a_run_is_told_each_time_it_ends(run: Run, make_rule: Make, state: Run.State, event: str) -> None:
+def test_each_end_of_a_run_is_sent(run: Run, make_rule: Make, state: Run.State, event: str) -> None:
     make_rule(events=[event])
     claimed = do_claim_run(run.pk, None, timezone.now())
     assert claimed is not None
-    assert told() == []
+    assert detected() == []
     do_release_run(claimed, state, failure="Out of memory." if state == Run.State.FAILED else "")
-    assert told() == [event]
+    assert detected() == [event]
     if state == Run.State.FAILED:
         assert "Out of memory." in Delivery.objects.get().payload["message"]
         do_request(Run.objects.get(pk=run.pk), "resume")
         again = do_claim_run(run.pk, None, timezone.now())
         assert again is not None
         do_release_run(again, state)
-        assert told() == [event, event]
+        assert detected() == [event, event]
 
 
 def test_a_stopped_run_neither_failed_nor_finished(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.FAILED, Event.FINISHED])
     do_request(run, "stop")
-    assert told() == []
+    assert detected() == []
 
 
-def test_an_evaluation_is_told_when_it_crosses_the_threshold_and_not_beyond_it(run: Run, make_rule: Make) -> None:
+def test_an_evaluation_is_sent_only_when_it_crosses_the_threshold(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.REACHED, Event.FELL], threshold=0.5)
     config = RunConfig(iterations=4)
     take_in(
@@ -107,69 +107,69 @@ def test_an_evaluation_is_told_when_it_crosses_the_threshold_and_not_beyond_it(r
         recorded_journal.started(config),
         *(recorded_journal.evaluated(n, success) for n, success in enumerate([0.4, 0.6, 0.7, 0.3, 0.2, 0.5])),
     )
-    assert told() == ["reached", "fell", "reached"]
+    assert detected() == ["reached", "fell", "reached"]
     payload = Delivery.objects.filter(event="fell").get().payload
     assert payload["details"]["iteration"] == 3
     assert payload["details"]["threshold"] == 0.5
     assert payload["message"].startswith("Sokoban fell to 30.0 % after iteration 3")
 
 
-def test_an_evaluation_of_another_suite_is_not_told(run: Run, make_rule: Make) -> None:
+def test_an_evaluation_of_another_suite_is_not_sent(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.REACHED], threshold=0.5, suite="Boxoban")
     take_in(run, recorded_journal.started(RunConfig()), recorded_journal.evaluated(1, 0.9))
-    assert told() == []
+    assert detected() == []
     Rule.objects.update(suite="Sokoban")
-    assert told() == ["reached"]
+    assert detected() == ["reached"]
 
 
-def test_a_run_that_waits_too_long_is_told_once_and_again_when_it_waits_again(run: Run, make_rule: Make) -> None:
+def test_a_long_wait_is_sent_once_per_wait(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.QUEUED], queued_minutes=10)
-    assert told() == []
+    assert detected() == []
     Run.objects.update(created_at=timezone.now() - timedelta(minutes=11))
     StalledRun.objects.all().delete()
-    assert told() == ["queued"]
+    assert detected() == ["queued"]
     assert "In the queue for 11 min" in Delivery.objects.get().payload["message"]
     claimed = do_claim_run(run.pk, None, timezone.now())
     assert claimed is not None
-    assert told() == ["queued"]
+    assert detected() == ["queued"]
     Run.objects.update(attempt=1)
     do_release_run(claimed, Run.State.QUEUED)
-    assert told() == ["queued"], "it waits since now"
+    assert detected() == ["queued"], "it waits since now"
     StalledRun.objects.update(since=timezone.now() - timedelta(minutes=12))
-    assert told() == ["queued", "queued"]
+    assert detected() == ["queued", "queued"]
 
 
-def test_a_run_without_progress_is_told_until_it_moves(run: Run, make_rule: Make) -> None:
+def test_a_stalled_run_is_reported_once_until_it_progresses(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.STALLED], stalled_minutes=10)
     assert do_claim_run(run.pk, None, timezone.now())
     take_in(run, journal_builder.started(), *journal_builder.iteration(1))
-    assert told() == []
+    assert detected() == []
     StalledRun.objects.update(since=timezone.now() - timedelta(minutes=11))
-    assert told() == ["stalled"]
+    assert detected() == ["stalled"]
     assert "No event for 11 min" in Delivery.objects.get().payload["message"]
     take_in(run, *journal_builder.iteration(2))
-    assert told() == ["stalled"]
+    assert detected() == ["stalled"]
     StalledRun.objects.update(since=timezone.now() - timedelta(minutes=11))
-    assert told() == ["stalled", "stalled"]
+    assert detected() == ["stalled", "stalled"]
 
 
-def test_what_happened_before_the_rule_or_while_it_was_off_is_not_told(run: Run, make_rule: Make) -> None:
+def test_events_before_the_rule_or_while_disabled_are_not_sent(run: Run, make_rule: Make) -> None:
     rule = make_rule(events=[Event.WATCH], since=timezone.now())
     Alarm.objects.create(
         run=run, seq=1, iteration=1, state="watch", message="", time=timezone.now() - timedelta(minutes=1)
     )
-    assert told() == []
+    assert detected() == []
     do_switch_rule(rule, False)
     Alarm.objects.create(run=run, seq=2, iteration=2, state="watch", message="", time=timezone.now())
-    assert told() == []
+    assert detected() == []
     do_switch_rule(rule, True)
-    assert told() == []
+    assert detected() == []
     Alarm.objects.create(run=run, seq=3, iteration=3, state="watch", message="", time=timezone.now())
-    assert told() == ["watch"]
+    assert detected() == ["watch"]
 
 
-def test_news_that_come_late_are_told_nevertheless(run: Run, make_rule: Make) -> None:
-    """The database was away for hours: the next whole look finds what the short ones no longer see."""
+def test_late_events_are_sent(run: Run, make_rule: Make) -> None:
+    """After hours without a database, the next full scan finds events outside the incremental window."""
     make_rule(events=[Event.WATCH], since=timezone.now() - timedelta(days=2))
     Alarm.objects.create(
         run=run, seq=1, iteration=1, state="watch", message="", time=timezone.now() - timedelta(hours=5)
@@ -191,52 +191,50 @@ def test_news_that_come_late_are_told_nevertheless(run: Run, make_rule: Make) ->
         (Rule.Scope.OWN, "", True),
     ],
 )
-def test_a_rule_is_for_some_runs(run: Run, make_rule: Make, scope: str, value: str, matches: bool) -> None:
+def test_a_rule_can_be_limited_to_some_runs(run: Run, make_rule: Make, scope: str, value: str, matches: bool) -> None:
     Run.objects.update(tags=["paper"])
     make_rule(events=[Event.WATCH], scope=scope, scope_value=value)
     take_in(run, journal_builder.started(), alarm(1, "watch"))
-    assert told() == (["watch"] if matches else [])
+    assert detected() == (["watch"] if matches else [])
 
 
-def test_own_means_the_runs_of_whoever_made_the_rule_while_they_are_in_the_team(
-    run: Run, people: People, make_rule: Make
-) -> None:
+def test_own_runs_are_those_of_the_rule_author_while_a_member(run: Run, people: People, make_rule: Make) -> None:
     make_rule(events=[Event.WATCH], scope=Rule.Scope.OWN, author=people.viewer)
     make_rule(events=[Event.TRAPPED], scope=Rule.Scope.OWN)
     take_in(run, journal_builder.started(), alarm(1, "watch"))
-    assert told() == []
+    assert detected() == []
     Membership.objects.filter(user=people.owner).delete()
     take_in(run, alarm(2, "trapped"))
-    assert told() == []
+    assert detected() == []
 
 
-def test_a_private_run_is_told_to_its_author_alone(run: Run, people: People, make_rule: Make) -> None:
+def test_a_private_run_alerts_its_author_only(run: Run, people: People, make_rule: Make) -> None:
     Run.objects.update(visibility=Run.Visibility.PRIVATE)
     make_rule(events=[Event.WATCH], author=people.viewer, name="theirs")
     make_rule(events=[Event.WATCH], name="mine")
     take_in(run, journal_builder.started(), alarm(1, "watch"))
-    assert told() == ["watch"]
+    assert detected() == ["watch"]
     assert Delivery.objects.get().rule.name == "mine"
 
 
-def test_other_teams_hear_nothing(run: Run, people: People, make_rule: Make) -> None:
+def test_other_teams_get_no_alerts(run: Run, people: People, make_rule: Make) -> None:
     from webapp.teams.models import Team
 
     make_rule(events=list(Event.values), team=Team.objects.get(name="Elsewhere"), author=people.outsider)
     Run.objects.update(created_at=timezone.now() - timedelta(days=1))
     take_in(run, journal_builder.started(), alarm(1, "trapped"), recorded_journal.evaluated(1, 0.9))
-    assert told() == []
+    assert detected() == []
 
 
-def test_a_journal_imported_whole_wakes_nobody(run: Run, make_rule: Make) -> None:
+def test_an_imported_journal_sends_no_alerts(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.FINISHED])
     Run.objects.update(imported=True, state=Run.State.FINISHED, ended_at=timezone.now())
-    assert told() == []
+    assert detected() == []
     Run.objects.update(created_at=timezone.now() - timedelta(hours=2))
-    assert told() == ["finished"], "it was imported while it was growing, and somebody waited for it"
+    assert detected() == ["finished"], "it was imported while it was growing, and somebody waited for it"
 
 
-def test_looking_takes_as_many_queries_for_many_events_as_for_few(
+def test_the_query_count_of_detection_is_constant(
     run: Run, make_rule: Make, django_assert_max_num_queries: Any
 ) -> None:
     for number in range(5):

@@ -1,4 +1,4 @@
-"""A played trajectory with a member of the team beside its owner and its read-only member."""
+"""A played trajectory, and a member of its team next to the owner and the viewer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webapp.trajectories.models import Trajectory
 
 @dataclass(frozen=True)
 class Member:
-    """Somebody who launches and tags, but does not manage the team."""
+    """A member who launches and tags, but does not manage the team."""
 
     user: User
     client: Client

@@ -1,4 +1,4 @@
-"""Stars, tags and comments through their pages: who may, what is kept, and that it works without JavaScript."""
+"""Views of stars, tags and comments: permissions, validation, use without JavaScript."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def page_of(client: Client, trajectory: Trajectory) -> str:
     return html.unescape(client.get(f"/t/{trajectory.slug}").content.decode())
 
 
-def test_a_star_is_set_once_and_taken_away(trajectory: Trajectory, who: Visitors, people: People) -> None:
+def test_a_star_is_set_once_and_removed(trajectory: Trajectory, who: Visitors, people: People) -> None:
     for _ in range(2):
         assert who.owner.post(f"/t/{trajectory.slug}/star", {"on": "1"}).status_code == 302
     assert Star.objects.get().user == people.owner
@@ -41,9 +41,7 @@ def test_a_star_is_set_once_and_taken_away(trajectory: Trajectory, who: Visitors
     assert not Star.objects.exists()
 
 
-def test_a_tag_is_kept_in_one_spelling_and_leaves_the_vocabulary_with_its_last_trajectory(
-    trajectory: Trajectory, who: Visitors
-) -> None:
+def test_a_tag_is_normalised_and_disappears_with_its_last_trajectory(trajectory: Trajectory, who: Visitors) -> None:
     for text in ("Corner", " #CORNER ", "two  words"):
         who.owner.post(f"/t/{trajectory.slug}/tag", {"tag": text})
     assert list(Tag.objects.values_list("name", flat=True)) == ["corner", "two words"]
@@ -53,18 +51,18 @@ def test_a_tag_is_kept_in_one_spelling_and_leaves_the_vocabulary_with_its_last_t
 
 
 @pytest.mark.parametrize(
-    "text, told", [("", "at least one letter"), ("x" * 41, "at most 40 characters; this one has 41")]
+    "text, message", [("", "at least one letter"), ("x" * 41, "at most 40 characters; this one has 41")]
 )
-def test_a_tag_that_cannot_be_kept_is_refused_in_words(
-    trajectory: Trajectory, who: Visitors, text: str, told: str
+def test_an_invalid_tag_is_refused_with_the_reason(
+    trajectory: Trajectory, who: Visitors, text: str, message: str
 ) -> None:
     answer = who.owner.post(f"/t/{trajectory.slug}/tag", {"tag": text}, headers={"HX-Request": "true"})
-    assert told in answer.content.decode()
-    assert told in who.owner.post(f"/t/{trajectory.slug}/tag", {"tag": text}, follow=True).content.decode()
+    assert message in answer.content.decode()
+    assert message in who.owner.post(f"/t/{trajectory.slug}/tag", {"tag": text}, follow=True).content.decode()
     assert not Tag.objects.exists()
 
 
-def test_a_comment_on_a_turn_stands_under_that_turn_and_can_be_linked(trajectory: Trajectory, who: Visitors) -> None:
+def test_a_comment_on_a_turn_is_shown_there_and_has_a_link(trajectory: Trajectory, who: Visitors) -> None:
     answer = who.owner.post(f"/t/{trajectory.slug}/comment", {"text": "Why <left>?\nhttps://example.org", "turn": "1"})
     comment = Comment.objects.get()
     assert answer.headers["Location"] == f"/t/{trajectory.slug}?turn=1#comment-{comment.slug}"
@@ -86,7 +84,9 @@ def test_a_viewer_comments_but_neither_stars_nor_tags(trajectory: Trajectory, wh
     assert 'name="text"' in page
 
 
-def test_outsiders_and_nobody_find_no_annotations(trajectory: Trajectory, who: Visitors, people: People) -> None:
+def test_outsiders_and_anonymous_users_see_no_annotations(
+    trajectory: Trajectory, who: Visitors, people: People
+) -> None:
     comment = do_comment(trajectory, people.owner, "Only for us.")
     assert_private(f"/t/{trajectory.slug}/annotations", who)
     assert_private(f"/comments/{comment.slug}/edit", who)
@@ -97,7 +97,7 @@ def test_outsiders_and_nobody_find_no_annotations(trajectory: Trajectory, who: V
     assert not Star.objects.exists()
 
 
-def test_whoever_holds_a_link_sees_the_trajectory_and_no_annotation(
+def test_a_share_link_shows_the_trajectory_without_annotations(
     trajectory: Trajectory, who: Visitors, people: People
 ) -> None:
     do_comment(trajectory, people.owner, "Only for us.")
@@ -105,7 +105,7 @@ def test_whoever_holds_a_link_sees_the_trajectory_and_no_annotation(
     do_star(trajectory, people.owner)
     link = do_share_trajectory(trajectory, people.owner)
     Run.objects.filter(pk=trajectory.run_id).update(visibility=Run.Visibility.LINK)
-    for client in (who.nobody, who.outsider):
+    for client in (who.anonymous, who.outsider):
         for address in (f"/s/{link.token}", f"/t/{trajectory.slug}"):
             answer = client.get(address)
             page = answer.content.decode()
@@ -118,7 +118,7 @@ def test_whoever_holds_a_link_sees_the_trajectory_and_no_annotation(
     assert Comment.objects.count() == 1
 
 
-def test_a_comment_is_changed_by_its_author_and_by_an_admin_only(
+def test_only_the_author_and_admins_change_a_comment(
     trajectory: Trajectory, who: Visitors, people: People, member: Member
 ) -> None:
     comment = do_comment(trajectory, people.viewer, "A first thought.")
@@ -136,15 +136,15 @@ def test_a_comment_is_changed_by_its_author_and_by_an_admin_only(
     assert not Comment.objects.exists()
 
 
-def test_an_empty_or_endless_comment_is_refused_and_the_words_are_kept(
+def test_an_empty_or_too_long_comment_is_refused_and_its_text_kept(
     trajectory: Trajectory, who: Visitors, people: People
 ) -> None:
     comment = do_comment(trajectory, people.owner, "Here.")
-    for text, told in (("  ", "is empty"), ("x" * 4001, "at most 4,000 characters")):
+    for text, message in (("  ", "is empty"), ("x" * 4001, "at most 4,000 characters")):
         answer = who.owner.post(f"/t/{trajectory.slug}/comment", {"text": text}, follow=True)
-        assert told in answer.content.decode()
+        assert message in answer.content.decode()
         edited = who.owner.post(f"/comments/{comment.slug}/edit", {"text": text})
-        assert told in edited.content.decode()
+        assert message in edited.content.decode()
         assert text in edited.content.decode()
     assert Comment.objects.get().text == "Here."
     assert (
@@ -155,7 +155,7 @@ def test_an_empty_or_endless_comment_is_refused_and_the_words_are_kept(
     )
 
 
-def test_with_htmx_a_change_answers_with_the_panel_as_it_is_now(trajectory: Trajectory, who: Visitors) -> None:
+def test_with_htmx_a_change_returns_the_updated_panel(trajectory: Trajectory, who: Visitors) -> None:
     htmx = {"HX-Request": "true"}
     answer = who.owner.post(f"/t/{trajectory.slug}/comment", {"text": "Look."}, headers=htmx)
     assert answer.headers["HX-Trigger"] == "annotations:comment"
@@ -168,7 +168,7 @@ def test_with_htmx_a_change_answers_with_the_panel_as_it_is_now(trajectory: Traj
     assert who.viewer.get(f"/t/{trajectory.slug}/annotations").headers["Location"].endswith("#annotations")
 
 
-def test_every_change_is_counted_and_none_that_changes_nothing(trajectory: Trajectory, people: People) -> None:
+def test_only_effective_changes_are_counted(trajectory: Trajectory, people: People) -> None:
     do_star(trajectory, people.owner)
     do_star(trajectory, people.owner)
     do_tag(trajectory, people.owner, "x")
@@ -177,7 +177,7 @@ def test_every_change_is_counted_and_none_that_changes_nothing(trajectory: Traje
     assert AnnotationVersion.objects.get().version == 3
 
 
-def test_the_panel_takes_as_many_queries_for_many_comments_as_for_one(
+def test_the_query_count_of_the_panel_is_constant(
     trajectory: Trajectory,
     who: Visitors,
     people: People,
@@ -193,7 +193,7 @@ def test_the_panel_takes_as_many_queries_for_many_comments_as_for_one(
     assert page.count('class="comment"') == 12
 
 
-def test_filters_find_what_was_starred_tagged_or_commented(trajectory: Trajectory, people: People) -> None:
+def test_filters_find_starred_tagged_and_commented_trajectories(trajectory: Trajectory, people: People) -> None:
     first, second, third, fourth = Trajectory.objects.order_by("pk")[:4]
     do_star(first, people.owner)
     do_tag(second, people.owner, "Corner")
@@ -206,7 +206,7 @@ def test_filters_find_what_was_starred_tagged_or_commented(trajectory: Trajector
     assert fourth not in everything.filter(is_annotated())
 
 
-def test_what_somebody_marked_is_never_thinned(trajectory: Trajectory, people: People) -> None:
+def test_annotated_trajectories_are_never_thinned(trajectory: Trajectory, people: People) -> None:
     run = trajectory.run
     Trajectory.objects.update(superseded=True)
     run.team.retention_days = 1
@@ -229,7 +229,7 @@ def test_tags_belong_to_one_team(trajectory: Trajectory, people: People) -> None
     assert (shown["tags"], shown["vocabulary"]) == (["our word"], [])
 
 
-def test_what_somebody_marked_stays_when_a_resumed_run_plays_its_iteration_again(
+def test_annotated_trajectories_survive_a_replayed_iteration(
     run: Run, people: People, tmp_path: Path, settings: Settings
 ) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path

@@ -1,4 +1,4 @@
-"""Text of annotations: one spelling for a tag, the people a comment names, and HTML that nobody can break."""
+"""Text of annotations: normalised tags, mentions, escaped HTML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webapp.annotations.markup import comment_html, mentioned_names, normal_tag
         ("#", ""),
     ],
 )
-def test_a_tag_has_one_spelling(written: str, kept: str) -> None:
+def test_a_tag_is_normalised(written: str, kept: str) -> None:
     assert normal_tag(written) == kept
 
 
@@ -32,25 +32,25 @@ def test_a_tag_has_one_spelling(written: str, kept: str) -> None:
         ("first\n@grace", ["grace"]),
     ],
 )
-def test_names_follow_an_at_sign_that_begins_a_word(text: str, names: list[str]) -> None:
+def test_mentions_start_with_an_at_sign_at_a_word_boundary(text: str, names: list[str]) -> None:
     assert mentioned_names(text) == names
 
 
-def test_markup_is_shown_as_it_was_typed() -> None:
+def test_markup_is_escaped() -> None:
     shown = comment_html('<script>alert(1)</script> & "quotes" <img src=x onerror=alert(1)>')
     assert "<script" not in shown
     assert "<img" not in shown
     assert "&lt;script&gt;" in shown
 
 
-def test_addresses_become_links_and_only_those_of_the_web() -> None:
+def test_only_http_addresses_become_links() -> None:
     shown = comment_html("see https://example.org/a?b=1&c=2 and javascript:alert(1)")
     assert '<a href="https://example.org/a?b=1&amp;c=2" rel="nofollow">' in shown
     assert "javascript:" in shown
     assert 'href="javascript' not in shown
 
 
-def test_people_who_were_told_are_marked_and_others_are_not() -> None:
+def test_only_notified_users_are_highlighted() -> None:
     shown = comment_html("@ada and @nobody and <b>@ada</b>", ["Ada"])
     assert shown.count('<b class="mention">@ada</b>') == 1
     assert "@nobody" in shown

@@ -1,4 +1,4 @@
-"""Mentions: who is told, where they are listed, what is unread, and the e-mail for those who want one."""
+"""Mentions: notified users, lists, unread count, and optional e-mails."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = ["who"]
 
 
 @pytest.fixture(autouse=True)
-def _mail_leaves(settings: Settings) -> None:
+def _mail_server(settings: Settings) -> None:
     settings.ECHOSCOPE_MAIL = True
 
 
-def test_members_are_told_and_neither_strangers_nor_the_author(
+def test_members_are_notified_and_outsiders_and_the_author_are_not(
     trajectory: Trajectory, people: People, member: Member
 ) -> None:
     do_comment(trajectory, people.owner, "@LINUS @mallory @ada @nobody look, @linus")
     assert [mention.user for mention in Mention.objects.all()] == [member.user]
 
 
-def test_a_private_trajectory_is_told_to_nobody_who_may_not_see_it(
+def test_a_private_trajectory_notifies_only_users_with_access(
     trajectory: Trajectory, people: People, member: Member
 ) -> None:
     Run.objects.filter(pk=trajectory.run_id).update(visibility=Run.Visibility.PRIVATE)
@@ -44,7 +44,7 @@ def test_a_private_trajectory_is_told_to_nobody_who_may_not_see_it(
     assert not Mention.objects.exists()
 
 
-def test_an_edit_tells_those_it_names_newly_once(trajectory: Trajectory, people: People, member: Member) -> None:
+def test_an_edit_notifies_newly_mentioned_users_once(trajectory: Trajectory, people: People, member: Member) -> None:
     comment = do_comment(trajectory, people.owner, "@linus look")
     first = Mention.objects.get()
     do_edit_comment(comment, "@linus @grace look")
@@ -56,7 +56,7 @@ def test_an_edit_tells_those_it_names_newly_once(trajectory: Trajectory, people:
     assert not Mention.objects.exists()
 
 
-def test_the_navigation_counts_what_is_unread_and_opening_one_reads_it(
+def test_the_navigation_counts_unread_mentions_and_opening_marks_as_read(
     trajectory: Trajectory, people: People, member: Member, who: Visitors
 ) -> None:
     first = do_comment(trajectory, people.owner, "@linus one", 0)
@@ -73,18 +73,18 @@ def test_the_navigation_counts_what_is_unread_and_opening_one_reads_it(
     assert 'class="unread"' not in member.client.get("/mentions").content.decode()
 
 
-def test_nobody_is_sent_to_log_in_and_others_see_only_their_own(
+def test_anonymous_users_get_the_login_and_others_their_own_mentions(
     trajectory: Trajectory, people: People, member: Member, who: Visitors
 ) -> None:
     do_comment(trajectory, people.owner, "@linus for your eyes")
-    assert who.nobody.get("/mentions").status_code == 302
+    assert who.anonymous.get("/mentions").status_code == 302
     for client in (who.owner, who.viewer, who.outsider):
         assert "for your eyes" not in client.get("/mentions").content.decode()
     Membership.objects.filter(user=member.user).delete()
     assert "for your eyes" not in member.client.get("/mentions").content.decode()
 
 
-def test_the_count_costs_one_query(
+def test_the_unread_count_takes_one_query(
     trajectory: Trajectory, people: People, member: Member, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(5):
@@ -107,7 +107,7 @@ def test_a_mention_is_mailed_once(trajectory: Trajectory, people: People, member
     assert f"https://echoscope.example.org/mentions/{Mention.objects.get().slug}" in sent.body
 
 
-def test_no_mail_is_sent_to_those_who_do_not_want_it_have_no_address_or_read_it_already(
+def test_no_mail_is_sent_if_disabled_without_address_or_already_read(
     trajectory: Trajectory, people: People, member: Member
 ) -> None:
     do_comment(trajectory, people.owner, "@grace has no address")
@@ -119,9 +119,7 @@ def test_no_mail_is_sent_to_those_who_do_not_want_it_have_no_address_or_read_it_
     assert mail.outbox == []
 
 
-def test_a_wish_is_expressed_on_the_page_and_holds_for_mails_that_wait(
-    trajectory: Trajectory, people: People, member: Member
-) -> None:
+def test_the_mail_preference_applies_to_pending_mails(trajectory: Trajectory, people: People, member: Member) -> None:
     do_comment(trajectory, people.owner, "@linus one")
     assert "Stop e-mails" in member.client.get("/mentions").content.decode()
     member.client.post("/mentions/mail", {"mail": "0"})
@@ -129,7 +127,7 @@ def test_a_wish_is_expressed_on_the_page_and_holds_for_mails_that_wait(
     assert mention_mail.send_due() == 0
 
 
-def test_without_a_mail_server_nothing_is_sent_and_the_page_says_so(
+def test_without_a_mail_server_no_mail_is_sent_and_the_page_explains_it(
     trajectory: Trajectory, people: People, member: Member, settings: Settings
 ) -> None:
     settings.ECHOSCOPE_MAIL = False
@@ -138,7 +136,7 @@ def test_without_a_mail_server_nothing_is_sent_and_the_page_says_so(
     assert "E-mail is not configured" in member.client.get("/mentions").content.decode()
 
 
-def test_a_mail_the_server_refused_is_tried_again_and_given_up_at_last(
+def test_a_refused_mail_is_retried_and_finally_given_up(
     trajectory: Trajectory, people: People, member: Member, settings: Settings
 ) -> None:
     settings.EMAIL_BACKEND = "tests.webapp.annotations.test_mentions.Refusing"
@@ -152,7 +150,7 @@ def test_a_mail_the_server_refused_is_tried_again_and_given_up_at_last(
     assert Mention.objects.get().mail_at is None
 
 
-def test_somebody_who_left_the_team_gets_no_mail(trajectory: Trajectory, people: People, member: Member) -> None:
+def test_a_former_member_gets_no_mail(trajectory: Trajectory, people: People, member: Member) -> None:
     do_comment(trajectory, people.owner, "@linus one")
     Membership.objects.filter(user=member.user).delete()
     assert mention_mail.send_due() == 0
@@ -160,7 +158,7 @@ def test_somebody_who_left_the_team_gets_no_mail(trajectory: Trajectory, people:
 
 
 class Refusing:
-    """A mail server that takes nothing."""
+    """A mail server that refuses everything."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         pass

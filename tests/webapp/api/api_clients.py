@@ -1,4 +1,4 @@
-"""Programs that call the API as each kind of caller, for the tests of the API."""
+"""API clients for each kind of caller."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from webapp.teams.models import Team, User
 
 @dataclass(frozen=True)
 class Program:
-    """Something that calls the API with a token, or without one."""
+    """Calls the API with a token, or without one."""
 
     secret: str = ""
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> HttpResponse:
-        """The answer to JSON, or to the bytes in `body`."""
-        told = {name.replace("_", "-"): value for name, value in headers.items()}
+        """Response to JSON, or to the bytes in `body`."""
+        sent_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.secret:
-            told["Authorization"] = f"Bearer {self.secret}"
+            sent_headers["Authorization"] = f"Bearer {self.secret}"
         raw = isinstance(body, bytes)
-        content_type = told.pop("Content-Type", "application/x-ndjson" if raw else "application/json")
-        client = Client(headers=told)
+        content_type = sent_headers.pop("Content-Type", "application/x-ndjson" if raw else "application/json")
+        client = Client(headers=sent_headers)
         return client.generic(
             method, path, body if raw else "" if body is None else client._encode_json(body, content_type), content_type
         )
@@ -40,20 +40,20 @@ class Program:
 
 
 def program(team: Team, user: User, *scopes: str) -> Program:
-    """One with a new token of the user in the team; both scopes without any."""
+    """A client with a new token of the user in the team; both scopes by default."""
     _, secret = do_create_token(team, user, "test", scopes or ("read", "write"))
     return Program(secret)
 
 
 @dataclass(frozen=True)
 class Callers:
-    """Programs of the owner, of the owner with a token that only reads, a viewer, an outsider; one without a token."""
+    """Clients of the owner, of the owner with a read-only token, a viewer, an outsider; one without a token."""
 
     owner: Program
     reader: Program
     viewer: Program
     outsider: Program
-    nobody: Program
+    anonymous: Program
 
 
 @pytest.fixture
@@ -69,6 +69,6 @@ def callers(people: People) -> Callers:
 
 
 def problem(answer: HttpResponse) -> dict[str, Any]:
-    """What an error says."""
+    """Detail of an error response."""
     body: dict[str, Any] = answer.json()["error"]
     return body

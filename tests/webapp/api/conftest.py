@@ -1,4 +1,4 @@
-"""What the tests of the API share."""
+"""Fixtures of the API tests."""
 
 from tests.webapp.api.api_clients import callers
 

@@ -1,4 +1,4 @@
-"""Who is asking, environments, presets, workers; how callers are known; what nothing is."""
+"""Identity, environments, presets and workers; authentication; JSON errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.teams.actions import do_revoke_token
 from webapp.teams.models import ApiToken
 
 
-def test_a_program_learns_who_it_is(callers: Callers, people: People) -> None:
+def test_a_client_can_read_its_identity(callers: Callers, people: People) -> None:
     team = {"slug": people.team.slug, "name": "Agents"}
     assert callers.reader.get("/api/me").json() == {
         "username": "ada",
@@ -27,24 +27,24 @@ def test_a_program_learns_who_it_is(callers: Callers, people: People) -> None:
     assert callers.viewer.get("/api/me").json()["teams"] == [team | {"role": "viewer"}]
 
 
-def test_every_environment_tells_its_rules_and_settings(callers: Callers) -> None:
+def test_every_environment_lists_its_rules_and_settings(callers: Callers) -> None:
     listed = callers.owner.get("/api/environments").json()
-    assert [told["name"] for told in listed] == envs.names()
-    told = callers.owner.get("/api/environments/Sokoban").json()
-    assert told["spec"]["actions"] == ["Up", "Down", "Left", "Right"]
-    assert "properties" in told["settings_schema"]
+    assert [payload["name"] for payload in listed] == envs.names()
+    payload = callers.owner.get("/api/environments/Sokoban").json()
+    assert payload["spec"]["actions"] == ["Up", "Down", "Left", "Right"]
+    assert "properties" in payload["settings_schema"]
     assert callers.owner.get("/api/environments/Chess").status_code == 404
 
 
-def test_every_preset_is_a_whole_configuration(callers: Callers) -> None:
+def test_every_preset_is_a_complete_configuration(callers: Callers) -> None:
     listed = callers.owner.get("/api/presets").json()
-    assert [told["name"] for told in listed] == preset_names()
-    told = callers.owner.get("/api/presets/sokoban-pocket").json()
-    assert (told["name"], told["config"]["environment"]["name"]) == ("sokoban-starpo_s-pocket", "Sokoban")
+    assert [payload["name"] for payload in listed] == preset_names()
+    payload = callers.owner.get("/api/presets/sokoban-pocket").json()
+    assert (payload["name"], payload["config"]["environment"]["name"]) == ("sokoban-starpo_s-pocket", "Sokoban")
     assert callers.owner.get("/api/presets/nosuch").status_code == 404
 
 
-def test_workers_tell_only_the_runs_that_the_caller_may_see(callers: Callers, run: Run) -> None:
+def test_workers_list_only_runs_visible_to_the_caller(callers: Callers, run: Run) -> None:
     now = timezone.now()
     worker = Worker.objects.create(name="w1", device="CPU", queues=["training"], started_at=now, last_seen_at=now)
     Run.objects.filter(pk=run.pk).update(state="running", worker=worker)
@@ -53,23 +53,23 @@ def test_workers_tell_only_the_runs_that_the_caller_may_see(callers: Callers, ru
     assert callers.outsider.get("/api/workers").json()[0]["runs"] == []
 
 
-def test_who_is_not_known_is_told_how_to_become_known(callers: Callers, people: People) -> None:
-    nobody = callers.nobody.get("/api/runs")
-    assert (nobody.status_code, nobody["WWW-Authenticate"]) == (401, 'Bearer realm="Echoscope"')
-    assert "Authorization: Bearer" in problem(nobody)["message"]
+def test_an_unauthenticated_request_explains_how_to_authenticate(callers: Callers, people: People) -> None:
+    anonymous = callers.anonymous.get("/api/runs")
+    assert (anonymous.status_code, anonymous["WWW-Authenticate"]) == (401, 'Bearer realm="Echoscope"')
+    assert "Authorization: Bearer" in problem(anonymous)["message"]
     revoked = program(people.team, people.owner)
     do_revoke_token(ApiToken.objects.latest("pk"))
     for stranger in (revoked, Program("es_nonsense"), Program("ключ"), Program("x" * 5000)):
         assert stranger.get("/api/runs").status_code == 401
 
 
-def test_a_token_that_is_wrong_is_not_made_good_by_a_cookie(people: People) -> None:
+def test_a_wrong_token_is_not_replaced_by_a_session_cookie(people: People) -> None:
     browser = Client(headers={"Authorization": "Bearer es_wrong"})
     browser.force_login(people.owner)
     assert browser.get("/api/runs").status_code == 401
 
 
-def test_a_token_does_what_its_scopes_say(callers: Callers, people: People, run: Run) -> None:
+def test_a_token_is_limited_to_its_scopes(callers: Callers, people: People, run: Run) -> None:
     refused = callers.reader.post(f"/api/runs/{run.slug}/control", {"action": "pause"})
     assert (refused.status_code, problem(refused)["code"]) == (403, "scope")
     writer = program(people.team, people.owner, "write")
@@ -77,7 +77,7 @@ def test_a_token_does_what_its_scopes_say(callers: Callers, people: People, run:
     assert writer.post(f"/api/runs/{run.slug}/control", {"action": "pause"}).status_code == 200
 
 
-def test_a_browser_needs_its_csrf_token_to_change_something(people: People, run: Run) -> None:
+def test_a_session_needs_a_csrf_token_for_writes(people: People, run: Run) -> None:
     browser = Client(enforce_csrf_checks=True)
     browser.force_login(people.owner)
     path = f"/api/runs/{run.slug}/control"
@@ -90,38 +90,38 @@ def test_a_browser_needs_its_csrf_token_to_change_something(people: People, run:
 
 
 @pytest.mark.parametrize("path", ["/api/nosuch", "/api/", "/api/runs/a/b/c/d", "/api/runs/a%2Fb"])
-def test_where_there_is_nothing_programs_read_json(callers: Callers, path: str) -> None:
+def test_missing_resources_return_json(callers: Callers, path: str) -> None:
     for method in ("GET", "POST"):
         answer = callers.owner.call(method, path)
         assert (answer.status_code, problem(answer)["code"]) == (404, "not_found")
 
 
-def test_a_method_that_does_not_exist_is_told_in_json_with_those_that_do(callers: Callers) -> None:
+def test_an_unsupported_method_returns_json_with_the_allowed_ones(callers: Callers) -> None:
     answer = callers.owner.call("PUT", "/api/runs")
     assert (answer.status_code, problem(answer)["code"]) == (405, "method_not_allowed")
     assert set(answer["Allow"].split(", ")) == {"GET", "POST"}
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b'{"action": NaN}', b"[" * 100_000])
-def test_a_body_that_is_not_json_is_told(callers: Callers, run: Run, body: bytes) -> None:
+def test_a_body_that_is_not_json_is_reported(callers: Callers, run: Run, body: bytes) -> None:
     answer = callers.owner.call("POST", f"/api/runs/{run.slug}/control", body, Content_Type="application/json")
     assert (answer.status_code, problem(answer)["code"]) == (400, "unreadable")
 
 
-def test_a_body_that_is_too_large_is_told(callers: Callers, run: Run) -> None:
+def test_a_body_that_is_too_large_is_reported(callers: Callers, run: Run) -> None:
     body = b'{"action": "' + b"x" * 3_000_000 + b'"}'
     answer = callers.owner.call("POST", f"/api/runs/{run.slug}/control", body, Content_Type="application/json")
     assert (answer.status_code, problem(answer)["code"]) == (413, "too_large")
 
 
-def test_the_reference_shows_every_operation_without_an_account_or_anything_from_elsewhere() -> None:
+def test_the_reference_is_public_complete_and_self_hosted() -> None:
     page = Client().get("/api/docs")
     document = Client().get("/api/openapi.json").json()
     text = page.content.decode()
     for path, operations in document["paths"].items():
         assert f"<code>{path}</code>" in text
-        for told in operations.values():
-            assert f'id="{told["operationId"]}"' in text
+        for operation in operations.values():
+            assert f'id="{operation["operationId"]}"' in text
     assert not re.findall(r"""(?:src|srcset|href|action|url)\s*[=(]\s*["']?(?!http://testserver)\w*:?//""", text)
     assert "<style" not in text
     assert " style=" not in text

@@ -1,4 +1,4 @@
-"""The client's models are those of the OpenAPI document."""
+"""The models of the client match the OpenAPI document."""
 
 from __future__ import annotations
 

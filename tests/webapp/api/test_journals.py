@@ -1,4 +1,4 @@
-"""Runs trained elsewhere, sent over HTTP: whole or in pieces, plain or packed, broken or not."""
+"""External runs sent over HTTP: whole or in chunks, plain or gzipped, valid or not."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def whole(tmp_path: Path) -> bytes:
 
 @pytest.fixture
 def begun(tmp_path: Path) -> bytes:
-    """The journal of a run in the middle of its second iteration, its last line half written."""
+    """The journal of a run in the middle of its second iteration, its last line incomplete."""
     folder = tmp_path / "begun"
     data = journal_builder.write(
         folder, journal_builder.started(), *journal_builder.iteration(1), *list(journal_builder.iteration(2))[:6]
@@ -57,8 +57,10 @@ def test_a_finished_run_is_imported_whole(callers: Callers, people: People, whol
         people.team,
         "",
     )
-    told = sum(isinstance(reader.parse_line(line, n), events.Turn) for n, line in enumerate(whole.splitlines(), 1))
-    assert Turn.objects.filter(trajectory__run=run).count() == told == 20
+    turn_count = sum(
+        isinstance(reader.parse_line(line, n), events.Turn) for n, line in enumerate(whole.splitlines(), 1)
+    )
+    assert Turn.objects.filter(trajectory__run=run).count() == turn_count == 20
     assert answer.json()["journal"] == {
         "offset": len(whole),
         "seq": len(whole.splitlines()),
@@ -68,14 +70,14 @@ def test_a_finished_run_is_imported_whole(callers: Callers, people: People, whol
 
 
 @pytest.mark.parametrize("members", [1, 3])
-def test_a_packed_journal_is_unpacked_also_one_of_several_members(callers: Callers, whole: bytes, members: int) -> None:
+def test_a_gzipped_journal_with_one_or_more_members_is_unpacked(callers: Callers, whole: bytes, members: int) -> None:
     size = -(-len(whole) // members)
     packed = b"".join(gzip.compress(whole[at : at + size]) for at in range(0, len(whole), size))
     run = imported(callers.owner.post("/api/runs/import", packed, Content_Type="application/gzip"))
     assert (run.journal_offset, run.state) == (len(whole), "finished")
 
 
-def test_a_journal_comes_as_the_file_of_a_form(people: People, whole: bytes) -> None:
+def test_a_journal_can_be_uploaded_as_a_form_file(people: People, whole: bytes) -> None:
     browser = Client()
     browser.force_login(people.owner)
     run = imported(browser.post("/api/runs/import", {"file": SimpleUploadedFile("journal.jsonl", whole)}))
@@ -83,7 +85,7 @@ def test_a_journal_comes_as_the_file_of_a_form(people: People, whole: bytes) -> 
     assert "field “file”" in problem(browser.post("/api/runs/import", {"other": "x"}))["message"]
 
 
-def test_a_growing_run_is_tailed_and_looks_the_same_as_if_it_had_come_at_once(callers: Callers, whole: bytes) -> None:
+def test_a_run_pushed_in_chunks_equals_one_pushed_at_once(callers: Callers, whole: bytes) -> None:
     once = imported(callers.owner.post("/api/runs/import", whole))
     half = len(whole) // 2
     answer = callers.owner.post("/api/runs/import?growing=true", whole[:half])
@@ -102,7 +104,7 @@ def test_a_growing_run_is_tailed_and_looks_the_same_as_if_it_had_come_at_once(ca
     assert Turn.objects.filter(trajectory__run=run).count() == Turn.objects.filter(trajectory__run=once).count()
 
 
-def test_a_piece_from_another_place_is_refused_with_the_place_that_is_due(callers: Callers, begun: bytes) -> None:
+def test_a_chunk_at_a_wrong_offset_is_refused_with_the_expected_one(callers: Callers, begun: bytes) -> None:
     answer = callers.owner.post("/api/runs/import?growing=true", begun)
     due = answer.json()["journal"]["offset"]
     assert due == begun.rindex(b"\n") + 1
@@ -113,7 +115,7 @@ def test_a_piece_from_another_place_is_refused_with_the_place_that_is_due(caller
         assert problem(refused)["details"] == {"offset": due}
 
 
-def test_sent_again_with_the_same_key_it_is_the_same_run(callers: Callers, begun: bytes) -> None:
+def test_the_same_idempotency_key_gives_the_same_run(callers: Callers, begun: bytes) -> None:
     first = callers.owner.post("/api/runs/import?growing=true", begun, Idempotency_Key="j1")
     again = callers.owner.post("/api/runs/import?growing=true", begun, Idempotency_Key="j1")
     assert (first.status_code, again.status_code) == (201, 200)
@@ -123,7 +125,7 @@ def test_sent_again_with_the_same_key_it_is_the_same_run(callers: Callers, begun
     assert other.status_code == 409
 
 
-def test_a_growing_run_whose_sender_falls_silent_is_stopped_and_goes_on_when_it_is_back(
+def test_a_run_with_a_silent_sender_is_stopped_and_resumes_with_it(
     callers: Callers, whole: bytes, begun: bytes
 ) -> None:
     run = imported(callers.owner.post("/api/runs/import?growing=true", begun))
@@ -140,7 +142,7 @@ def test_a_growing_run_whose_sender_falls_silent_is_stopped_and_goes_on_when_it_
     assert (back.json()["growing"], run.state, run.ended_at) == (True, "running", None)
 
 
-def test_the_last_word_of_a_sender_ends_a_run_that_has_not_finished(callers: Callers, begun: bytes) -> None:
+def test_the_final_chunk_ends_an_unfinished_run(callers: Callers, begun: bytes) -> None:
     run = imported(callers.owner.post("/api/runs/import?growing=true", begun))
     path = f"/api/runs/{run.slug}/journal?offset={run.journal_offset}&growing=false"
     assert callers.owner.call("PUT", path, b"").json()["growing"] is False
@@ -148,27 +150,25 @@ def test_the_last_word_of_a_sender_ends_a_run_that_has_not_finished(callers: Cal
     assert run.state == "stopped"
 
 
-def test_a_line_that_cannot_be_read_stops_the_import_in_words_and_can_be_left_out(
-    callers: Callers, whole: bytes
-) -> None:
+def test_an_unreadable_line_stops_the_import_with_a_reason_and_can_be_skipped(callers: Callers, whole: bytes) -> None:
     lines = whole.splitlines(keepends=True)
     broken = b"".join([*lines[:-3], b"?\n", *lines[-2:]])
     answer = callers.owner.post("/api/runs/import", broken)
     run = imported(answer)
-    told = answer.json()["journal"]
-    assert (run.state, told["seq"]) == ("stopped", len(lines) - 3)
-    assert f"line {len(lines) - 2} is not an event" in told["problem"]
-    assert "manage.py" not in told["problem"], "whoever sends journals has no shell on the server"
-    path = f"/api/runs/{run.slug}/journal?offset={told['offset']}&growing=false"
-    stuck = callers.owner.call("PUT", path, broken[told["offset"] :])
-    assert (stuck.status_code, problem(stuck)["details"]) == (422, {"offset": told["offset"]})
-    gone_on = callers.owner.call("PUT", f"{path}&skip_bad_lines=true", broken[told["offset"] :])
+    journal_state = answer.json()["journal"]
+    assert (run.state, journal_state["seq"]) == ("stopped", len(lines) - 3)
+    assert f"line {len(lines) - 2} is not an event" in journal_state["problem"]
+    assert "manage.py" not in journal_state["problem"], "whoever sends journals has no shell on the server"
+    path = f"/api/runs/{run.slug}/journal?offset={journal_state['offset']}&growing=false"
+    stuck = callers.owner.call("PUT", path, broken[journal_state["offset"] :])
+    assert (stuck.status_code, problem(stuck)["details"]) == (422, {"offset": journal_state["offset"]})
+    gone_on = callers.owner.call("PUT", f"{path}&skip_bad_lines=true", broken[journal_state["offset"] :])
     assert gone_on.json() == {"offset": len(broken), "seq": len(lines), "growing": False, "problem": ""}
     run.refresh_from_db()
     assert run.state == "finished"
 
 
-def test_more_than_the_limit_is_refused_and_what_came_before_is_kept(
+def test_data_beyond_the_limit_is_refused_and_earlier_data_kept(
     callers: Callers, whole: bytes, settings: Settings
 ) -> None:
     settings.ECHOSCOPE_UPLOAD_MB = 1000 / 2**20
@@ -188,7 +188,7 @@ def test_more_than_the_limit_is_refused_and_what_came_before_is_kept(
         (b'{"type":"run_started","seq":1', "does not begin with run_started"),
     ],
 )
-def test_what_is_no_journal_is_told_and_leaves_nothing(callers: Callers, body: bytes, words: str) -> None:
+def test_a_file_that_is_not_a_journal_is_reported_and_leaves_no_run(callers: Callers, body: bytes, words: str) -> None:
     answer = callers.owner.post("/api/runs/import", body)
     assert (answer.status_code, words in problem(answer)["message"]) == (422, True), answer.content
     assert not Run.objects.exists()
@@ -199,9 +199,7 @@ def start_with(tmp_path: Path, **changes: object) -> bytes:
     return journal_builder.write(tmp_path / "odd", event).read_bytes()
 
 
-def test_settings_of_another_version_and_unknown_environments_can_be_looked_at(
-    callers: Callers, tmp_path: Path
-) -> None:
+def test_runs_with_unknown_settings_or_environments_can_be_viewed(callers: Callers, tmp_path: Path) -> None:
     odd = {"iterations": 4, "invented": {"later": 1}, "environment": {"name": "TheirOwn", "settings": {"size": 3}}}
     run = imported(callers.owner.post("/api/runs/import", start_with(tmp_path, config=odd)))
     assert (run.environment, run.config["invented"], run.config["rollout"]["groups"]) == ("TheirOwn", {"later": 1}, 8)
@@ -222,7 +220,7 @@ def test_settings_of_another_version_and_unknown_environments_can_be_looked_at(
         ({"config": {"invented": "\ud800"}}, "cannot be stored"),
     ],
 )
-def test_a_start_that_could_not_be_shown_is_refused(
+def test_an_undisplayable_run_start_is_refused(
     callers: Callers, tmp_path: Path, changes: dict[str, object], words: str
 ) -> None:
     if "invented" in str(changes):  # JSON can spell it, the writer cannot
@@ -236,7 +234,7 @@ def test_a_start_that_could_not_be_shown_is_refused(
         assert words in problem(answer)["message"]
 
 
-def test_only_runs_trained_elsewhere_take_pieces_and_they_cannot_be_steered_from_here(
+def test_only_external_runs_accept_chunks_and_they_cannot_be_controlled(
     callers: Callers, run: Run, begun: bytes
 ) -> None:
     answer = callers.owner.call("PUT", f"/api/runs/{run.slug}/journal?offset=0", begun)
@@ -249,13 +247,13 @@ def test_only_runs_trained_elsewhere_take_pieces_and_they_cannot_be_steered_from
     assert (far.state, far.requested) == ("running", "")
 
 
-def test_a_body_that_comes_in_small_pieces_is_read_to_its_end(whole: bytes) -> None:
+def test_a_body_in_small_pieces_is_read_to_its_end(whole: bytes) -> None:
     request = RequestFactory().post("/", whole, content_type="application/x-ndjson")
     request._stream = BytesIO(whole)  # type: ignore[attr-defined]
     assert b"".join(uploads.pieces(request, len(whole))) == whole
 
 
-def test_the_state_of_a_journal_is_read_by_those_who_see_the_run(callers: Callers, run: Run) -> None:
+def test_journal_state_is_readable_by_readers_of_the_run(callers: Callers, run: Run) -> None:
     assert callers.viewer.get(f"/api/runs/{run.slug}/journal").json() == {
         "offset": 0,
         "seq": 0,

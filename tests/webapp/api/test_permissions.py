@@ -1,4 +1,4 @@
-"""Every operation of the API as each kind of caller. The list is the API's own: a new one cannot be forgotten."""
+"""Every operation of the API as each kind of caller, listed by the API itself so that none is forgotten."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import ShareLink, Trajectory
 
 OPEN = {"get_me", "list_environments", "get_environment", "list_presets", "get_preset", "list_workers", "list_runs"}
-"""Reading what belongs to no team in particular, or whatever teams one has."""
+"""Reads that belong to no team, or to all teams of the user."""
 OWN = {"create_run", "import_run"}
-"""Making something new: outsiders make it in their own team."""
+"""Creation: outsiders create in their own team."""
 BODIES: dict[str, Any] = {
     "create_run": {"preset": "bandit-starpo_s-pocket"},
     "clone_run": {"overrides": {"seed": 2}},
@@ -39,11 +39,11 @@ QUERIES = {
 
 
 def operations() -> Iterator[tuple[str, str, str]]:
-    """(id, method, path) of everything the API does."""
+    """(id, method, path) of every operation of the API."""
     document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
     for path, methods in document["paths"].items():
-        for method, told in methods.items():
-            yield told["operationId"], method.upper(), path
+        for method, operation in methods.items():
+            yield operation["operationId"], method.upper(), path
 
 
 ALL = list(operations())
@@ -51,8 +51,8 @@ pytestmark = pytest.mark.parametrize(("name", "method", "path"), ALL, ids=[name 
 
 
 @pytest.fixture
-def world(people: People, run: Run) -> dict[str, str]:
-    """What the paths of operations name: a run that has ended, of which there is a shared trajectory."""
+def path_values(people: People, run: Run) -> dict[str, str]:
+    """Path parameters of operations: an ended run with a shared trajectory."""
     play(run, 1)
     Run.objects.filter(pk=run.pk).update(state=Run.State.PAUSED)
     found = Trajectory.objects.filter(run=run)[0]
@@ -61,7 +61,7 @@ def world(people: People, run: Run) -> dict[str, str]:
     return {"run": run.slug, "trajectory": found.slug, "token": link.token, "offset": str(run.journal_offset)}
 
 
-def prepared(name: str, world: dict[str, str]) -> None:
+def prepared(name: str, path_values: dict[str, str]) -> None:
     """The run is in the state in which the operation can succeed."""
     if name == "delete_run":
         Run.objects.update(state=Run.State.FINISHED)
@@ -69,11 +69,13 @@ def prepared(name: str, world: dict[str, str]) -> None:
         Run.objects.update(imported=True)
 
 
-def ask(caller: Program, name: str, method: str, path: str, world: dict[str, str], tmp_path: Path) -> Any:
-    slug = world["trajectory" if path.startswith("/api/trajectories/") else "run"]
+def send_request(
+    caller: Program, name: str, method: str, path: str, path_values: dict[str, str], tmp_path: Path
+) -> Any:
+    slug = path_values["trajectory" if path.startswith("/api/trajectories/") else "run"]
     kinds = {"get_environment": "Bandit", "get_preset": "bandit-starpo_s-pocket"}
-    path = path.format(slug=slug, token=world["token"], name=kinds.get(name, ""))
-    path += QUERIES.get(name, "").format(**world)
+    path = path.format(slug=slug, token=path_values["token"], name=kinds.get(name, ""))
+    path += QUERIES.get(name, "").format(**path_values)
     body = BODIES.get(name)
     if name == "import_run":
         body = journal_builder.write(tmp_path, journal_builder.started()).read_bytes()
@@ -83,32 +85,32 @@ def ask(caller: Program, name: str, method: str, path: str, world: dict[str, str
 
 
 @pytest.mark.django_db
-def test_the_owner_may(
-    name: str, method: str, path: str, callers: Callers, world: dict[str, str], tmp_path: Path
+def test_the_owner_may_do_everything(
+    name: str, method: str, path: str, callers: Callers, path_values: dict[str, str], tmp_path: Path
 ) -> None:
-    prepared(name, world)
-    answer = ask(callers.owner, name, method, path, world, tmp_path)
+    prepared(name, path_values)
+    answer = send_request(callers.owner, name, method, path, path_values, tmp_path)
     assert answer.status_code in (200, 201, 204), answer.content
 
 
 @pytest.mark.django_db
-def test_a_member_may_all_but_delete_what_others_made(
-    name: str, method: str, path: str, callers: Callers, people: People, world: dict[str, str], tmp_path: Path
+def test_a_member_may_do_everything_but_delete_runs_of_others(
+    name: str, method: str, path: str, callers: Callers, people: People, path_values: dict[str, str], tmp_path: Path
 ) -> None:
     do_set_role(people.team, people.viewer, Membership.Role.MEMBER)
-    prepared(name, world)
-    answer = ask(callers.viewer, name, method, path, world, tmp_path)
+    prepared(name, path_values)
+    answer = send_request(callers.viewer, name, method, path, path_values, tmp_path)
     assert answer.status_code in ((403,) if name == "delete_run" else (200, 201, 204)), answer.content
 
 
 @pytest.mark.django_db
-def test_a_viewer_and_a_reading_token_may_read_and_are_told_why_not_more(
-    name: str, method: str, path: str, callers: Callers, world: dict[str, str], tmp_path: Path
+def test_a_viewer_and_a_read_token_may_read_and_get_a_reason_otherwise(
+    name: str, method: str, path: str, callers: Callers, path_values: dict[str, str], tmp_path: Path
 ) -> None:
-    prepared(name, world)
+    prepared(name, path_values)
     before = state()
     for caller in (callers.viewer, callers.reader):
-        answer = ask(caller, name, method, path, world, tmp_path)
+        answer = send_request(caller, name, method, path, path_values, tmp_path)
         if method == "GET":
             assert answer.status_code == 200, answer.content
         else:
@@ -118,34 +120,34 @@ def test_a_viewer_and_a_reading_token_may_read_and_are_told_why_not_more(
 
 
 @pytest.mark.django_db
-def test_for_an_outsider_it_does_not_exist(
-    name: str, method: str, path: str, callers: Callers, people: People, world: dict[str, str], tmp_path: Path
+def test_an_outsider_gets_404(
+    name: str, method: str, path: str, callers: Callers, people: People, path_values: dict[str, str], tmp_path: Path
 ) -> None:
-    prepared(name, world)
+    prepared(name, path_values)
     before = state()
-    answer = ask(callers.outsider, name, method, path, world, tmp_path)
+    answer = send_request(callers.outsider, name, method, path, path_values, tmp_path)
     if name in OPEN | OWN:
         assert answer.status_code in (200, 201), answer.content
-        assert world["run"].encode() not in answer.content
-        assert not Run.objects.filter(team=people.team).exclude(slug=world["run"]).exists()
+        assert path_values["run"].encode() not in answer.content
+        assert not Run.objects.filter(team=people.team).exclude(slug=path_values["run"]).exists()
     else:
         assert answer.status_code == 404, answer.content
         assert state() == before
 
 
 @pytest.mark.django_db
-def test_nobody_in_particular_may_nothing(
-    name: str, method: str, path: str, callers: Callers, world: dict[str, str], tmp_path: Path
+def test_an_anonymous_request_may_do_nothing(
+    name: str, method: str, path: str, callers: Callers, path_values: dict[str, str], tmp_path: Path
 ) -> None:
     Run.objects.update(visibility=Run.Visibility.LINK)
     before = state()
-    answer = ask(callers.nobody, name, method, path, world, tmp_path)
+    answer = send_request(callers.anonymous, name, method, path, path_values, tmp_path)
     assert answer.status_code == 401, answer.content
     assert state() == before
 
 
 def state() -> list[Any]:
-    """Everything that an operation could have changed."""
+    """All data that an operation could change."""
     return [
         list(Run.objects.order_by("pk").values()),
         list(ShareLink.objects.order_by("pk").values()),

@@ -1,4 +1,4 @@
-"""What a run produced, over HTTP: metrics, alarms, checkpoints, evaluations, its log."""
+"""Results of a run over HTTP: metrics, alarms, checkpoints, evaluations, log."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def curve(run: Run) -> Run:
     return run
 
 
-def test_metrics_are_listed_with_their_meaning_and_newest_value(callers: Callers, curve: Run) -> None:
-    (told,) = callers.viewer.get(f"/api/runs/{curve.slug}/metrics").json()
-    assert (told["name"], told["title"], told["points"], told["last_iteration"], told["last"]) == (
+def test_metrics_are_listed_with_description_and_latest_value(callers: Callers, curve: Run) -> None:
+    (metric,) = callers.viewer.get(f"/api/runs/{curve.slug}/metrics").json()
+    assert (metric["name"], metric["title"], metric["points"], metric["last_iteration"], metric["last"]) == (
         "reward/mean",
         "Mean reward",
         100,
         100,
         10.0,
     )
-    assert told["meaning"]
+    assert metric["meaning"]
 
 
-def test_each_iteration_is_a_point_where_there_is_room(callers: Callers, curve: Run) -> None:
-    (told,) = callers.owner.get(f"/api/runs/{curve.slug}/metrics/points?name=reward/mean").json()
-    assert [point["last"] for point in told["points"]] == [99.0 if n == 37 else n / 10 for n in range(1, 101)]
-    assert all(point["min"] == point["max"] == point["last"] for point in told["points"])
+def test_each_iteration_is_a_point_below_the_limit(callers: Callers, curve: Run) -> None:
+    (metric,) = callers.owner.get(f"/api/runs/{curve.slug}/metrics/points?name=reward/mean").json()
+    assert [point["last"] for point in metric["points"]] == [99.0 if n == 37 else n / 10 for n in range(1, 101)]
+    assert all(point["min"] == point["max"] == point["last"] for point in metric["points"])
 
 
 def test_buckets_keep_spikes_and_cover_every_iteration_once(callers: Callers, curve: Run) -> None:
@@ -52,7 +52,7 @@ def test_buckets_keep_spikes_and_cover_every_iteration_once(callers: Callers, cu
     assert (points[0]["tokens"], points[0]["seconds"]) == (150, 15.0)
 
 
-def test_a_range_and_several_names_are_read_at_once(callers: Callers, curve: Run) -> None:
+def test_a_range_and_several_names_can_be_combined(callers: Callers, curve: Run) -> None:
     path = f"/api/runs/{curve.slug}/metrics/points?name=reward/mean&name=no/such&first=10&last=12"
     first, second = callers.owner.get(path).json()
     assert [point["first_iteration"] for point in first["points"]] == [10, 11, 12]
@@ -66,20 +66,25 @@ def test_a_range_that_ends_before_it_begins_is_refused(callers: Callers, curve: 
     assert (without.status_code, list(problem(without)["fields"])) == (422, ["name"])
 
 
-def test_evaluations_checkpoints_alarms_and_log_are_those_of_the_run(callers: Callers, run: Run) -> None:
+def test_evaluations_checkpoints_alarms_and_log_belong_to_the_run(callers: Callers, run: Run) -> None:
     play(run, 1)
     run.alarms.create(seq=1, iteration=1, state="watch", message="It falls.", time=run.created_at, evidence={"a": 1.0})
     run.checkpoints.create(iteration=1, path="checkpoints/000001", bytes=7, time=run.created_at)
     RunFiles(run.folder).log.write_text("first line\nlast line\n")
     base = f"/api/runs/{run.slug}"
-    (exam,) = callers.viewer.get(f"{base}/evaluations").json()
-    assert (exam["suite"], exam["iteration"], exam["success"], exam["prompts"]) == ("Sokoban", 0, 0.35, 256)
+    (evaluation,) = callers.viewer.get(f"{base}/evaluations").json()
+    assert (evaluation["suite"], evaluation["iteration"], evaluation["success"], evaluation["prompts"]) == (
+        "Sokoban",
+        0,
+        0.35,
+        256,
+    )
     assert callers.viewer.get(f"{base}/alarms").json()[0]["message"] == "It falls."
     assert callers.viewer.get(f"{base}/checkpoints").json()[0]["path"] == "checkpoints/000001"
     assert callers.viewer.get(f"{base}/log").json() == {"text": "first line\nlast line\n"}
 
 
-def test_whoever_has_only_the_address_of_a_run_reads_no_log(callers: Callers, run: Run) -> None:
+def test_the_log_is_not_readable_by_link(callers: Callers, run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(visibility="link")
     stranger = Client()
     stranger.force_login(User.objects.get(username="mallory"))

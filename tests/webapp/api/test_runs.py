@@ -1,4 +1,4 @@
-"""Runs over HTTP: list, launch, describe, steer, clone, delete."""
+"""Runs over HTTP: list, launch, describe, control, clone, delete."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def many(people: People, count: int, **values: Any) -> list[Run]:
     ]
 
 
-def test_a_preset_with_overrides_is_launched_and_waits_for_a_worker(callers: Callers, people: People) -> None:
+def test_a_preset_with_overrides_is_launched_and_queued(callers: Callers, people: People) -> None:
     answer = callers.owner.post(
         "/api/runs", {"preset": PRESET, "overrides": {"iterations": 20, "rollout.group_size": 4}}
     )
     assert answer.status_code == 201, answer.content
-    told = answer.json()
-    run = Run.objects.get(slug=told["slug"])
+    payload = answer.json()
+    run = Run.objects.get(slug=payload["slug"])
     assert (run.state, run.team, run.author, run.preset, run.iterations) == (
         "queued",
         people.team,
@@ -57,11 +57,11 @@ def test_a_preset_with_overrides_is_launched_and_waits_for_a_worker(callers: Cal
         PRESET,
         20,
     )
-    assert told["config"]["rollout"]["group_size"] == run.config["rollout"]["group_size"] == 4
-    assert told["url"] == f"http://testserver/runs/{run.slug}/"
+    assert payload["config"]["rollout"]["group_size"] == run.config["rollout"]["group_size"] == 4
+    assert payload["url"] == f"http://testserver/runs/{run.slug}/"
 
 
-def test_a_configuration_is_launched_with_defaults_for_what_it_leaves_out(callers: Callers) -> None:
+def test_a_partial_configuration_is_launched_with_defaults(callers: Callers) -> None:
     answer = callers.owner.post("/api/runs", {"config": {"iterations": 3, "name": "Mine", "tags": ["a"]}})
     run = Run.objects.get(slug=answer.json()["slug"])
     assert (run.title, run.tags, run.config) == (
@@ -136,16 +136,14 @@ def test_a_mixture_of_environments_is_launched_and_cloned_under_current_and_form
         ({"preset": PRESET, "team": "nosuch"}, "team", "there is no team nosuch"),
     ],
 )
-def test_what_cannot_be_launched_is_told_by_field(
-    callers: Callers, body: dict[str, Any], field: str, words: str
-) -> None:
+def test_launch_errors_are_reported_by_field(callers: Callers, body: dict[str, Any], field: str, words: str) -> None:
     answer = callers.owner.post("/api/runs", body)
     assert answer.status_code == 422, answer.content
     assert words in problem(answer)["fields"][field]
     assert not Run.objects.exists()
 
 
-def test_the_same_key_and_body_launch_once_another_body_is_refused(callers: Callers) -> None:
+def test_the_same_key_launches_once_and_refuses_another_body(callers: Callers) -> None:
     body = {"preset": PRESET, "overrides": {"seed": 3}}
     first = callers.owner.post("/api/runs", body, Idempotency_Key="night-1")
     again = callers.owner.post("/api/runs", body, Idempotency_Key="night-1")
@@ -156,13 +154,13 @@ def test_the_same_key_and_body_launch_once_another_body_is_refused(callers: Call
     assert Run.objects.count() == 1
 
 
-def test_a_key_is_its_users_own_and_free_again_when_nothing_was_made(callers: Callers) -> None:
+def test_a_key_is_per_user_and_reusable_after_a_failure(callers: Callers) -> None:
     assert callers.owner.post("/api/runs", {"preset": "nosuch"}, Idempotency_Key="k").status_code == 422
     assert callers.owner.post("/api/runs", {"preset": PRESET}, Idempotency_Key="k").status_code == 201
     assert callers.outsider.post("/api/runs", {"preset": PRESET}, Idempotency_Key="k").status_code == 201
 
 
-def test_keys_are_forgotten_after_a_day(callers: Callers) -> None:
+def test_keys_expire_after_a_day(callers: Callers) -> None:
     callers.owner.post("/api/runs", {"preset": PRESET}, Idempotency_Key="k")
     now = timezone.now()
     assert (do_expire_keys(now + timedelta(hours=23)), do_expire_keys(now + timedelta(hours=25))) == (
@@ -172,10 +170,10 @@ def test_keys_are_forgotten_after_a_day(callers: Callers) -> None:
     assert not IdempotencyKey.objects.exists()
 
 
-def test_the_list_goes_on_behind_its_cursor_without_gap_or_repetition(callers: Callers, people: People) -> None:
+def test_cursor_pages_of_the_list_have_no_gap_or_duplicate(callers: Callers, people: People) -> None:
     runs = many(people, 7)
     same = timezone.now()
-    Run.objects.filter(pk__in=[run.pk for run in runs[2:5]]).update(created_at=same)  # equal times are told apart, too
+    Run.objects.filter(pk__in=[run.pk for run in runs[2:5]]).update(created_at=same)  # equal times are ordered, too
     found: list[str] = []
     cursor = ""
     while True:
@@ -188,7 +186,7 @@ def test_the_list_goes_on_behind_its_cursor_without_gap_or_repetition(callers: C
     assert found == list(expected)
 
 
-def test_a_cursor_that_was_not_given_out_is_refused(callers: Callers) -> None:
+def test_an_invalid_cursor_is_refused(callers: Callers) -> None:
     answer = callers.owner.get("/api/runs?cursor=WzFd")
     assert (answer.status_code, list(problem(answer)["fields"])) == (422, ["cursor"])
 
@@ -213,7 +211,7 @@ def test_the_list_is_filtered(callers: Callers, people: People, query: str, foun
     assert [item["title"] for item in callers.owner.get(f"/api/runs?{query}").json()["items"]] == found
 
 
-def test_the_list_takes_as_many_queries_for_many_runs_as_for_one(
+def test_the_query_count_of_the_list_is_constant(
     callers: Callers, people: People, django_assert_max_num_queries: Any
 ) -> None:
     many(people, 20)
@@ -221,7 +219,7 @@ def test_the_list_takes_as_many_queries_for_many_runs_as_for_one(
         assert len(callers.owner.get("/api/runs").json()["items"]) == 20
 
 
-def test_a_token_sees_its_own_team_only_a_session_all_of_its_users_teams(people: People, run: Run) -> None:
+def test_a_token_sees_its_team_and_a_session_all_teams_of_the_user(people: People, run: Run) -> None:
     second = do_create_team("Second", people.owner)
     assert program(second, people.owner).get(f"/api/runs/{run.slug}").status_code == 404
     assert program(second, people.owner).get("/api/runs").json()["items"] == []
@@ -233,7 +231,7 @@ def test_a_token_sees_its_own_team_only_a_session_all_of_its_users_teams(people:
     assert second.slug in problem(launched)["message"]
 
 
-def test_a_private_run_is_the_authors_also_in_lists(people: People, run: Run) -> None:
+def test_a_private_run_is_listed_for_its_author_only(people: People, run: Run) -> None:
     member = people.viewer
     do_set_role(people.team, member, Membership.Role.MEMBER)
     Run.objects.filter(pk=run.pk).update(visibility="private")
@@ -242,7 +240,7 @@ def test_a_private_run_is_the_authors_also_in_lists(people: People, run: Run) ->
     assert program(people.team, people.owner).get(f"/api/runs/{run.slug}").status_code == 200
 
 
-def test_title_tags_and_visibility_are_changed_and_the_rest_stays(callers: Callers, run: Run) -> None:
+def test_title_tags_and_visibility_are_changed_independently(callers: Callers, run: Run) -> None:
     answer = callers.owner.call("PATCH", f"/api/runs/{run.slug}", {"title": " New ", "tags": ["a", "b"]})
     assert (answer.status_code, answer.json()["title"], answer.json()["visibility"]) == (200, "New", "team")
     callers.owner.call("PATCH", f"/api/runs/{run.slug}", {"visibility": "link"})
@@ -263,7 +261,7 @@ def test_only_author_and_admins_hide_a_run_from_the_team_or_delete_it(people: Pe
     assert member.call("PATCH", f"/api/runs/{run.slug}", {"title": "Ours"}).status_code == 200
 
 
-def test_a_run_is_paused_and_resumed_and_what_is_impossible_is_refused_in_words(callers: Callers, run: Run) -> None:
+def test_a_run_is_paused_and_resumed_and_impossible_requests_explained(callers: Callers, run: Run) -> None:
     path = f"/api/runs/{run.slug}/control"
     assert callers.owner.post(path, {"action": "pause"}).json()["state"] == "paused"
     refused = callers.owner.post(path, {"action": "pause"})
@@ -273,7 +271,7 @@ def test_a_run_is_paused_and_resumed_and_what_is_impossible_is_refused_in_words(
     assert callers.owner.post(path, {"action": "explode"}).status_code == 422
 
 
-def test_a_clone_differs_only_where_it_was_asked_to(callers: Callers, run: Run) -> None:
+def test_a_clone_differs_only_in_the_overrides(callers: Callers, run: Run) -> None:
     answer = callers.owner.post(f"/api/runs/{run.slug}/clone", {"overrides": {"seed": 9}}, Idempotency_Key="c")
     clone = Run.objects.get(slug=answer.json()["slug"])
     assert (answer.status_code, clone.state) == (201, "queued")
@@ -288,7 +286,7 @@ def test_the_configuration_is_read_as_yaml(callers: Callers, run: Run) -> None:
     assert yaml.safe_load(answer.content) == run.config
 
 
-def test_a_run_is_deleted_only_when_it_has_ended_and_its_name_is_said_again(
+def test_deleting_requires_an_ended_run_and_its_name(
     callers: Callers, run: Run, django_capture_on_commit_callbacks: Any
 ) -> None:
     run.folder.mkdir(parents=True)

@@ -24,14 +24,14 @@ def played(run: Run) -> Run:
     return play(run, 3)
 
 
-def test_every_filter_and_order_of_the_explorer_is_here() -> None:
+def test_every_filter_and_order_of_the_explorer_is_supported() -> None:
     here = set(TrajectoryFilter.model_fields) - {"limit", "cursor"}
     assert here == {field.name for field in fields(Filters)}
     assert {name.removeprefix("-") for name in Sort.__args__} == set(SORTS)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("sort", ["-iteration", "reward", "-turns", "outcome"])
-def test_pages_follow_each_other_without_gap_or_repetition(callers: Callers, played: Run, sort: str) -> None:
+def test_pages_have_no_gap_or_duplicate(callers: Callers, played: Run, sort: str) -> None:
     found: list[str] = []
     cursor = ""
     while True:
@@ -45,7 +45,7 @@ def test_pages_follow_each_other_without_gap_or_repetition(callers: Callers, pla
     assert set(found) == set(Trajectory.objects.filter(run=played).values_list("slug", flat=True))
 
 
-def test_filters_narrow_what_is_found(callers: Callers, played: Run) -> None:
+def test_filters_narrow_the_results(callers: Callers, played: Run) -> None:
     base = f"/api/runs/{played.slug}/trajectories"
     found = callers.owner.get(f"{base}?iteration_min=2&iteration_max=2&success=true").json()["items"]
     expected = Trajectory.objects.filter(run=played, iteration=2, status="success").count()
@@ -66,7 +66,7 @@ def test_filters_narrow_what_is_found(callers: Callers, played: Run) -> None:
         ("limit=1000", "limit"),
     ],
 )
-def test_a_filter_that_means_nothing_is_told(callers: Callers, played: Run, query: str, field: str) -> None:
+def test_an_invalid_filter_is_reported(callers: Callers, played: Run, query: str, field: str) -> None:
     answer = callers.owner.get(f"/api/runs/{played.slug}/trajectories?{query}")
     assert (answer.status_code, list(problem(answer)["fields"])) == (422, [field])
 
@@ -78,16 +78,16 @@ def test_a_page_of_trajectories_takes_few_queries(
         callers.owner.get(f"/api/runs/{played.slug}/trajectories")
 
 
-def test_one_trajectory_has_its_prompt_its_first_board_and_every_turn(callers: Callers, played: Run) -> None:
+def test_a_trajectory_has_prompt_first_board_and_every_turn(callers: Callers, played: Run) -> None:
     found = Trajectory.objects.filter(run=played).order_by("-turn_count")[0]
-    told = callers.viewer.get(f"/api/trajectories/{found.slug}").json()
-    assert (told["trajectory"]["slug"], told["trajectory"]["run"]) == (found.slug, played.slug)
-    assert told["board"]["kind"] == "grid"
-    assert [turn["turn"] for turn in told["turns"]] == list(range(found.turn_count))
-    assert told["turns"][0]["thought"].startswith("I look at the board")
+    payload = callers.viewer.get(f"/api/trajectories/{found.slug}").json()
+    assert (payload["trajectory"]["slug"], payload["trajectory"]["run"]) == (found.slug, played.slug)
+    assert payload["board"]["kind"] == "grid"
+    assert [turn["turn"] for turn in payload["turns"]] == list(range(found.turn_count))
+    assert payload["turns"][0]["thought"].startswith("I look at the board")
 
 
-def test_a_share_link_is_made_opens_for_everybody_and_is_revoked(callers: Callers, played: Run) -> None:
+def test_a_share_link_is_created_opens_publicly_and_is_revoked(callers: Callers, played: Run) -> None:
     found = Trajectory.objects.filter(run=played)[0]
     path = f"/api/trajectories/{found.slug}/shares"
     ends = timezone.now() + timedelta(days=2)
@@ -112,9 +112,7 @@ def test_a_share_link_is_made_opens_for_everybody_and_is_revoked(callers: Caller
         ({"action": 1}, "action"),
     ],
 )
-def test_a_share_link_that_would_not_work_is_not_made(
-    callers: Callers, played: Run, body: dict[str, Any], field: str
-) -> None:
+def test_an_unusable_share_link_is_not_created(callers: Callers, played: Run, body: dict[str, Any], field: str) -> None:
     found = Trajectory.objects.filter(run=played)[0]
     answer = callers.owner.post(f"/api/trajectories/{found.slug}/shares", body)
     assert (answer.status_code, list(problem(answer)["fields"])) == (422, [field])

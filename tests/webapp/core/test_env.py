@@ -1,4 +1,4 @@
-"""How mail and sign-in are read from the process environment."""
+"""Mail and sign-in settings from environment variables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webapp.core import env
 from webapp.services import addresses, programs
 
 
-def test_without_an_address_mail_is_written_to_the_log() -> None:
+def test_without_a_mail_url_mail_is_logged() -> None:
     assert env.mail("").backend.endswith("console.EmailBackend")
 
 
@@ -22,19 +22,19 @@ def test_without_an_address_mail_is_written_to_the_log() -> None:
         ("smtps://robot:x@mail.example.org", ("mail.example.org", 465, "robot", "x", False, True)),
     ],
 )
-def test_an_address_says_how_mail_is_sent(url: str, expected: tuple[object, ...]) -> None:
+def test_the_mail_url_configures_sending(url: str, expected: tuple[object, ...]) -> None:
     mail = env.mail(url)
     assert mail.backend.endswith("smtp.EmailBackend")
     assert (mail.host, mail.port, mail.user, mail.password, mail.starttls, mail.tls) == expected
 
 
 @pytest.mark.parametrize("url", ["mail.example.org", "http://mail.example.org", "smtp://"])
-def test_an_address_that_is_none_is_refused_with_an_example(url: str) -> None:
+def test_an_invalid_mail_url_is_refused_with_an_example(url: str) -> None:
     with pytest.raises(ValueError, match="smtp://user:password@host:587"):
         env.mail(url)
 
 
-def test_the_sign_in_of_an_organisation_needs_issuer_and_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_sign_on_needs_issuer_and_client(monkeypatch: pytest.MonkeyPatch) -> None:
     assert env.openid("TRY_OIDC") == {}
     monkeypatch.setenv("TRY_OIDC_ISSUER", "https://login.example.org/realm")
     with pytest.raises(ValueError, match="TRY_OIDC_CLIENT_ID"):

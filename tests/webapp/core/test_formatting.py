@@ -1,4 +1,4 @@
-"""What pages say: the server and the browser use the same words."""
+"""Formatting on server and browser: identical text."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ OUTCOMES = [
 ]
 
 
-def test_the_phase_is_told_in_words() -> None:
+def test_the_phase_is_described() -> None:
     assert formatting.phase_text(PHASES[0], 200) == "Iteration 37 of 200 · rollout 96 of 128 trajectories"
     assert formatting.phase_text(PHASES[1], 200) == "Before the first iteration · loading the policy"
     assert formatting.phase_text(PHASES[0], 0) == "Rollout 96 of 128 trajectories", "a run that only evaluates"
@@ -75,12 +75,12 @@ def test_the_phase_is_told_in_words() -> None:
     )
 
 
-def test_the_outcome_is_told_in_words() -> None:
+def test_the_outcome_is_described() -> None:
     assert formatting.outcome(True, "terminated", 2, 6) == "solved in 2 turns, 6 actions"
     assert formatting.outcome(False, "turns", 5, 6, LOST) == "stuck at turn 2, action 3: the box is in a corner"
 
 
-def test_browser_and_server_say_the_same() -> None:
+def test_browser_and_server_format_identically() -> None:
     expression = """({
         signed: data.numbers.map(signed),
         durations: data.seconds.map(duration),
@@ -91,16 +91,16 @@ def test_browser_and_server_say_the_same() -> None:
         exams: data.phases.map((phase) => [phaseWords(phase, 0), progress(phase, 0, "running")]),
         states: STATES,
     })"""
-    said = evaluate(
+    formatted = evaluate(
         "ui/formatting.js", expression, {"numbers": NUMBERS, "seconds": SECONDS, "outcomes": OUTCOMES, "phases": PHASES}
     )
-    assert said["signed"] == [formatting.signed(value) for value in NUMBERS]
-    assert said["durations"] == [formatting.duration(value) for value in SECONDS]
-    assert said["outcomes"] == [formatting.outcome(**result) for result in OUTCOMES]  # type: ignore[arg-type]
-    assert said["phases"] == [formatting.phase_text(phase, 200) for phase in PHASES]
-    assert said["paces"] == [formatting.pace_text(phase, "CPU", "running") for phase in PHASES]
-    assert said["progress"] == pytest.approx([formatting.progress(phase, 200, "running") for phase in PHASES])
-    assert said["exams"] == [
+    assert formatted["signed"] == [formatting.signed(value) for value in NUMBERS]
+    assert formatted["durations"] == [formatting.duration(value) for value in SECONDS]
+    assert formatted["outcomes"] == [formatting.outcome(**result) for result in OUTCOMES]  # type: ignore[arg-type]
+    assert formatted["phases"] == [formatting.phase_text(phase, 200) for phase in PHASES]
+    assert formatted["paces"] == [formatting.pace_text(phase, "CPU", "running") for phase in PHASES]
+    assert formatted["progress"] == pytest.approx([formatting.progress(phase, 200, "running") for phase in PHASES])
+    assert formatted["exams"] == [
         [formatting.phase_text(phase, 0), formatting.progress(phase, 0, "running")] for phase in PHASES
     ]
-    assert said["states"] == formatting.STATES
+    assert formatted["states"] == formatting.STATES

@@ -1,4 +1,4 @@
-"""A run whose trajectories differ in everything that can be looked for, told by a script: nothing has to be played."""
+"""A scripted run whose trajectories differ in every filterable attribute, without real play."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def end(key: str, turns: list[journal.Turn], mix: int) -> journal.TrajectoryFini
     )
 
 
-def wave(
+def rollout_events(
     iteration: int, groups: int = 3, size: int = 4, split: str = "train", suite: str | None = None, rounds: int = 4
 ) -> Iterator[journal.Event]:
-    """One rollout, its turns interleaved; cut short after so many rounds."""
+    """One rollout with interleaved turns, truncated after the given number of rounds."""
     members = {g: [f"{suite or split}-{iteration}-{g}-{m}" for m in range(size)] for g in range(groups)}
     for g, keys in members.items():
         yield journal.GroupStarted(
@@ -75,44 +75,47 @@ def wave(
             hint=Hint(actions=["Right"], distance=1),
             members=keys,
         )
-    told: dict[str, list[journal.Turn]] = {}
+    played: dict[str, list[journal.Turn]] = {}
     for number in range(rounds):
         for g, keys in members.items():
             for m, key in enumerate(keys):
                 mix = 7 * iteration + 3 * g + m
                 if number > mix % 4:
                     continue
-                told.setdefault(key, []).append(turn(key, number, mix + number))
-                yield told[key][-1]
+                played.setdefault(key, []).append(turn(key, number, mix + number))
+                yield played[key][-1]
                 if number == mix % 4:
-                    yield end(key, told[key], mix)
+                    yield end(key, played[key], mix)
 
 
 def scored(iteration: int, groups: int = 3) -> journal.GroupsScored:
-    """The filter keeps the first and leaves the others."""
+    """The filter keeps the first and drops the others."""
     scores = [journal.GroupScore(group=g, mean=1.0, std=0.5, kept=g == 0) for g in range(groups)]
     return journal.GroupsScored(iteration=iteration, groups=scores)
 
 
 def story() -> list[journal.Event]:
-    """Five iterations with examinations, alarms that come and go, and a sixth in the middle of its rollout."""
-    told: list[journal.Event] = [
+    """Five iterations with evaluations, temporary alarms, and a sixth in the middle of its rollout."""
+    result: list[journal.Event] = [
         started(),
         journal.Phase(phase="evaluate", iteration=0, done=0, total=3, unit="prompts"),
-        *wave(0, size=1, split="eval", suite="fixed"),
+        *rollout_events(0, size=1, split="eval", suite="fixed"),
     ]
     for number in range(1, 6):
-        told += [*wave(number), scored(number)]
-        told.append(journal.Metrics(iteration=number, tokens=100, seconds=2.0, values={"reward/mean": 0.5}))
+        result += [*rollout_events(number), scored(number)]
+        result.append(journal.Metrics(iteration=number, tokens=100, seconds=2.0, values={"reward/mean": 0.5}))
         if state := {2: "watch", 3: "trapped", 4: "healthy", 5: "watch"}.get(number):
-            told.append(journal.Alarm(iteration=number, state=state, message="The spread changed."))
+            result.append(journal.Alarm(iteration=number, state=state, message="The spread changed."))
         if number % 2 == 0:
-            told += [*wave(number, size=1, split="eval", suite="fixed"), *wave(number, 2, 2, "eval", "other")]
-    return [*told, *wave(6, rounds=2), *wave(6, 1, 2, "eval", "fixed", rounds=0)]
+            result += [
+                *rollout_events(number, size=1, split="eval", suite="fixed"),
+                *rollout_events(number, 2, 2, "eval", "other"),
+            ]
+    return [*result, *rollout_events(6, rounds=2), *rollout_events(6, 1, 2, "eval", "fixed", rounds=0)]
 
 
-def tell(run: Run, events: list[journal.Event] | None = None) -> Run:
-    """Let the run's journal hold the story (or what is given) and the ingest read it."""
+def write_story(run: Run, events: list[journal.Event] | None = None) -> Run:
+    """Write the story (or the given events) to the run's journal and ingest it."""
     run.refresh_from_db()
     if run.seq == 0:
         Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)

@@ -1,4 +1,4 @@
-"""Runs beside each other: who sees them, what differs, what each made of the same prompt, in few queries."""
+"""Comparison of runs: permissions, differing settings, results for the same prompt, query counts."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def another(people: People, run: Run, title: str = "Other", **changes: float) ->
     )
 
 
-def examined(*runs: Run) -> None:
+def add_evaluations(*runs: Run) -> None:
     for run in runs:
         journal_builder.write(run.folder, *journal_builder.whole_run(2))
         JournalTailer(run).drain()
 
 
-def test_the_page_shows_what_differs_with_the_settings_help(people: People, run: Run, who: Visitors) -> None:
+def test_the_page_shows_differing_settings_with_their_help(people: People, run: Run, who: Visitors) -> None:
     other = another(people, run, policy_lr=0.0005)
     page = who.viewer.get(f"/compare?runs={run.slug},{other.slug}").content.decode()
     assert "Compare 2 runs" in page
@@ -67,44 +67,44 @@ def test_runs_with_the_same_settings_are_said_to_have_them(people: People, run: 
     assert "the runs have the same settings" in page
 
 
-def test_they_are_as_private_as_the_runs(people: People, run: Run, who: Visitors) -> None:
+def test_comparisons_respect_run_permissions(people: People, run: Run, who: Visitors) -> None:
     other = another(people, run)
     address = f"/compare?runs={run.slug},{other.slug}"
     stranger = who.outsider.get(address)
     assert stranger.status_code == 200
     assert "Trial" not in stranger.content.decode()
     assert stranger.content.decode().count("or belongs to a team you are not in") == 2
-    nobody = who.nobody.get(address)
-    assert nobody.status_code == 302
-    assert nobody["Location"].startswith("/login")
+    anonymous = who.anonymous.get(address)
+    assert anonymous.status_code == 302
+    assert anonymous["Location"].startswith("/login")
     Run.objects.update(visibility=Run.Visibility.LINK)
-    assert "Trial" in who.nobody.get(address).content.decode(), "what everybody may see needs no account"
+    assert "Trial" in who.anonymous.get(address).content.decode(), "what everybody may see needs no account"
     assert who.outsider.get(f"/compare/curves.json?runs={run.slug}").json()["runs"].keys() == {run.slug}
 
 
-def test_a_wrong_id_is_told_and_the_others_are_compared(run: Run, who: Visitors) -> None:
+def test_a_wrong_id_is_reported_and_the_others_are_compared(run: Run, who: Visitors) -> None:
     page = who.owner.get(f"/compare?runs=nonsense,{run.slug},{run.slug}").content.decode()
     assert "Run &#x27;nonsense&#x27; does not exist" in page
     assert "Compare 1 run" in page
 
 
-def test_more_than_can_be_told_apart_are_cut_off_in_words(people: People, run: Run, who: Visitors) -> None:
+def test_too_many_runs_are_truncated_with_a_notice(people: People, run: Run, who: Visitors) -> None:
     runs = [run, *(another(people, run, f"Run {number}") for number in range(MAX_RUNS))]
     page = who.owner.get("/compare?runs=" + ",".join(one.slug for one in runs)).content.decode()
     assert f"At most {MAX_RUNS} runs can be compared" in page
     assert f"Compare {MAX_RUNS} runs" in page
 
 
-def test_without_runs_it_offers_some(run: Run, who: Visitors) -> None:
+def test_without_runs_the_page_suggests_some(run: Run, who: Visitors) -> None:
     page = who.viewer.get("/compare").content.decode()
     assert f'name="runs" value="{run.slug}"' in page
     assert f'value="{run.slug}"' not in who.outsider.get("/compare").content.decode()
-    assert who.nobody.get("/compare").status_code == 302
+    assert who.anonymous.get("/compare").status_code == 302
 
 
 def test_the_same_prompt_is_shown_as_each_run_played_it(people: People, run: Run, who: Visitors) -> None:
     other, third = another(people, run), another(people, run, "Never examined")
-    examined(run, other)
+    add_evaluations(run, other)
     page = who.viewer.get(f"/compare?runs={run.slug},{other.slug},{third.slug}&suite=fixed&prompt=1").content.decode()
     embedded = re.search(r'<script id="plays" type="application/json">(.*?)</script>', page, re.S)
     assert embedded is not None
@@ -118,16 +118,16 @@ def test_the_same_prompt_is_shown_as_each_run_played_it(people: People, run: Run
     assert 'value="1"' in beyond, "beyond the last prompt is the last one"
 
 
-def test_a_prompt_that_began_elsewhere_is_not_called_the_same(people: People, run: Run, who: Visitors) -> None:
+def test_a_prompt_with_another_start_is_not_the_same(people: People, run: Run, who: Visitors) -> None:
     other = another(people, run)
-    examined(run, other)
+    add_evaluations(run, other)
     other.groups.filter(split="eval", number=0).update(seed=8)
     page = who.viewer.get(f"/compare?runs={run.slug},{other.slug}&suite=fixed&prompt=0").content.decode()
     assert page.count('data-play="') == 1
     assert "or not from this state" in page
 
 
-def test_data_of_all_runs_comes_in_one_answer(people: People, run: Run, who: Visitors) -> None:
+def test_data_of_all_runs_comes_in_one_response(people: People, run: Run, who: Visitors) -> None:
     other = another(people, run)
     play(run, finished=2)
     play(other, finished=1)
@@ -139,11 +139,11 @@ def test_data_of_all_runs_comes_in_one_answer(people: People, run: Run, who: Vis
 
 
 @pytest.mark.parametrize("count", [2, MAX_RUNS])
-def test_the_page_takes_the_same_number_of_queries_for_many_runs(
+def test_the_query_count_is_constant_in_the_number_of_runs(
     count: int, people: People, run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     runs = [run, *(another(people, run, f"Run {number}") for number in range(count - 1))]
-    examined(*runs)
+    add_evaluations(*runs)
     with django_assert_max_num_queries(15):
         response = who.viewer.get("/compare?suite=fixed&runs=" + ",".join(one.slug for one in runs))
     assert response.content.decode().count('data-play="') == count

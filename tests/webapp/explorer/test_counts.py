@@ -1,4 +1,4 @@
-"""The explorer's counts while a run is live: those of the page at event n, plus the events since, are those at m."""
+"""Counts of the explorer during a live run: counts at event n plus later events equal those at event m."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from tests.webapp import recorded_journal
 from tests.webapp.conftest import People
-from tests.webapp.explorer.scripted_run import story, tell, wave
+from tests.webapp.explorer.scripted_run import rollout_events, story, write_story
 from tests.webapp.javascript import evaluate
 from tests.webapp.journal_builder import started
 from trainer.config.run import RunConfig
@@ -77,7 +77,7 @@ JOURNALS = [[event.model_dump_json() for event in events] for events in (story()
 
 
 def recorded(lines: list[str]) -> list[journal.Event]:
-    """The events anew: a journal's writer numbers those it is given."""
+    """Copies of the events, since a journal's writer numbers the given ones."""
     return [reader.parse_line(json.dumps(json.loads(line) | {"seq": 1}), 1) for line in lines]
 
 
@@ -110,7 +110,7 @@ def events_after(run: Run, seq: int) -> list[dict[str, Any]]:
 
 
 def counted(early: list[dict[str, Any]], events: list[dict[str, Any]], cuts: list[int]) -> list[dict[str, Any]]:
-    """What the browser makes of them, when the events come in several frames."""
+    """Counts computed by the browser from events in several frames."""
     code = """(() => {
         const ends = [...data.cuts, data.events.length];
         return data.early.map((counts) => {
@@ -127,17 +127,17 @@ def counted(early: list[dict[str, Any]], events: list[dict[str, Any]], cuts: lis
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_the_counts_at_one_event_plus_the_events_since_are_the_counts_of_the_page_reloaded(
+def test_counts_updated_by_events_equal_reloaded_counts(
     data: st.DataObject, people: People, tmp_path: Path, settings: Settings
 ) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     events = recorded(data.draw(st.sampled_from(JOURNALS), label="journal"))
     n = data.draw(st.integers(1, len(events)), label="n")
     m = data.draw(st.integers(n, len(events)), label="m")
-    run = tell(new_run(people), events[:n])
+    run = write_story(new_run(people), events[:n])
     early = [counts(run, query) for query in QUERIES]
     assert all(one["by_itself"] and one["seq"] == n for one in early)
-    run = tell(run, events[n:m])
+    run = write_story(run, events[n:m])
     since = events_after(run, n)
     cuts = data.draw(st.lists(st.integers(0, len(since)), max_size=3), label="frames")
 
@@ -157,10 +157,10 @@ def test_the_counts_at_one_event_plus_the_events_since_are_the_counts_of_the_pag
 @pytest.fixture
 def live(people: People, tmp_path: Path, settings: Settings) -> Run:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return tell(new_run(people), recorded(JOURNALS[0])[:200])
+    return write_story(new_run(people), recorded(JOURNALS[0])[:200])
 
 
-def test_a_new_attempt_a_rewind_and_a_gap_leave_the_counting_to_the_server(live: Run) -> None:
+def test_a_new_attempt_a_rewind_or_a_gap_requests_counts_from_the_server(live: Run) -> None:
     early = counts(live, "")
     head = {"seq": early["seq"] + 1, "time": 0.0}
     again = started(2, from_iteration=1).model_dump() | head
@@ -172,30 +172,30 @@ def test_a_new_attempt_a_rewind_and_a_gap_leave_the_counting_to_the_server(live:
         assert late["seq"] == event["seq"]
 
 
-def test_events_that_the_page_knows_already_change_nothing(live: Run) -> None:
+def test_events_already_applied_change_nothing(live: Run) -> None:
     early = [counts(live, query) for query in QUERIES]
     assert counted(early, events_after(live, 0), [50]) == early
 
 
-def test_what_only_the_database_can_find_is_asked_of_it(live: Run) -> None:
+def test_filters_needing_the_database_request_server_counts(live: Run) -> None:
     for query in ("text=corner", "starred=yes", "tag=odd"):
         known = counts(live, query)
         assert not known["by_itself"]
         assert "open" not in known
 
 
-def test_a_rollout_too_large_for_a_page_is_counted_by_the_server(
+def test_a_large_rollout_is_counted_by_the_server(
     people: People, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
-    run = tell(new_run(people), [started(), *wave(1, groups=3, size=4, rounds=1)])
+    run = write_story(new_run(people), [started(), *rollout_events(1, groups=3, size=4, rounds=1)])
     monkeypatch.setattr("webapp.explorer.counts.MAX_OPEN", 12)
     assert counts(run, "")["by_itself"]
     monkeypatch.setattr("webapp.explorer.counts.MAX_OPEN", 11)
     assert not counts(run, "")["by_itself"]
 
 
-def test_beyond_the_limit_only_more_is_said(live: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_the_limit_the_count_shows_more(live: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = facts(live, Filters()).found
     monkeypatch.setattr("webapp.explorer.counts.LIMIT", everything)
     assert not facts(live, Filters()).more

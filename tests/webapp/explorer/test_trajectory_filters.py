@@ -1,4 +1,4 @@
-"""The filters of the explorer over a played run: what each finds, and what is said of nonsense."""
+"""Filters of the explorer over a played run: results of each, and errors for invalid values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from django.http import QueryDict
 from pytest_django import Settings
 
-from tests.webapp.explorer.scripted_run import tell
+from tests.webapp.explorer.scripted_run import write_story
 from webapp.explorer.trajectory_filters import Filters, filter_trajectories, windows
 from webapp.runs.models import Alarm, Run
 from webapp.trajectories.models import Trajectory, Turn
@@ -17,10 +17,10 @@ from webapp.trajectories.models import Trajectory, Turn
 @pytest.fixture
 def played_run(run: Run, tmp_path: Path, settings: Settings) -> Run:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return tell(run)
+    return write_story(run)
 
 
-def ask(query: str) -> Filters:
+def parse_filters(query: str) -> Filters:
     filters, errors = Filters.parse(QueryDict(query))
     assert not errors
     return filters
@@ -31,7 +31,7 @@ def everything(run: Run) -> list[Trajectory]:
 
 
 def keys(run: Run, query: str) -> set[str]:
-    return set(filter_trajectories(run, ask(query)).values_list("key", flat=True))
+    return set(filter_trajectories(run, parse_filters(query)).values_list("key", flat=True))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def keys(run: Run, query: str) -> set[str]:
         ("kept=no", lambda t: t.group.kept is False),
     ],
 )
-def test_each_filter_finds_what_its_name_says(played_run: Run, query: str, wanted: object) -> None:
+def test_each_filter_finds_its_trajectories(played_run: Run, query: str, wanted: object) -> None:
     assert callable(wanted)
     expected = {each.key for each in everything(played_run) if wanted(each)}
     assert keys(played_run, query) == expected
@@ -72,13 +72,13 @@ def test_each_filter_finds_what_its_name_says(played_run: Run, query: str, wante
     assert not query or expected != {each.key for each in everything(played_run)}, "and some that are not"
 
 
-def test_what_a_later_attempt_replaced_is_never_found(played_run: Run) -> None:
+def test_replaced_trajectories_are_never_found(played_run: Run) -> None:
     first = everything(played_run)[0]
     Trajectory.objects.filter(pk=first.pk).update(superseded=True)
     assert first.key not in keys(played_run, "")
 
 
-def test_text_is_looked_for_in_thoughts_and_answers(played_run: Run) -> None:
+def test_text_search_covers_thoughts_and_answers(played_run: Run) -> None:
     turn = Turn.objects.select_related("trajectory").filter(trajectory__run=played_run).order_by("?").first()
     assert turn is not None
     event = turn.event | {"thought": "Ångström(box_7) beats x=3 at row 2.", "answer": "Right || Down"}
@@ -99,13 +99,13 @@ def test_a_thought_of_any_length_can_be_stored(played_run: Run) -> None:
     assert len(keys(played_run, "text=word12𝔁")) == 1
 
 
-def test_the_iterations_inside_an_alarm_are_found_up_to_the_healthy_one(played_run: Run) -> None:
+def test_alarm_iterations_end_at_the_healthy_one(played_run: Run) -> None:
     inside = {each.key for each in everything(played_run) if each.iteration in (2, 3, 5, 6)}
     assert keys(played_run, "alarm=yes") == inside
     assert keys(played_run, "alarm=no") == keys(played_run, "") - inside
 
 
-def test_an_alarm_that_a_rewind_undid_is_none(played_run: Run) -> None:
+def test_an_alarm_undone_by_a_rewind_does_not_count(played_run: Run) -> None:
     Alarm.objects.filter(iteration=5).update(undone=True)
     assert {each.split("-")[1] for each in keys(played_run, "alarm=yes")} == {"2", "3"}
 
@@ -138,7 +138,7 @@ def test_windows_of_alarms_open_with_watch_and_close_with_healthy() -> None:
         ("environment=" + "a" * 101, "environment"),
     ],
 )
-def test_nonsense_is_told_at_its_field_and_the_rest_holds(query: str, field: str) -> None:
+def test_invalid_values_are_reported_by_field_and_the_rest_applies(query: str, field: str) -> None:
     filters, errors = Filters.parse(QueryDict(query + "&tokens_min=7"))
     assert set(errors) == {field}
     assert errors[field].endswith(".")
@@ -146,9 +146,9 @@ def test_nonsense_is_told_at_its_field_and_the_rest_holds(query: str, field: str
     assert field == "sort" or getattr(filters, field) is None
 
 
-def test_a_query_spelled_again_says_the_same() -> None:
+def test_a_query_round_trips() -> None:
     query = "iteration_min=2&outcome=lost&reward_max=-0.25&kept=yes&text=%22a+b%22+-c&sort=-reward"
-    filters = ask(query)
-    assert ask(filters.query()) == filters
-    assert ask(filters.query(sort=None)).sort == "-iteration"
+    filters = parse_filters(query)
+    assert parse_filters(filters.query()) == filters
+    assert parse_filters(filters.query(sort=None)).sort == "-iteration"
     assert Filters().query() == ""

@@ -1,4 +1,4 @@
-"""Several suites of one evaluation: their rows, what a run that goes on keeps of them, and their page."""
+"""Several suites of one evaluation: rows, resumed runs, page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _folder(tmp_path: Path, settings: Settings) -> None:
 
 
 def played(suite: str, *, ended: bool = True, **facts: Any) -> Iterator[events.Event]:
-    """A suite of two prompts, perhaps left before its end."""
+    """A suite of two prompts, optionally unfinished."""
     for number in range(2):
         name = f"{suite}-{number}"
         started = journal_builder.group(0, number, [name], split="eval")
@@ -56,7 +56,7 @@ def taken_up(attempt: int, *suites: str) -> events.RunStarted:
     return event
 
 
-def test_a_run_that_goes_on_keeps_the_suites_it_had_finished(run: Run) -> None:
+def test_a_resumed_run_keeps_its_finished_suites(run: Run) -> None:
     journal_builder.write(run.folder, taken_up(1), *played("Sokoban"), *played("Bandit", ended=False))
     journal_builder.write(run.folder, taken_up(2, "Sokoban"), *played("Bandit"))
     JournalTailer(run).drain()
@@ -65,7 +65,7 @@ def test_a_run_that_goes_on_keeps_the_suites_it_had_finished(run: Run) -> None:
     assert kept == {("Sokoban-0", 1), ("Sokoban-1", 1), ("Bandit-0", 2), ("Bandit-1", 2)}
 
 
-def test_the_page_shows_every_suite_and_pass_at_k_where_it_was_measured(run: Run, who: Visitors) -> None:
+def test_the_page_shows_every_suite_and_measured_pass_at_k(run: Run, who: Visitors) -> None:
     several = {"samples": 4, "pass_at": {4: 0.75, 1: 0.5}}
     journal_builder.write(run.folder, taken_up(1), *played("Sokoban", **several), *played("FrozenLake:size=5"))
     JournalTailer(run).drain()
@@ -78,7 +78,7 @@ def test_the_page_shows_every_suite_and_pass_at_k_where_it_was_measured(run: Run
     assert "suite=FrozenLake%3Asize%3D5" in page
 
 
-def test_without_samples_the_page_says_nothing_of_pass_at_k(run: Run, who: Visitors) -> None:
+def test_without_samples_the_page_omits_pass_at_k(run: Run, who: Visitors) -> None:
     journal_builder.write(run.folder, taken_up(1), *played("Sokoban"))
     JournalTailer(run).drain()
     assert "pass@k" not in who.owner.get(f"/runs/{run.slug}/evaluation").content.decode()

@@ -1,4 +1,4 @@
-"""The journal becomes rows exactly once, however it arrives, and a broken line stops nothing else."""
+"""The journal is stored exactly once, in any chunking, and a broken line stops only its own run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def facts(run: Run) -> dict[str, object]:
-    """Everything the tables say about a run, without the names that chance gave."""
+    """All rows of a run, without random ids."""
     run.refresh_from_db()
     trajectories = run.trajectories.order_by("key", "attempt")
     return {
@@ -65,14 +65,14 @@ def events_of(run: Run) -> list[dict[str, object]]:
     return [event for frame in frames for event in json.loads(frame)["events"]]
 
 
-def test_a_whole_run_becomes_rows_with_every_turn_once(run: Run, folder: Path) -> None:
+def test_a_complete_run_is_stored_with_every_turn_once(run: Run, folder: Path) -> None:
     path = journal_builder.write(folder, *journal_builder.whole_run(2))
     count = JournalTailer(run, folder).drain()
-    told = list(reader.read(path))
+    recorded = list(reader.read(path))
     run.refresh_from_db()
-    assert count == len(told) == run.seq
+    assert count == len(recorded) == run.seq
     assert run.journal_offset == path.stat().st_size
-    assert Turn.objects.count() == sum(isinstance(event, journal.Turn) for event in told)
+    assert Turn.objects.count() == sum(isinstance(event, journal.Turn) for event in recorded)
     assert Trajectory.objects.filter(status="success").count() == 8
     assert Trajectory.objects.get(key="1-0-1").lost_at["reason"] == "the box is in a corner"
     assert Group.objects.get(iteration=2, split="train", number=0).kept is True
@@ -83,7 +83,7 @@ def test_a_whole_run_becomes_rows_with_every_turn_once(run: Run, folder: Path) -
     assert Evaluation.objects.count() == 2
 
 
-def test_frames_hold_the_journal_line_by_line_and_name_the_pages_of_the_members(run: Run, folder: Path) -> None:
+def test_frames_contain_journal_lines_and_trajectory_urls(run: Run, folder: Path) -> None:
     path = journal_builder.write(folder, *journal_builder.whole_run(1))
     JournalTailer(run, folder).drain()
     sent = events_of(run)
@@ -95,7 +95,7 @@ def test_frames_hold_the_journal_line_by_line_and_name_the_pages_of_the_members(
         assert event == json.loads(line)
 
 
-def test_reading_again_from_the_same_place_adds_nothing(run: Run, folder: Path) -> None:
+def test_rereading_from_the_same_offset_adds_nothing(run: Run, folder: Path) -> None:
     journal_builder.write(folder, *journal_builder.whole_run(1))
     late = JournalTailer(run, folder)
     JournalTailer(run, folder).drain()
@@ -104,7 +104,7 @@ def test_reading_again_from_the_same_place_adds_nothing(run: Run, folder: Path) 
     assert facts(run) == before
 
 
-def test_two_readers_side_by_side_share_the_work(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_concurrent_readers_store_each_line_once(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webapp.ingest.tailer.BATCH_BYTES", 3000)
     journal_builder.write(folder, *journal_builder.whole_run(2))
     one, two = JournalTailer(run, folder), JournalTailer(run, folder)
@@ -115,7 +115,7 @@ def test_two_readers_side_by_side_share_the_work(run: Run, folder: Path, monkeyp
     assert Turn.objects.count() == sum(event["type"] == "turn" for event in sent)
 
 
-def test_a_line_still_being_written_waits(run: Run, folder: Path) -> None:
+def test_an_incomplete_line_waits(run: Run, folder: Path) -> None:
     path = journal_builder.write(
         folder, journal_builder.started(), journal_builder.group(1, 0, ["a"]), journal_builder.turn("a", 0)
     )
@@ -142,7 +142,7 @@ def test_a_line_longer_than_a_batch_is_read_whole(run: Run, folder: Path, monkey
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.floats(0, 1), max_size=12), batch=st.sampled_from([200, 2_000, 20_000, 1_000_000]))
-def test_any_split_of_a_journal_gives_the_same_rows(run: Run, cuts: list[float], batch: int) -> None:
+def test_any_chunking_of_a_journal_gives_the_same_rows(run: Run, cuts: list[float], batch: int) -> None:
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
         again = [journal_builder.started(2, 1, 0), *journal_builder.iteration(2)]
         source = journal_builder.write(Path(place) / "whole", *journal_builder.whole_run(2), *again)
@@ -162,7 +162,7 @@ def test_any_split_of_a_journal_gives_the_same_rows(run: Run, cuts: list[float],
         shutil.rmtree(growing.parent)
 
 
-def test_a_later_attempt_replaces_what_it_plays_again(run: Run, folder: Path) -> None:
+def test_a_later_attempt_replaces_replayed_iterations(run: Run, folder: Path) -> None:
     journal_builder.write(
         folder, *journal_builder.evaluation_first(), *journal_builder.iteration(1), *journal_builder.iteration(2)
     )
@@ -182,10 +182,10 @@ def test_a_later_attempt_replaces_what_it_plays_again(run: Run, folder: Path) ->
     assert Evaluation.objects.filter(iteration=0).exists()
 
 
-def test_a_rewind_replaces_what_came_after_the_checkpoint_it_returned_to(
+def test_a_rewind_replaces_everything_after_its_checkpoint(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run of the trainer's own: it collapses at iteration 3, goes back to 1 and plays to its end."""
+    """A run by the real trainer that collapses at iteration 3, rewinds to 1 and completes."""
     from tests.trainer import tiny
     from tests.trainer.loops.test_rewind import ScriptedTrap, configuration
     from trainer.loops import run_factory
@@ -206,8 +206,8 @@ def test_a_rewind_replaces_what_came_after_the_checkpoint_it_returned_to(
     JournalTailer(run, folder).drain()
     run.refresh_from_db()
     assert (run.journal_error, run.attempt, run.iteration, run.end_reason) == ("", 2, 4, "completed")
-    told = list(reader.read(folder / JOURNAL_FILE))
-    again = [event for event in told if isinstance(event, journal.RunStarted)][1]
+    recorded = list(reader.read(folder / JOURNAL_FILE))
+    again = [event for event in recorded if isinstance(event, journal.RunStarted)][1]
     assert run.resync_seq == again.seq
     counts = Trajectory.objects.values_list("iteration", "split", "attempt").distinct().order_by("iteration", "split")
     assert list(counts) == [
@@ -221,7 +221,7 @@ def test_a_rewind_replaces_what_came_after_the_checkpoint_it_returned_to(
     ]
     newest = {
         event.iteration: event
-        for event in told
+        for event in recorded
         if isinstance(event, journal.Metrics) and event.seq > again.seq and "reward/mean" in event.values
     }
     shown = MetricPoint.objects.filter(run=run, name="length/response", iteration__gt=1)
@@ -248,7 +248,7 @@ def test_an_unfinished_evaluation_is_replaced_as_well(run: Run, folder: Path) ->
     assert run.groups.filter(split="eval").count() == 2
 
 
-def test_a_shared_trajectory_outlives_the_attempt_that_played_it(run: Run, folder: Path) -> None:
+def test_a_shared_trajectory_survives_its_replaced_attempt(run: Run, folder: Path) -> None:
     journal_builder.write(folder, journal_builder.started(), *journal_builder.iteration(1))
     ingest = JournalTailer(run, folder)
     ingest.drain()
@@ -301,7 +301,7 @@ def test_a_corrupt_line_is_named_and_everything_before_it_is_kept(
     assert Turn.objects.count() == 2
 
 
-def test_a_corrupt_line_can_be_left_out_and_what_depends_on_it(run: Run, folder: Path) -> None:
+def test_a_corrupt_line_can_be_skipped_with_its_dependents(run: Run, folder: Path) -> None:
     events = [
         journal_builder.started(),
         journal_builder.group(1, 0, ["a"]),
@@ -323,7 +323,7 @@ def test_a_corrupt_line_can_be_left_out_and_what_depends_on_it(run: Run, folder:
     assert Trajectory.objects.get(key="b").status == "success"
 
 
-def test_missing_lines_are_not_left_out_silently(run: Run, folder: Path) -> None:
+def test_missing_lines_are_not_skipped_silently(run: Run, folder: Path) -> None:
     path = journal_builder.write(folder, *journal_builder.whole_run(1))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:4] + lines[5:]))
@@ -363,7 +363,7 @@ def test_a_line_that_contradicts_earlier_ones_is_named(
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e400", "-1e999"])
-def test_a_number_beyond_every_range_is_named_by_its_line(run: Run, folder: Path, value: str) -> None:
+def test_an_out_of_range_number_is_reported_with_its_line(run: Run, folder: Path, value: str) -> None:
     path = journal_builder.write(
         folder,
         journal_builder.started(),
@@ -380,7 +380,7 @@ def test_a_number_beyond_every_range_is_named_by_its_line(run: Run, folder: Path
     assert Turn.objects.count() == 2
 
 
-def test_nul_characters_of_a_raving_policy_are_shown_as_a_symbol(run: Run, folder: Path) -> None:
+def test_nul_characters_are_shown_as_a_symbol(run: Run, folder: Path) -> None:
     path = journal_builder.write(
         folder,
         journal_builder.started(),
@@ -393,7 +393,7 @@ def test_nul_characters_of_a_raving_policy_are_shown_as_a_symbol(run: Run, folde
     assert events_of(run)[-1]["thought"] == "␀ \\u0000"
 
 
-def test_a_starting_run_is_running_once_its_trainer_speaks_and_no_other_state_changes(run: Run, folder: Path) -> None:
+def test_the_first_event_of_a_starting_run_sets_it_running(run: Run, folder: Path) -> None:
     journal_builder.write(folder, journal_builder.started())
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
     JournalTailer(run, folder).drain()

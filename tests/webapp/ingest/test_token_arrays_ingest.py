@@ -1,4 +1,4 @@
-"""Token arrays from the journal: stored beside their trajectory, kept off the wire, gone when it is played again."""
+"""Token arrays of the journal: stored with their trajectory, excluded from frames, deleted when it is replayed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tokens(trajectory: str, count: int = 3, unlearned: journal.Unlearned | None 
 
 
 def with_tokens() -> Iterator[journal.Event]:
-    """A run of one iteration whose trajectories' tokens are told where the trainer tells them."""
+    """A run of one iteration with token events in the order of the trainer."""
     for event in journal_builder.whole_run(1):
         if isinstance(event, journal.Metrics):
             for group in range(2):
@@ -43,7 +43,7 @@ def with_tokens() -> Iterator[journal.Event]:
         yield event
 
 
-def test_every_trajectorys_tokens_are_stored_as_they_were_packed(run: Run, folder: Path) -> None:
+def test_tokens_are_stored_in_packed_form(run: Run, folder: Path) -> None:
     journal_builder.write(folder, *with_tokens())
     JournalTailer(run, folder).drain()
     kept = {arrays.trajectory.key: arrays.data for arrays in TokenArrays.objects.select_related("trajectory")}
@@ -54,19 +54,19 @@ def test_every_trajectorys_tokens_are_stored_as_they_were_packed(run: Run, folde
         assert (found.advantages is None) == key.startswith("1-1")
 
 
-def test_frames_have_the_event_and_its_number_but_not_the_arrays(run: Run, folder: Path) -> None:
+def test_frames_have_events_and_numbers_without_arrays(run: Run, folder: Path) -> None:
     journal_builder.write(folder, *with_tokens())
     JournalTailer(run, folder).drain()
     run.refresh_from_db()
     frames = [json.loads(frame) for frame in EventBatch.objects.order_by("last_seq").values_list("frame", flat=True)]
     events = [event for frame in frames for event in frame["events"]]
     assert [event["seq"] for event in events] == list(range(1, run.seq + 1))
-    told = [event for event in events if event["type"] == "trajectory_tokens"]
-    assert len(told) == 4
-    assert all("data" not in event and event["tokens"] == 3 for event in told)
+    token_events = [event for event in events if event["type"] == "trajectory_tokens"]
+    assert len(token_events) == 4
+    assert all("data" not in event and event["tokens"] == 3 for event in token_events)
 
 
-def test_they_go_when_a_later_attempt_plays_their_trajectories_again(run: Run, folder: Path) -> None:
+def test_tokens_are_deleted_with_their_replaced_trajectories(run: Run, folder: Path) -> None:
     journal_builder.write(folder, *with_tokens(), journal_builder.started(attempt=2, from_iteration=0, evaluated=0))
     JournalTailer(run, folder).drain()
     assert not TokenArrays.objects.exists()
@@ -75,7 +75,7 @@ def test_they_go_when_a_later_attempt_plays_their_trajectories_again(run: Run, f
     assert [len(token_arrays.unpack(bytes(arrays.data)).ids) for arrays in TokenArrays.objects.all()] == [5]
 
 
-def test_reading_the_same_lines_again_changes_nothing(run: Run, folder: Path) -> None:
+def test_rereading_the_same_lines_changes_nothing(run: Run, folder: Path) -> None:
     stale = JournalTailer(run, folder)
     journal_builder.write(folder, *with_tokens())
     JournalTailer(run, folder).drain()
@@ -98,7 +98,7 @@ def test_reading_the_same_lines_again_changes_nothing(run: Run, folder: Path) ->
     ],
 )
 @pytest.mark.parametrize("at_once", [True, False])
-def test_tokens_out_of_place_are_named(
+def test_misplaced_tokens_are_reported(
     run: Run, folder: Path, events: list[journal.Event], complaint: str, at_once: bool
 ) -> None:
     beginning = [journal_builder.started(), journal_builder.group(1, 0, ["1-0-0"])]

@@ -26,7 +26,7 @@ from webapp.trajectories.serialize import trajectory_data as played_data
 
 
 def everything(config: RunConfig) -> list[journal.Event]:
-    """A run with all that can happen to a page."""
+    """A run with every event that affects a page."""
     return [
         recorded_journal.started(config),
         journal.Notice(level="info", message="The warm-up is in the cache."),
@@ -47,7 +47,7 @@ def everything(config: RunConfig) -> list[journal.Event]:
 def reduced_from(
     start: Callable[[Run], dict[str, Any]], share: float, run: Run, folder: Path, settings: Settings
 ) -> dict[str, Any]:
-    """What a page has that started after that share of everything and took the rest as events."""
+    """State of a page that loaded after a share of the events and received the rest."""
     settings.ECHOSCOPE_DATA_DIR = folder
     config = RunConfig.model_validate(run.config)
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title())
@@ -73,7 +73,7 @@ def reduced_from(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.2, 0.45, 0.7, 0.93])
-def test_the_snapshot_plus_the_events_since_is_the_snapshot_reloaded(
+def test_a_snapshot_updated_by_events_equals_a_reloaded_one(
     share: float, run: Run, tmp_path: Path, settings: Settings
 ) -> None:
     reduced = reduced_from(snapshot, share, run, tmp_path, settings)
@@ -86,7 +86,7 @@ def test_the_snapshot_plus_the_events_since_is_the_snapshot_reloaded(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
-def test_the_header_of_other_tabs_goes_on_by_events_as_well(
+def test_headers_of_other_tabs_are_updated_by_events(
     share: float, run: Run, tmp_path: Path, settings: Settings
 ) -> None:
     reduced = reduced_from(heading, share, run, tmp_path, settings)
@@ -96,7 +96,7 @@ def test_the_header_of_other_tabs_goes_on_by_events_as_well(
     assert reduced.keys() == reloaded.keys()
 
 
-def test_events_told_twice_change_nothing(run: Run, tmp_path: Path, settings: Settings) -> None:
+def test_duplicate_events_change_nothing(run: Run, tmp_path: Path, settings: Settings) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     config = RunConfig.model_validate(run.config)
     log = Journal(run.folder)
@@ -110,7 +110,7 @@ def test_events_told_twice_change_nothing(run: Run, tmp_path: Path, settings: Se
     )
 
 
-def test_the_reducer_never_changes_what_it_is_given(run: Run, tmp_path: Path, settings: Settings) -> None:
+def test_the_reducer_does_not_mutate_its_input(run: Run, tmp_path: Path, settings: Settings) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     config = RunConfig.model_validate(run.config)
     log = Journal(run.folder)
@@ -130,15 +130,15 @@ def recorded(config: RunConfig) -> list[journal.Event]:
     for number in range(1, 451):
         if number in (60, 200):
             events += recorded_journal.iteration(config, number, skill=0.5)
-        told = [sum(map(ord, f"{number}{name}")) % 97 / 10 for name in ("mean", "limit", "entropy")]
+        levels = [sum(map(ord, f"{number}{name}")) % 97 / 10 for name in ("mean", "limit", "entropy")]
         events.append(
             journal.Metrics(
                 iteration=number,
                 tokens=number * 900,
                 seconds=number * 2.5,
-                values={"reward/mean": told[0], "entropy/mean": told[2], "policy/loss": told[1]}
-                | ({"echo_trap/spread": told[0], "echo_trap/spread_limit": told[1]} if number % 7 else {})
-                | ({"echo_trap/reward": told[2]} if number % 3 else {}),
+                values={"reward/mean": levels[0], "entropy/mean": levels[2], "policy/loss": levels[1]}
+                | ({"echo_trap/spread": levels[0], "echo_trap/spread_limit": levels[1]} if number % 7 else {})
+                | ({"echo_trap/reward": levels[2]} if number % 3 else {}),
             )
         )
         if number % 30 == 0:
@@ -163,9 +163,7 @@ def recorded(config: RunConfig) -> list[journal.Event]:
     return [*events, rewound, journal.Notice(level="warning", message="Back to iteration 400.")]
 
 
-def test_from_any_moment_to_any_later_one_the_page_goes_on_as_if_it_were_reloaded(
-    run: Run, tmp_path: Path, settings: Settings
-) -> None:
+def test_updates_from_any_state_equal_a_reload(run: Run, tmp_path: Path, settings: Settings) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     config = RunConfig.model_validate(run.config)
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title())
@@ -178,17 +176,17 @@ def test_from_any_moment_to_any_later_one_the_page_goes_on_as_if_it_were_reloade
         ingest.drain()
         pages.append(as_json(snapshot(run)))
     frames = [json.loads(frame) for frame in run.batches.order_by("last_seq").values_list("frame", flat=True)]
-    told = [event for frame in frames for event in frame["events"]]
+    all_events = [event for frame in frames for event in frame["events"]]
 
     @how(max_examples=30, deadline=None, derandomize=True)
     @given(st.tuples(st.integers(0, len(pages) - 1), st.integers(0, len(pages) - 1)))
-    def goes_on(ends: tuple[int, int]) -> None:
+    def assert_continues(ends: tuple[int, int]) -> None:
         early, late = (pages[at] for at in sorted(ends))
-        between = [event for event in told if early["seq"] < event["seq"] <= late["seq"]]
+        between = [event for event in all_events if early["seq"] < event["seq"] <= late["seq"]]
         reduced = evaluate("live/reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": between})
         assert {**reduced, "stage": None} == {**late, "stage": None}
 
-    goes_on()
+    assert_continues()
     assert len(pages[-1]["curves"]["reward/mean"]) < 400, "it was long enough to be cut into buckets"
     assert pages[-1]["alarm"]["iteration"] <= 400, "what the rewind undid stands no more"
     assert any(alarm["undone"] for alarm in pages[-1]["alarms"])

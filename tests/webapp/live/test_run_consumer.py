@@ -40,7 +40,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Browser:
-    """One websocket, as a browser would hold it."""
+    """One websocket, as opened by a browser."""
 
     def __init__(self, application: Any, address: str, headers: list[tuple[bytes, bytes]], user: Any = None) -> None:
         path, _, query = address.partition("?")
@@ -137,7 +137,7 @@ def ingest(run: Run, folder: Path, *events: journal.Event) -> int:
     return run.seq
 
 
-async def test_every_member_of_the_team_may_listen(run: Run, people: People) -> None:
+async def test_every_team_member_may_subscribe(run: Run, people: People) -> None:
     for user in (people.owner, people.viewer):
         async with browser(run, user) as page:
             hello = await page.frame()
@@ -156,12 +156,12 @@ async def test_for_an_outsider_the_run_does_not_exist(run: Run, people: People) 
         assert await page.closed() == consumer_base.NOT_FOUND
 
 
-async def test_an_anonymous_user_is_asked_to_log_in(run: Run) -> None:
+async def test_an_anonymous_user_gets_the_login_close_code(run: Run) -> None:
     async with browser(run, AnonymousUser()) as page:
         assert await page.closed() == consumer_base.LOG_IN
 
 
-async def test_a_run_with_a_link_is_open_to_all_until_it_becomes_private(run: Run, people: People) -> None:
+async def test_a_run_open_by_link_is_public_until_it_becomes_private(run: Run, people: People) -> None:
     await Run.objects.filter(pk=run.pk).aupdate(visibility=Run.Visibility.LINK)
     for user in (AnonymousUser(), people.outsider):
         async with browser(run, user) as page:
@@ -278,7 +278,7 @@ async def test_a_page_too_far_behind_gets_a_resync(
 
 
 @pytest.mark.parametrize("after", ["", "-3", "x", "9" * 40, "٣", "1;2"])
-async def test_an_invalid_cursor_means_from_now_on(run: Run, people: People, tmp_path: Path, after: str) -> None:
+async def test_an_invalid_cursor_starts_with_new_events(run: Run, people: People, tmp_path: Path, after: str) -> None:
     last = await ingest(run, tmp_path, journal_builder.started())
     async with browser(run, people.owner, after=after) as page:
         await page.until("hello")
@@ -398,7 +398,7 @@ async def test_a_binary_frame_gets_an_error(run: Run, people: People) -> None:
 
 @hypothesis_settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(after=st.integers(0, 40), batch=st.sampled_from([300, 3_000, 300_000]))
-def test_from_any_cursor_exactly_the_rest_arrives(run: Run, people: People, after: int, batch: int) -> None:
+def test_any_cursor_receives_exactly_the_remaining_events(run: Run, people: People, after: int, batch: int) -> None:
     import tempfile
 
     async def play(fresh: Run, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The snapshot is what a page needs now, in few queries."""
+"""Snapshot of a live page: contents and query count."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webapp.trajectories.models import Trajectory
 
 
 @pytest.mark.django_db
-def test_a_run_that_has_not_begun_has_an_empty_page(run: Run) -> None:
+def test_a_run_that_has_not_started_has_an_empty_page(run: Run) -> None:
     page = snapshot(run)
     assert (page["seq"], page["attempt"], page["state"]) == (0, 0, "queued")
     assert page["phase"] is page["wall"] is page["stage"] is page["alarm"] is page["run"]["started_at"] is None
@@ -26,7 +26,7 @@ def test_a_run_that_has_not_begun_has_an_empty_page(run: Run) -> None:
 
 
 @pytest.mark.django_db
-def test_in_the_middle_of_a_rollout_the_page_shows_who_plays(run: Run, tmp_path: Path) -> None:
+def test_during_a_rollout_the_page_shows_active_trajectories(run: Run, tmp_path: Path) -> None:
     journal_builder.write(
         tmp_path,
         journal_builder.started(),
@@ -58,7 +58,7 @@ def test_in_the_middle_of_a_rollout_the_page_shows_who_plays(run: Run, tmp_path:
 
 
 @pytest.mark.django_db
-def test_a_finished_run_tells_its_evaluations_alarm_and_notices(run: Run, tmp_path: Path) -> None:
+def test_a_finished_run_shows_evaluations_alarm_and_notices(run: Run, tmp_path: Path) -> None:
     journal_builder.write(tmp_path, *journal_builder.whole_run(2))
     JournalTailer(run, tmp_path).drain()
     page = snapshot(run)
@@ -71,7 +71,7 @@ def test_a_finished_run_tells_its_evaluations_alarm_and_notices(run: Run, tmp_pa
 
 
 @pytest.mark.django_db
-def test_a_later_attempt_leaves_no_trace_of_what_it_replaced(run: Run, tmp_path: Path) -> None:
+def test_the_snapshot_excludes_replaced_iterations(run: Run, tmp_path: Path) -> None:
     journal_builder.write(
         tmp_path,
         journal_builder.started(),
@@ -89,7 +89,7 @@ def test_a_later_attempt_leaves_no_trace_of_what_it_replaced(run: Run, tmp_path:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_page_costs_few_queries_however_much_was_played(
+def test_the_query_count_is_constant_in_the_number_of_turns(
     run: Run, tmp_path: Path, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     journal_builder.write(tmp_path, *journal_builder.whole_run(3))

@@ -28,7 +28,7 @@ __all__ = ["_close_connections"]
 
 
 class Switch:
-    """A Redis server of this test, to be turned off and on."""
+    """A Redis server of this test, which can be stopped and restarted."""
 
     def __init__(self, folder: Path) -> None:
         self.server = Redis(folder / "redis", free_port(), "secret")
@@ -61,7 +61,7 @@ def switch(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) 
     stop(made.program, made.process)
 
 
-async def test_events_continue_without_redis_and_tokens_resume_with_it(
+async def test_events_continue_without_redis_and_tokens_resume_afterwards(
     run: Run, people: People, tmp_path: Path, switch: Switch
 ) -> None:
     async with browser(run, people.owner) as page:
@@ -70,7 +70,7 @@ async def test_events_continue_without_redis_and_tokens_resume_with_it(
         assert (await page.until("hello"))["live"] == "poll"
         last = await ingest(run, tmp_path / "run", *journal_builder.whole_run(1))
         assert await page.events(last) == list(range(1, last + 1))
-        await page.send(json.dumps({"type": "watch", "trajectory": "a"}))  # cannot be stored now, and breaks nothing
+        await page.send(json.dumps({"type": "watch", "trajectory": "a"}))  # cannot be stored now, without an error
         await page.send('{"type":"ping"}')
         await page.until("pong")
 
@@ -82,7 +82,7 @@ async def test_events_continue_without_redis_and_tokens_resume_with_it(
         assert frame["text"] == "I am back"
 
 
-async def test_a_page_opened_while_redis_is_away_gets_everything(
+async def test_a_page_opened_while_redis_is_down_gets_everything(
     run: Run, people: People, tmp_path: Path, switch: Switch
 ) -> None:
     await sync_to_async(switch.off)()

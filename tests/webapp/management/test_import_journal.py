@@ -1,4 +1,4 @@
-"""A run trained elsewhere becomes a run to browse."""
+"""Import of an external run as a run to browse."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_finished_run_is_imported_whole(people: People, tmp_path: Path) -> Non
     )
 
 
-def test_a_run_cut_short_is_stopped_and_can_be_read_on(people: People, tmp_path: Path) -> None:
+def test_a_truncated_journal_is_stopped_and_can_be_continued(people: People, tmp_path: Path) -> None:
     journal_builder.write(tmp_path, journal_builder.started(), *journal_builder.iteration(1))
     run = imported(str(tmp_path), "--team", people.team.slug)
     assert run.state == "stopped"
@@ -49,7 +49,7 @@ def test_a_run_cut_short_is_stopped_and_can_be_read_on(people: People, tmp_path:
     assert (again.pk, again.state, again.seq) == (run.pk, "finished", run.seq + 1)
 
 
-def test_a_broken_line_stops_the_import_with_advice_and_can_be_left_out(people: People, tmp_path: Path) -> None:
+def test_a_broken_line_stops_the_import_with_advice_and_can_be_skipped(people: People, tmp_path: Path) -> None:
     path = journal_builder.write(tmp_path, *journal_builder.whole_run(1))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:-3], b"?\n", *lines[-2:]]))
@@ -71,7 +71,7 @@ def test_a_broken_line_stops_the_import_with_advice_and_can_be_left_out(people: 
         (["FOLDER", "--team", "TEAM", "--user", "mallory"], "There is no user mallory in the team"),
     ],
 )
-def test_what_is_missing_is_said(people: People, tmp_path: Path, arguments: list[str], words: str) -> None:
+def test_missing_arguments_are_reported(people: People, tmp_path: Path, arguments: list[str], words: str) -> None:
     journal_builder.write(tmp_path, journal_builder.started())
     known = {"FOLDER": str(tmp_path), "TEAM": people.team.slug}
     with pytest.raises(CommandError, match=words):
@@ -95,7 +95,7 @@ def test_a_growing_journal_is_followed_until_its_run_has_ended(
     assert (run.state, run.iteration, states, steps) == ("finished", 2, ["running", "running 2"], [])
 
 
-def test_ctrl_c_ends_following_and_following_can_be_taken_up_again(
+def test_ctrl_c_ends_following_and_it_can_be_resumed(
     people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(seconds: float) -> None:
@@ -110,7 +110,7 @@ def test_ctrl_c_ends_following_and_following_can_be_taken_up_again(
     assert (again.pk, again.state) == (run.pk, "finished")
 
 
-def test_a_run_that_is_trained_here_is_not_followed(people: People, run: Run) -> None:
+def test_a_run_trained_on_this_site_is_not_followed(people: People, run: Run) -> None:
     journal_builder.write(run.folder, journal_builder.started())
     with pytest.raises(CommandError, match="its worker reads its journal"):
         imported("--run", run.slug, "--follow")

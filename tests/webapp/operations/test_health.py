@@ -1,4 +1,4 @@
-"""What load balancers and monitoring are told."""
+"""Endpoints for load balancers and monitoring."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_process_with_database_and_redis_is_ready() -> None:
 
 
 @pytest.mark.django_db
-def test_without_redis_it_still_serves_and_says_what_is_missing(settings: Settings) -> None:
+def test_without_redis_it_serves_and_reports_what_is_missing(settings: Settings) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     answer = Client().get("/readyz")
     assert answer.status_code == 200
@@ -51,20 +51,18 @@ def test_a_database_of_an_older_version_is_not_ready() -> None:
 
 
 @pytest.mark.django_db
-def test_health_asks_nothing_of_the_database(django_assert_num_queries) -> None:  # type: ignore[no-untyped-def]
+def test_the_health_check_makes_no_query(django_assert_num_queries) -> None:  # type: ignore[no-untyped-def]
     with django_assert_num_queries(0):
         assert Client().get("/healthz").content == b"ok"
 
 
-def test_figures_are_for_staff_and_for_the_bearer_of_the_token(
-    who: Visitors, people: People, run: Run, settings: Settings
-) -> None:
-    for visitor in (who.owner, who.viewer, who.outsider, who.nobody):
+def test_metrics_are_for_staff_and_token_holders(who: Visitors, people: People, run: Run, settings: Settings) -> None:
+    for visitor in (who.owner, who.viewer, who.outsider, who.anonymous):
         assert visitor.get("/metrics").status_code == 404
     settings.ECHOSCOPE_METRICS_TOKEN = "a token for monitoring"
-    assert who.nobody.get("/metrics", HTTP_AUTHORIZATION="Bearer wrong").status_code == 404
-    assert who.nobody.get("/metrics", HTTP_AUTHORIZATION="Bearer ").status_code == 404
-    text = who.nobody.get("/metrics", HTTP_AUTHORIZATION="Bearer a token for monitoring").content.decode()
+    assert who.anonymous.get("/metrics", HTTP_AUTHORIZATION="Bearer wrong").status_code == 404
+    assert who.anonymous.get("/metrics", HTTP_AUTHORIZATION="Bearer ").status_code == 404
+    text = who.anonymous.get("/metrics", HTTP_AUTHORIZATION="Bearer a token for monitoring").content.decode()
     assert 'echoscope_runs{state="queued"} 1.0' in text
     assert 'echoscope_queue_length{queue="training"} 1.0' in text
     assert "echoscope_http_request_seconds_bucket" in text
@@ -74,14 +72,14 @@ def test_figures_are_for_staff_and_for_the_bearer_of_the_token(
 
 
 @pytest.mark.django_db
-def test_a_request_keeps_the_id_its_proxy_gave_it_and_gets_one_otherwise() -> None:
+def test_a_request_keeps_its_proxy_id_or_gets_a_new_one() -> None:
     assert Client().get("/healthz", headers={"X-Request-ID": "abc-12345"})["X-Request-ID"] == "abc-12345"
     own = Client().get("/healthz", headers={"X-Request-ID": "no good\r\n"})["X-Request-ID"]
     assert len(own) == 16
     assert own != Client().get("/healthz")["X-Request-ID"]
 
 
-def test_log_lines_are_json_objects_where_that_is_asked_for() -> None:
+def test_log_lines_are_json_objects_if_configured() -> None:
     script = "import logging, webapp.settings as s; import logging.config as c; c.dictConfig(s.LOGGING);"
     script += "logging.getLogger('webapp.runs').warning('Run %s lost its worker', 'abc', extra={'run': 'abc'})"
     environment = {**os.environ, "ECHOSCOPE_LOG_FORMAT": "json", "ECHOSCOPE_SECRET_KEY": "x"}

@@ -1,4 +1,4 @@
-"""What is kept of a run that ended long ago."""
+"""Retention of old runs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def kept(run: Run) -> set[int]:
     return set(Trajectory.objects.filter(run=run).values_list("pk", flat=True))
 
 
-def test_without_a_wish_of_the_team_nothing_goes(old: Run) -> None:
+def test_without_a_retention_setting_nothing_is_deleted(old: Run) -> None:
     before = kept(old)
     assert do_thin(timezone.now()) == 0
     assert kept(old) == before
 
 
-def test_only_runs_that_ended_long_enough_ago_are_thinned(old: Run, people: People) -> None:
+def test_only_runs_past_their_retention_are_thinned(old: Run, people: People) -> None:
     people.team.retention_days = 41
     people.team.save()
     assert do_thin(timezone.now()) == 0
@@ -49,7 +49,7 @@ def test_only_runs_that_ended_long_enough_ago_are_thinned(old: Run, people: Peop
     assert do_thin(timezone.now()) == 0, "a paused run goes on some day"
 
 
-def test_a_thinned_run_can_still_be_read_from_beginning_to_end(old: Run, people: People, who: Visitors) -> None:
+def test_a_thinned_run_remains_readable(old: Run, people: People, who: Visitors) -> None:
     people.team.retention_days = 30
     people.team.save()
     Trajectory.objects.filter(run=old, iteration=1, group__number=1, member=0).update(split="eval")
@@ -68,4 +68,4 @@ def test_a_thinned_run_can_still_be_read_from_beginning_to_end(old: Run, people:
         assert Trajectory.objects.filter(run=old, iteration=iteration, split="train", group__number=0).exists()
     for tab in ("", "trajectories", "curves", "evaluation"):
         assert who.owner.get(f"/runs/{old.slug}/{tab}").status_code == 200
-    assert who.nobody.get(f"/s/{link.token}").status_code == 200
+    assert who.anonymous.get(f"/s/{link.token}").status_code == 200

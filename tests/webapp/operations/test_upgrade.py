@@ -1,4 +1,4 @@
-"""A database from before the migrations were squashed upgrades by itself and keeps its rows."""
+"""A database from before the migrations were squashed is upgraded and keeps its rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def old_database(postgres_server: Postgres, django_db_setup: None, django_db_blo
     del connections[ALIAS], connections.databases[ALIAS]
 
 
-def test_an_old_database_upgrades_without_help(old_database: str) -> None:
+def test_an_old_database_is_upgraded_by_migrations(old_database: str) -> None:
     models = [model for app in APPS for model in apps.get_app_config(app).get_models()]
     call_command("migrate", database=old_database, verbosity=0)
     loader = MigrationLoader(connections[old_database])

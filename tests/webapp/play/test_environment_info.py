@@ -1,4 +1,4 @@
-"""The page of environments, with strangers among them."""
+"""Page of environments, third-party ones included."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LeavingSettings(TroubleSettings):
 
 
 class Leaving(Trouble):
-    """Would take the web process with it."""
+    """Would end the web process."""
 
     Settings: ClassVar[type[EnvSettings]] = LeavingSettings
 
@@ -43,7 +43,7 @@ def leaving(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("leaving")
-def test_an_environment_that_ends_its_process_is_told_of_and_the_page_lives(who: Visitors) -> None:
+def test_a_crashing_environment_is_reported_and_the_page_loads(who: Visitors) -> None:
     page = html.unescape(who.owner.get("/environments").content.decode())
     assert "It cannot be shown: the environment failed" in page
     assert 'id="Leaving"' in page
@@ -51,7 +51,7 @@ def test_an_environment_that_ends_its_process_is_told_of_and_the_page_lives(who:
     assert 'data-sample="Sokoban"' in page
 
 
-def test_the_page_waits_for_no_compiler() -> None:
+def test_the_page_does_not_wait_for_a_compiler() -> None:
     code = """
 import sys, django
 django.setup()

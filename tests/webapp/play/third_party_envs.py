@@ -1,4 +1,4 @@
-"""Environments of a stranger for the tests of playing. Nothing of the site is loaded here."""
+"""Third-party environments for the play tests, independent of the site."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class StuckSettings(TroubleSettings):
 
 
 class Stuck(Trouble):
-    """Never answers again."""
+    """Blocks forever."""
 
     Settings: ClassVar[type[EnvSettings]] = StuckSettings

@@ -1,4 +1,4 @@
-"""A run's state changes only as agreed, and only once, whoever asks and however often."""
+"""State changes of a run: only valid ones, and only once under concurrency."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.django_db
 
 
 def held(run: Run, seconds: float = 20) -> Run:
-    """The run under a lease that lasts for that long."""
+    """The run under a lease of that many seconds."""
     claimed = do_claim_run(run.pk, None, timezone.now())
     assert claimed is not None
     Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now() + timedelta(seconds=seconds))
     return claimed
 
 
-def test_a_new_run_waits_in_the_queue_with_its_whole_configuration(people: People) -> None:
+def test_a_new_run_is_queued_with_its_complete_configuration(people: People) -> None:
     config = RunConfig(iterations=7, tags=["trial"])
     run = actions.do_create_run(people.team, people.owner, config, preset="sokoban-pocket")
     assert (run.state, run.iterations, run.environment, run.tags) == ("queued", 7, "Sokoban", ["trial"])
@@ -37,13 +37,13 @@ def test_a_new_run_waits_in_the_queue_with_its_whole_configuration(people: Peopl
     assert run.folder.name == run.slug
 
 
-def test_a_run_delivered_twice_is_claimed_once(run: Run) -> None:
+def test_a_run_with_two_messages_is_claimed_once(run: Run) -> None:
     now = timezone.now()
     assert do_claim_run(run.pk, None, now) is not None
     assert do_claim_run(run.pk, None, now) is None
 
 
-def test_an_expired_lease_can_be_taken_and_the_former_holder_changes_nothing(run: Run) -> None:
+def test_an_expired_lease_can_be_claimed_and_the_former_holder_is_ignored(run: Run) -> None:
     former = held(run, seconds=-1)
     claimed = do_claim_run(run.pk, None, timezone.now())
     assert claimed is not None
@@ -53,26 +53,26 @@ def test_an_expired_lease_can_be_taken_and_the_former_holder_changes_nothing(run
     assert (run.state, run.lease, run.failure) == ("starting", claimed.lease, "")
 
 
-def test_a_late_renewal_counts_if_nobody_took_the_run(run: Run) -> None:
+def test_a_late_renewal_counts_if_the_run_is_unclaimed(run: Run) -> None:
     claimed = held(run, seconds=-5)
     assert do_renew_lease(claimed, timezone.now()) is not None
     assert actions.do_reap(timezone.now()) == 0
 
 
 @pytest.mark.parametrize(("wish", "state"), [("pause", "paused"), ("stop", "stopped"), ("cancel", "cancelled")])
-def test_a_waiting_run_obeys_at_once(run: Run, wish: str, state: str) -> None:
+def test_a_queued_run_changes_at_once(run: Run, wish: str, state: str) -> None:
     assert do_request(run, wish).state == state
 
 
 @pytest.mark.parametrize(("wish", "shown"), [("pause", "pausing"), ("stop", "stopping"), ("cancel", "cancelling")])
-def test_a_running_run_is_asked_and_says_so(run: Run, wish: str, shown: str) -> None:
+def test_a_running_run_gets_a_pending_request(run: Run, wish: str, shown: str) -> None:
     held(run)
     changed = do_request(run, wish)
     assert (changed.state, changed.shown_state) == ("starting", shown)
 
 
 @pytest.mark.parametrize("state", [Run.State.PAUSED, Run.State.STOPPED, Run.State.FAILED])
-def test_what_stands_still_can_be_resumed(run: Run, state: Run.State) -> None:
+def test_paused_and_ended_runs_can_be_resumed(run: Run, state: Run.State) -> None:
     Run.objects.filter(pk=run.pk).update(state=state, failure="out of memory", crashes=4, ended_at=timezone.now())
     resumed = do_request(run, "resume")
     assert (resumed.state, resumed.failure, resumed.crashes, resumed.ended_at) == ("queued", "", 0, None)
@@ -82,7 +82,7 @@ def test_what_stands_still_can_be_resumed(run: Run, state: Run.State) -> None:
     ("state", "wish"),
     [("finished", "resume"), ("cancelled", "resume"), ("running", "resume"), ("finished", "stop"), ("failed", "pause")],
 )
-def test_what_makes_no_sense_is_refused_in_words(run: Run, state: str, wish: str) -> None:
+def test_impossible_requests_are_refused_with_a_reason(run: Run, state: str, wish: str) -> None:
     Run.objects.filter(pk=run.pk).update(state=state)
     with pytest.raises(RequestRefused, match=f"This run is {state}: it cannot {wish} now"):
         do_request(run, wish)
@@ -98,9 +98,7 @@ def test_an_unknown_request_is_refused(run: Run) -> None:
 @pytest.mark.parametrize(
     ("wish", "state"), [("", "queued"), ("pause", "paused"), ("stop", "stopped"), ("cancel", "cancelled")]
 )
-def test_the_reaper_frees_runs_of_silent_workers_and_keeps_what_was_asked_of_them(
-    run: Run, wish: str, state: str
-) -> None:
+def test_the_reaper_frees_runs_of_silent_workers_and_applies_their_requests(run: Run, wish: str, state: str) -> None:
     held(run, seconds=-1)
     Run.objects.filter(pk=run.pk).update(requested=wish)
     assert actions.do_reap(timezone.now()) >= 1
@@ -108,21 +106,21 @@ def test_the_reaper_frees_runs_of_silent_workers_and_keeps_what_was_asked_of_the
     assert (run.state, run.lease, run.requested) == (state, "", "")
 
 
-def test_the_reaper_leaves_living_runs_alone(run: Run) -> None:
+def test_the_reaper_ignores_live_runs(run: Run) -> None:
     claimed = held(run)
     actions.do_reap(timezone.now())
     run.refresh_from_db()
     assert (run.state, run.lease) == ("starting", claimed.lease)
 
 
-def test_a_lost_message_is_sent_again(run: Run) -> None:
+def test_a_lost_message_is_resent(run: Run) -> None:
     now = timezone.now()
     assert actions.do_reap(now) == 1
     assert actions.do_reap(now) == 0
     assert actions.do_reap(now + 2 * actions.WAKE_INTERVAL) == 1
 
 
-def test_sudden_deaths_count_only_without_progress_between_them(run: Run) -> None:
+def test_crashes_count_only_without_progress_in_between(run: Run) -> None:
     assert [actions.do_count_crash(run) for _ in range(3)] == [1, 2, 3]
     Run.objects.filter(pk=run.pk).update(iteration=1)
     assert actions.do_count_crash(run) == 1
@@ -138,7 +136,7 @@ def test_without_redis_a_run_can_still_be_launched(
 
     monkeypatch.setitem(app.conf, "broker_url", "redis://127.0.0.1:9/0")
     monkeypatch.setitem(app.conf, "broker_write_url", "redis://127.0.0.1:9/0")
-    # An earlier test may have left an open connection to the broker that does answer.
+    # An earlier test may have left an open connection to the broker that works.
     monkeypatch.setattr(app, "_pool", None)
     monkeypatch.setattr("webapp.core.publisher.LOG_INTERVAL", 0.0)
     monkeypatch.setattr(app.amqp, "_producer_pool", None)
@@ -150,7 +148,7 @@ def test_without_redis_a_run_can_still_be_launched(
     assert "workers poll the database" in caplog.text
 
 
-def test_old_workers_and_old_frames_go_and_new_ones_stay(run: Run) -> None:
+def test_old_workers_and_frames_are_deleted_and_new_ones_kept(run: Run) -> None:
     now = timezone.now()
     actions.do_record_heartbeat("old", now - timedelta(days=2), device="CPU")
     actions.do_record_heartbeat("new", now, device="CPU")
@@ -162,14 +160,14 @@ def test_old_workers_and_old_frames_go_and_new_ones_stay(run: Run) -> None:
     assert [worker.name for worker in Worker.objects.all()] == ["new"]
 
 
-def test_a_worker_that_speaks_again_keeps_its_beginning(db: None) -> None:
+def test_a_returning_worker_keeps_its_start_time(db: None) -> None:
     now = timezone.now()
     first = actions.do_record_heartbeat("w", now, device="CPU")
     again = actions.do_record_heartbeat("w", now + timedelta(seconds=5), device="CPU", stopping=True)
     assert (again.pk, again.started_at, again.stopping) == (first.pk, now, True)
 
 
-def test_runs_are_seen_by_the_team_and_by_nobody_else(run: Run, people: People) -> None:
+def test_runs_are_visible_to_the_team_only(run: Run, people: People) -> None:
     from django.contrib.auth.models import AnonymousUser
     from django.http import Http404
 

@@ -1,4 +1,4 @@
-"""Curves: what the database cuts is what a reader would have kept, whatever the axis, in few queries."""
+"""Curves: downsampling by the database keeps extremes and last values on any axis, in few queries."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fill(run: Run, values: list[float], name: str = WAVE) -> None:
 
 
 def kept(points: list[Point], stride: float) -> list[Point]:
-    """What a bucket should keep, said the long way."""
+    """Expected contents of a bucket, by a naive implementation."""
     found: set[Point] = set()
     for bucket in {math.floor(point.x / stride) for point in points}:
         inside = [point for point in points if math.floor(point.x / stride) == bucket]
@@ -54,7 +54,7 @@ def kept(points: list[Point], stride: float) -> list[Point]:
     width=st.integers(30, 120),
     ends=st.tuples(st.floats(0, 1), st.floats(0, 1)),
 )
-def test_buckets_keep_the_lowest_the_highest_and_the_last_point_and_short_ranges_everything(
+def test_buckets_keep_min_max_and_last_and_short_ranges_every_point(
     run: Run, values: list[float], axis: curves.Axis, width: int, ends: tuple[float, float]
 ) -> None:
     MetricPoint.objects.filter(run=run).delete()
@@ -73,7 +73,7 @@ def test_buckets_keep_the_lowest_the_highest_and_the_last_point_and_short_ranges
         assert len(inside) <= width
 
 
-def test_the_browser_makes_the_same_buckets(run: Run) -> None:
+def test_the_browser_computes_the_same_buckets(run: Run) -> None:
     values = [math.sin(at / 9) + (5.0 if at == 777 else 0.0) for at in range(1, 1001)]
     fill(run, values)
     found = curves.cut([run.pk], [WAVE], width=120)
@@ -87,7 +87,7 @@ def test_the_browser_makes_the_same_buckets(run: Run) -> None:
 
 
 @pytest.mark.parametrize("last", [0, 1, 199, 200, 399, 400, 10_000, 123_456])
-def test_server_and_browser_agree_about_the_width_of_a_bucket(last: int) -> None:
+def test_server_and_browser_agree_on_the_bucket_width(last: int) -> None:
     stride = curves.stride_of(last)
     assert last // stride < curves.BUCKETS
     assert stride == 1 or last // (stride // 2) >= curves.BUCKETS
@@ -103,7 +103,7 @@ def test_smoothing_weighs_by_distance_and_has_no_bias_at_the_start() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 40])
-def test_the_tab_and_its_data_take_the_same_number_of_queries_however_long_the_run(
+def test_the_query_count_of_the_curves_is_constant(
     count: int, run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for name in ("reward/mean", "entropy/mean", "policy/loss"):
@@ -118,38 +118,38 @@ def test_the_tab_and_its_data_take_the_same_number_of_queries_however_long_the_r
         }
 
 
-def ask(who: Visitors, run: Run, query: str = "") -> dict[str, Any]:
+def fetch_curves(who: Visitors, run: Run, query: str = "") -> dict[str, Any]:
     response = who.viewer.get(f"/runs/{run.slug}/curves.json?{query}")
     assert response.status_code == 200
     return dict(response.json())
 
 
-def test_a_zoom_asks_for_full_resolution(run: Run, who: Visitors) -> None:
+def test_a_zoom_requests_full_resolution(run: Run, who: Visitors) -> None:
     fill(run, [float(at % 7) for at in range(2000)])
-    whole = ask(who, run, "width=90")
+    whole = fetch_curves(who, run, "width=90")
     assert whole["stride"] > 1
     assert len(whole["runs"][run.slug][WAVE]["iteration"]) <= 93
-    part = ask(who, run, "width=90&from=500.5&to=560")
+    part = fetch_curves(who, run, "width=90&from=500.5&to=560")
     assert part["stride"] == 0
     assert part["runs"][run.slug][WAVE]["iteration"] == list(range(501, 561))
 
 
-def test_another_axis_comes_with_its_places(run: Run, who: Visitors) -> None:
+def test_another_axis_includes_its_positions(run: Run, who: Visitors) -> None:
     fill(run, [1.0, 2.0, 3.0])
-    assert ask(who, run, "x=tokens&names=reward/mean")["runs"][run.slug] == {
+    assert fetch_curves(who, run, "x=tokens&names=reward/mean")["runs"][run.slug] == {
         WAVE: {"iteration": [1, 2, 3], "x": [100.0, 200.0, 300.0], "value": [1.0, 2.0, 3.0]}
     }
-    assert ask(who, run, "names=none/such")["runs"][run.slug] == {}
+    assert fetch_curves(who, run, "names=none/such")["runs"][run.slug] == {}
 
 
 @pytest.mark.parametrize("query", ["x=colour", "from=abc", "to=nan", "width=inf"])
-def test_a_senseless_question_is_answered_with_a_sentence(query: str, run: Run, who: Visitors) -> None:
+def test_an_invalid_query_is_answered_with_a_reason(query: str, run: Run, who: Visitors) -> None:
     response = who.owner.get(f"/runs/{run.slug}/curves.json?{query}")
     assert response.status_code == 400
     assert response.json()["error"].endswith(".")
 
 
-def test_all_values_can_be_downloaded_as_a_table(run: Run, who: Visitors) -> None:
+def test_all_values_can_be_downloaded_as_csv(run: Run, who: Visitors) -> None:
     fill(run, [1.0, 2.0])
     MetricPoint.objects.create(run=run, name="entropy/mean", iteration=2, value=0.5, tokens=200, seconds=0.5)
     response = who.viewer.get(f"/runs/{run.slug}/curves.csv")
@@ -163,7 +163,7 @@ def test_all_values_can_be_downloaded_as_a_table(run: Run, who: Visitors) -> Non
     assert_private(f"/runs/{run.slug}/curves.csv", who)
 
 
-def test_the_page_tells_best_and_last_values_and_what_happened(run: Run, who: Visitors) -> None:
+def test_the_page_shows_best_and_last_values_and_events(run: Run, who: Visitors) -> None:
     fill(run, [0.25, 0.75, 0.5], "success/rate")
     run.alarms.create(seq=1, iteration=2, state="watch", message="The spread falls.", time=run.created_at)
     run.checkpoints.create(iteration=3, path="checkpoints/3", bytes=1, time=run.created_at)
@@ -175,7 +175,7 @@ def test_the_page_tells_best_and_last_values_and_what_happened(run: Run, who: Vi
     assert "odd/one" in page, "a metric of another version is shown all the same"
 
 
-def test_intervals_and_limits_are_drawn_with_their_metric_not_beside_it() -> None:
+def test_intervals_and_limits_share_the_chart_of_their_metric() -> None:
     names = [
         "eval/fixed/success",
         "eval/fixed/success_low",
@@ -192,6 +192,6 @@ def test_intervals_and_limits_are_drawn_with_their_metric_not_beside_it() -> Non
     }
 
 
-def test_the_names_of_a_run_are_found_without_reading_its_points(run: Run, who: Visitors) -> None:
+def test_metric_names_are_found_without_reading_points(run: Run, who: Visitors) -> None:
     play(run)
     assert curves.names_of(run) == sorted(set(run.metrics.values_list("name", flat=True)))

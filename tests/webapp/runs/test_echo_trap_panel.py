@@ -1,4 +1,4 @@
-"""The Echo Trap on the site: the numbers that were compared, what a rewind leaves, what people read."""
+"""Echo Trap panel: compared values, history after a rewind, texts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def metrics(iteration: int, spread: float) -> events.Metrics:
 
 
 def collapse() -> list[events.Event]:
-    """Uneasy at 2, trapped at 3, back to 1, and uneasy again at 2."""
+    """Watch at 2, trapped at 3, rewound to 1, and watch again at 2."""
     return [
         journal_builder.started(),
         metrics(1, 0.9),
@@ -50,7 +50,7 @@ def collapse() -> list[events.Event]:
     ]
 
 
-def test_a_rewind_keeps_what_the_watch_said_of_the_iterations_it_undid(run: Run) -> None:
+def test_a_rewind_keeps_the_readings_of_undone_iterations(run: Run) -> None:
     journal_builder.write(run.folder, *collapse())
     JournalTailer(run).drain()
     page = snapshot(run)
@@ -66,14 +66,14 @@ def test_a_rewind_keeps_what_the_watch_said_of_the_iterations_it_undid(run: Run)
     assert page["evidence"]["spread"] == [[1, 0.9, 0.5], [2, 0.45, 0.5]], "the numbers of undone iterations are gone"
 
 
-def test_an_interruption_takes_back_alarms_that_will_be_raised_again(run: Run) -> None:
+def test_an_interruption_removes_alarms_that_will_be_raised_again(run: Run) -> None:
     journal_builder.write(run.folder, *collapse()[:4], journal_builder.started(attempt=2, from_iteration=1))
     JournalTailer(run).drain()
     assert not Alarm.objects.filter(run=run).exists()
     assert snapshot(run)["alarm"] is None
 
 
-def test_the_page_shows_the_numbers_their_limits_what_was_done_and_the_past(run: Run, who: Visitors) -> None:
+def test_the_page_shows_values_limits_actions_and_history(run: Run, who: Visitors) -> None:
     run.config["echo_trap"] |= {"action": "rewind", "rewind_changes": {"optimizer.policy_lr": "*0.5"}}
     run.save()
     journal_builder.write(run.folder, *collapse())
@@ -91,12 +91,19 @@ def test_the_page_shows_the_numbers_their_limits_what_was_done_and_the_past(run:
     assert "no data yet" in page, "signals without a value are reported as missing"
 
 
-def test_bands_reach_from_one_change_of_state_to_the_next() -> None:
-    def said(iteration: int, state: str, undone: bool = False) -> dict[str, object]:
+def test_bands_span_from_one_state_change_to_the_next() -> None:
+    def alarm_mark(iteration: int, state: str, undone: bool = False) -> dict[str, object]:
         return {"iteration": iteration, "state": state, "undone": undone}
 
     found = echo_trap.bands(
-        [said(5, "watch"), said(7, "trapped", True), said(9, "trapped"), said(12, "healthy"), said(20, "watch")], 25
+        [
+            alarm_mark(5, "watch"),
+            alarm_mark(7, "trapped", True),
+            alarm_mark(9, "trapped"),
+            alarm_mark(12, "healthy"),
+            alarm_mark(20, "watch"),
+        ],
+        25,
     )
     assert [(band["state"], band["from"], band["to"], band["open"]) for band in found] == [
         ("watch", 5, 8, False),
@@ -109,7 +116,7 @@ def test_bands_reach_from_one_change_of_state_to_the_next() -> None:
 
 
 @pytest.mark.parametrize("sign", SIGNALS, ids=lambda sign: sign.key)
-def test_server_and_browser_say_the_same_of_a_number(sign: Signal) -> None:
+def test_server_and_browser_describe_values_identically(sign: Signal) -> None:
     for value, limit in [(-3.14159, 3.0), (0.4, 0.5), (2.0, 2.0), (0.5, 0.5), (7.0, 2.0)]:
         data = [sign.bad, sign.unit, value, limit]
         assert evaluate("live/echo_trap.js", "crossed(data[0], data[2], data[3])", data) is sign.crossed(value, limit)

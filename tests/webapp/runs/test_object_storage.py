@@ -1,4 +1,4 @@
-"""A run's files are copied to storage and fetched where they are missing: nothing of the run is lost or told twice."""
+"""Files of a run are uploaded to object storage and restored where missing, without loss or duplicates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.webapp.page_requests import Visitors, who
-from tests.webapp.worker.test_supervisor import INTERVALS, Watch, act, assert_complete, fresh, take, told
+from tests.webapp.worker.test_supervisor import INTERVALS, Watch, act, assert_complete, fresh, read_journal, take
 from trainer.journal import events
 from trainer.journal.protocol import JOURNAL_FILE
 from webapp.core import env
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def storage(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
-    """A folder in the part of the object storage, through the same settings and the same calls."""
+    """A folder as object storage, through the same settings and calls."""
     monkeypatch.setattr(checkpoint_sync, "RETRY_INTERVAL", 0.05)
     monkeypatch.setenv("ECHOSCOPE_STORAGE", f"file://{tmp_path}/far%20away")
     settings.STORAGES = settings.STORAGES | {"runs": env.storage("ECHOSCOPE_STORAGE")}
@@ -40,17 +40,17 @@ def storage(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def another_machine(run: Run) -> None:
-    """Its disk holds nothing of the run."""
+    """A disk without files of the run."""
     shutil.rmtree(run.folder)
 
 
-def test_without_a_storage_nothing_is_copied(run: Run) -> None:
+def test_without_object_storage_nothing_is_copied(run: Run) -> None:
     assert object_storage.configured_storage() is None
     assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "finished"
     assert (fresh(run).copy, (run.folder / object_storage.TOKEN).exists()) == ("", False)
 
 
-def test_a_run_goes_on_where_its_disk_is_another_one(run: Run, storage: Storage) -> None:
+def test_a_run_resumes_on_another_disk(run: Run, storage: Storage) -> None:
     watch = Watch(run, "long")
     watch.until(lambda now: now.iteration >= 2)
     do_request(run, "stop")
@@ -69,14 +69,14 @@ def test_a_run_goes_on_where_its_disk_is_another_one(run: Run, storage: Storage)
     assert_complete(fresh(run))
 
 
-def test_what_was_told_after_the_last_copy_comes_back_from_the_database(
+def test_events_after_the_last_copy_are_restored_from_the_database(
     run: Run, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = Watch(run, "long")
     watch.until(lambda now: now.kept_iteration >= 1)
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(object_storage, "copy", out_of_reach)
-        lost = left_alone(run, watch)
+        meanwhile.setattr(object_storage, "copy", unreachable)
+        lost = orphaned(run, watch)
     manifest = object_storage.read_manifest(storage, run.slug)
     assert manifest is not None
     assert manifest.journal[-1] < lost.journal_offset
@@ -86,17 +86,17 @@ def test_what_was_told_after_the_last_copy_comes_back_from_the_database(
     again.until(lambda now: now.attempt == 2 and now.iteration > lost.iteration)
     do_request(run, "stop")
     assert again.ended() == "stopped"
-    assert [event.seq for event in told(run)] == list(range(1, fresh(run).seq + 1))
-    assert not [event for event in told(run) if isinstance(event, events.Notice)], "every line was known"
+    assert [event.seq for event in read_journal(run)] == list(range(1, fresh(run).seq + 1))
+    assert not [event for event in read_journal(run) if isinstance(event, events.Notice)], "every line was known"
     assert_complete(fresh(run))
 
 
-def out_of_reach(*arguments: object) -> Manifest:
+def unreachable(*arguments: object) -> Manifest:
     raise ConnectionError("the storage is out of reach")
 
 
-def left_alone(run: Run, watch: Watch) -> Run:
-    """It goes on for two iterations and loses its worker; how it then stands."""
+def orphaned(run: Run, watch: Watch) -> Run:
+    """The run after two more iterations and the loss of its worker."""
     newest = fresh(run).iteration
     watch.until(lambda now: now.iteration > newest + 1)
     Run.objects.filter(pk=run.pk).update(lease="somebody else", lease_expires_at=timezone.now() - timedelta(seconds=1))
@@ -104,7 +104,7 @@ def left_alone(run: Run, watch: Watch) -> Run:
     return fresh(run)
 
 
-def test_an_old_folder_of_an_earlier_attempt_is_not_trusted(run: Run, storage: Storage) -> None:
+def test_a_stale_folder_of_an_earlier_attempt_is_not_used(run: Run, storage: Storage) -> None:
     watch = Watch(run, "long")
     watch.until(lambda now: now.iteration >= 1)
     do_request(run, "stop")
@@ -119,7 +119,7 @@ def test_an_old_folder_of_an_earlier_attempt_is_not_trusted(run: Run, storage: S
     assert_complete(fresh(run))
 
 
-def test_a_storage_that_fails_is_told_and_training_goes_on(run: Run, storage: Storage, tmp_path: Path) -> None:
+def test_a_storage_failure_is_reported_and_training_continues(run: Run, storage: Storage, tmp_path: Path) -> None:
     (tmp_path / "far away").write_text("in the way")
     watch = Watch(run, "long")
     watch.until(lambda now: now.storage_error)
@@ -130,7 +130,7 @@ def test_a_storage_that_fails_is_told_and_training_goes_on(run: Run, storage: St
     assert watch.ended() == "stopped"
 
 
-def test_a_run_whose_copy_cannot_be_fetched_fails_in_words_and_keeps_it(run: Run, storage: Storage) -> None:
+def test_a_failed_download_fails_the_run_with_a_reason_and_keeps_the_copy(run: Run, storage: Storage) -> None:
     assert supervise(take(run), command=act("killed once"), intervals=INTERVALS) == "queued"
     another_machine(run)
     name = f"{run.slug}/{object_storage.MANIFEST}"
@@ -165,7 +165,7 @@ def test_log_journal_and_checkpoints_are_read_from_the_copy(run: Run, storage: S
     assert who.outsider.get(f"{address}/checkpoints/4.tar").status_code == 404
 
 
-def test_only_what_changed_is_copied_and_what_went_is_deleted(run: Run, storage: Storage, tmp_path: Path) -> None:
+def test_only_changes_are_copied_and_removed_files_deleted(run: Run, storage: Storage, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     old, new = folder / "checkpoints/000001", folder / "checkpoints/000002"
     for place in (old, new):
@@ -192,7 +192,7 @@ def test_only_what_changed_is_copied_and_what_went_is_deleted(run: Run, storage:
     assert not [file for file in Path(storage.path("r")).rglob("*") if file.is_file()]
 
 
-def test_a_deleted_run_takes_its_copy_along(run: Run, storage: Storage) -> None:
+def test_deleting_a_run_deletes_its_copy(run: Run, storage: Storage) -> None:
     supervise(take(run), command=act("train"), intervals=INTERVALS)
     assert storage.exists(f"{run.slug}/{object_storage.MANIFEST}")
     actions.do_delete_run(fresh(run))
@@ -200,13 +200,13 @@ def test_a_deleted_run_takes_its_copy_along(run: Run, storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("address", ["gs://bucket", "s3://", "file://host/folder", "/folder", "s3://b?x=1"])
-def test_an_address_that_is_no_storage_is_refused_in_words(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_storage_url_is_refused_with_a_reason(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHOSCOPE_STORAGE", address)
     with pytest.raises(ValueError, match="must look like s3://bucket/prefix or file:///folder"):
         env.storage("ECHOSCOPE_STORAGE")
 
 
-def test_a_bucket_is_found_by_its_address_and_its_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_is_found_by_url_and_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHOSCOPE_STORAGE", "s3://runs/team/a/")
     monkeypatch.setenv("ECHOSCOPE_STORAGE_ENDPOINT", "http://minio:9000")
     found = env.storage("ECHOSCOPE_STORAGE")["OPTIONS"]

@@ -21,7 +21,7 @@ def board(theme: str = "meadow", legend: bool = True) -> dict[str, Any]:
     )
 
 
-def test_tones_decide_what_is_ground_and_what_moves() -> None:
+def test_tones_separate_ground_from_pieces() -> None:
     found = evaluate("board/board.js", "parseGrid(data)", board())
     assert found["ground"] == [["wall", "w", "wall"], ["floor", "floor", "floor"], ["floor", "f", "floor"]]
     assert [piece["cell"] for piece in found["signs"]["s"]] == [{"x": 0, "y": 1}, {"x": 2, "y": 1}]
@@ -36,7 +36,7 @@ def test_the_text_alternative_uses_the_names_of_the_legend() -> None:
     )
 
 
-def test_a_known_theme_needs_no_legend_and_heeds_none() -> None:
+def test_a_known_theme_ignores_the_legend() -> None:
     found = evaluate("board/board.js", "parseGrid(data)", board("sokoban"))
     assert found["signs"] == {}
     assert found["players"] == []

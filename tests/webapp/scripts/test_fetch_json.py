@@ -1,4 +1,4 @@
-"""What a page does with answers that do not come, or come in part."""
+"""Handling of missing and partial responses by a page."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def site() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("path", "found"), [("/whole", {"turns": 3}), ("/gone", None), ("/cut", None)])
-def test_only_a_whole_answer_counts(site: str, path: str, found: object) -> None:
+def test_only_a_complete_response_counts(site: str, path: str, found: object) -> None:
     assert evaluate("ui/fetch_json.js", "fetchJson(data)", site + path) == found
 
 
-def test_a_server_that_is_away_is_no_error(site: str) -> None:
+def test_an_unreachable_server_is_not_an_error(site: str) -> None:
     away = site.rsplit(":", 1)[0] + ":9"
     assert evaluate("ui/fetch_json.js", "fetchJson(data)", away) is None

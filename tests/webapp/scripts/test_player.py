@@ -1,4 +1,4 @@
-"""The player's arithmetic, without a browser: positions, addresses, what lies where on the wall and on a board."""
+"""Arithmetic of the player, without a browser: positions, URLs, layout of wall and board."""
 
 from __future__ import annotations
 
@@ -71,19 +71,19 @@ def test_positions_are_each_turns_start_and_each_action() -> None:
         ("?turn=x&action=y", 0),
     ],
 )
-def test_an_address_names_a_position_and_nonsense_the_nearest(query: str, index: int) -> None:
+def test_a_url_names_a_position_and_invalid_ones_the_nearest(query: str, index: int) -> None:
     expression = "fromAddress(positionsOf(data.trajectory), new URLSearchParams(data.query))"
     assert evaluate("player/positions.js", expression, {"trajectory": TRAJECTORY, "query": query}) == index
 
 
-def test_every_position_comes_back_from_its_own_address() -> None:
+def test_every_position_round_trips_through_its_url() -> None:
     expression = (
         "positionsOf(data).map((step, index, all) => fromAddress(all, new URLSearchParams(toAddress(step))) === index)"
     )
     assert evaluate("player/positions.js", expression, TRAJECTORY) == [True] * 6
 
 
-def test_rewards_add_up_to_the_position() -> None:
+def test_rewards_accumulate_up_to_the_position() -> None:
     expression = "positionsOf(data).map((step) => rewardSoFar(data, step))"
     assert evaluate("player/positions.js", expression, TRAJECTORY) == pytest.approx([0, -0.1, -0.2, -0.2, -0.3, 10.7])
 
@@ -93,7 +93,7 @@ def test_the_penalty_of_a_turn_without_actions_counts() -> None:
     assert evaluate("player/positions.js", "rewardSoFar(data, positionsOf(data)[0])", silent) == pytest.approx(-0.1)
 
 
-def test_up_and_down_go_from_turn_to_turn() -> None:
+def test_up_and_down_move_by_turn() -> None:
     expression = (
         "[[0, 1], [2, 1], [4, 1], [5, -1], [3, -1], [0, -1]].map(([at, way]) => turnStart(positionsOf(data), at, way))"
     )
@@ -116,7 +116,7 @@ def test_pieces_keep_their_identity_when_the_board_changes(
     assert evaluate("board/board.js", expression, {"before": before, "after": after}) == pairs
 
 
-def test_a_board_is_described_in_words() -> None:
+def test_a_board_has_a_text_description() -> None:
     words = evaluate("board/board.js", "describeBoard(data)", grid("####", "#@*#", "#$.#", "####"))
     assert words == (
         "Sokoban board, 4 rows by 4 columns. player at row 2, column 2. box at row 2, column 3 on a target. "
@@ -125,7 +125,7 @@ def test_a_board_is_described_in_words() -> None:
 
 
 @pytest.mark.parametrize(("groups", "size"), [(8, 16), (1, 1), (256, 1), (128, 16), (2, 200)])
-def test_every_cell_of_the_wall_has_a_place_inside_it(groups: int, size: int) -> None:
+def test_every_cell_of_the_wall_is_inside_it(groups: int, size: int) -> None:
     plan = evaluate(
         "live/rollout_grid.js", "({...layout(data.groups, data.size), width: WIDTH})", {"groups": groups, "size": size}
     )
@@ -150,6 +150,6 @@ def test_a_response_being_written_is_split_into_thought_and_answer(text: str, th
     assert evaluate("player/turn_item.js", "splitResponse(data)", text) == {"thought": thought, "answer": answer}
 
 
-def test_series_are_lined_up_on_one_axis() -> None:
+def test_series_are_aligned_on_one_axis() -> None:
     expression = "align([[[1, 10], [3, 30]], [[2, 5]]])"
     assert evaluate("curves/series.js", expression, None) == [[1, 2, 3], [10, None, 30], [None, 5, None]]

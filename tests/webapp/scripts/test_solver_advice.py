@@ -1,4 +1,4 @@
-"""The solver's words about a position, without a browser."""
+"""Text of the solver's advice about a position, without a browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def trajectory(actions: list[dict[str, Any]], hint: dict[str, Any] | None, **mor
     return {"board": GRID, "hint": hint, "turns": turns, "success": None, **more}
 
 
-def said(data: dict[str, Any], index: int) -> str:
+def advice(data: dict[str, Any], index: int) -> str:
     module = "player/positions.js"
     steps = evaluate(module, "positionsOf(data)", data)
     return str(
@@ -55,8 +55,8 @@ SOLVED = trajectory(
         (5, "Solved."),
     ],
 )
-def test_the_best_play_is_compared_with_what_was_done(index: int, words: str) -> None:
-    assert said(SOLVED, index) == words
+def test_the_best_play_is_compared_with_the_actions_taken(index: int, words: str) -> None:
+    assert advice(SOLVED, index) == words
 
 
 def test_a_failed_trajectory_is_reported_and_a_running_one_is_not_compared() -> None:
@@ -65,18 +65,18 @@ def test_a_failed_trajectory_is_reported_and_a_running_one_is_not_compared() -> 
     assert said(failed | {"success": None}, 0) == "Best play: 2 actions to go, next Up."
 
 
-def test_after_the_losing_move_it_is_said_when_and_why() -> None:
+def test_a_losing_move_is_reported_with_its_reason() -> None:
     lost = trajectory(
         [action("Left", far(3, "Up")), action("Up", {"solvable": "no"}), action("Up", {"solvable": "no"})],
         far(2, "Up"),
         success=False,
         lost_at={"turn": 0, "action": 1, "reason": "the box is in a corner"},
     )
-    assert said(lost, 2) == said(lost, 3) == "Lost since turn 1, action 2: the box is in a corner."
-    assert said(lost, 1).startswith("Best play: 3 actions to go")
+    assert advice(lost, 2) == advice(lost, 3) == "Lost since turn 1, action 2: the box is in a corner."
+    assert advice(lost, 1).startswith("Best play: 3 actions to go")
 
 
-def test_random_dynamics_have_a_chance_and_unknown_ones_a_reason() -> None:
+def test_random_dynamics_show_a_probability_and_unknown_ones_a_reason() -> None:
     lake = trajectory([], {"value": 0.743, "actions": ["Down"]})
     assert said(lake, 0) == "Best play wins 74.3 % of the time from here, next Down."
     assert said(trajectory([], {"solvable": "unknown"}), 0) == "No solver advice: its search budget was exceeded."
@@ -104,5 +104,5 @@ def test_a_bandit_reports_the_best_arm_and_its_value(best: bool, after: str) -> 
     pull = action(wanted, env.hint().model_dump()) | {"board": env.board().model_dump()}  # type: ignore[union-attr]
     data = trajectory([pull], hint) | {"board": board}
     expected = after.replace("Dragon", wanted).replace("0.25", f"{hint['value']:.2f}")
-    assert said(data, 0) == f"Best arm: {wanted}, which pays {hint['value']:.2f} points on average."
-    assert said(data, 1) == expected
+    assert advice(data, 0) == f"Best arm: {wanted}, which pays {hint['value']:.2f} points on average."
+    assert advice(data, 1) == expected

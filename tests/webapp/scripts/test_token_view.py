@@ -1,4 +1,4 @@
-"""The token view's arithmetic, without a browser: shades, legends, and a token's numbers in words."""
+"""Arithmetic of the token view, without a browser: shades, legends, descriptions of token values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def token(text: str = " push", **numbers: Any) -> dict[str, Any]:
         ("advantage", {"advantage": None}, 0, ""),
     ],
 )
-def test_shades_follow_the_number_and_its_sign(measure: str, numbers: dict[str, Any], level: int, sign: str) -> None:
+def test_shades_follow_the_value_and_its_sign(measure: str, numbers: dict[str, Any], level: int, sign: str) -> None:
     found = evaluate("player/token_legend.js", f"shade(data, {measure!r}, 2)", token(**numbers))
     assert found == {"level": level, "sign": sign}
 
@@ -120,5 +120,5 @@ def test_token_statistics_are_described_with_their_units(given: dict[str, Any], 
     assert evaluate("player/token_legend.js", expression, {"token": given, "place": place}) == words
 
 
-def test_the_end_of_a_line_can_be_seen() -> None:
+def test_line_ends_are_visible() -> None:
     assert evaluate("player/token_legend.js", "visibleText(data)", "a\nb") == "a↵\nb"

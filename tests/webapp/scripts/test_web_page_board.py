@@ -1,4 +1,4 @@
-"""Pages of a shop, without a browser: their words, and which action is which."""
+"""Shop pages, without a browser: text, and matching of actions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from envs.webshop.pages import read_action
 from tests.webapp.javascript import evaluate
 
 
-def test_a_page_is_described_by_its_title_and_what_is_chosen() -> None:
+def test_a_page_is_described_by_title_and_selection() -> None:
     item = {"detail": "", "action": "", "chosen": False}
     board = {
         "kind": "page",
@@ -34,7 +34,7 @@ def test_a_page_is_described_by_its_title_and_what_is_chosen() -> None:
 
 
 @pytest.mark.parametrize("action", ["click[buy now]", " CLICK[ Buy   Now ] ", "search[Red  Socks]", "click[< Prev]"])
-def test_actions_are_the_same_where_the_shop_reads_the_same(action: str) -> None:
+def test_browser_and_shop_parse_actions_identically(action: str) -> None:
     read = read_action(action)
     assert read is not None
     assert evaluate("board/web_page_board.js", "sameAction(data)", action) == f"{read[0]}[{read[1]}]"

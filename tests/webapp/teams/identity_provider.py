@@ -1,4 +1,4 @@
-"""A small OpenID Connect provider that really answers over HTTP: it knows one person and asks nothing."""
+"""A small OpenID Connect provider over real HTTP that authenticates one configured user."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from urllib.parse import parse_qs
 
 
 class Provider(ThreadingHTTPServer):
-    """Says who `person` is to whoever brings the code it expects."""
+    """Returns the claims of `person` for the expected code."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
         self.person: dict[str, Any] = {}
-        self.asked: list[dict[str, list[str]]] = []
+        self.requests: list[dict[str, list[str]]] = []
 
     @property
     def issuer(self) -> str:
@@ -30,7 +30,7 @@ class _Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         issuer = self.server.issuer
         if self.path == "/.well-known/openid-configuration":
-            self._say(
+            self._respond(
                 {
                     "issuer": issuer,
                     "authorization_endpoint": f"{issuer}/authorize",
@@ -40,19 +40,19 @@ class _Answers(BaseHTTPRequestHandler):
                 }
             )
         elif self.path == "/person" and self.headers["Authorization"] == "Bearer opens":
-            self._say(self.server.person)
+            self._respond(self.server.person)
         else:
             self.send_error(404)
 
     def do_POST(self) -> None:
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-        self.server.asked.append(form)
+        self.server.requests.append(form)
         if self.path == "/token" and form["code"] == ["good"]:
-            self._say({"access_token": "opens", "token_type": "Bearer", "expires_in": 60})
+            self._respond({"access_token": "opens", "token_type": "Bearer", "expires_in": 60})
         else:
             self.send_error(400)
 
-    def _say(self, answer: dict[str, Any]) -> None:
+    def _respond(self, answer: dict[str, Any]) -> None:
         body = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -61,7 +61,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """No request log."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""One person for each role beside the usual ones: a member who may write but not manage, and their browser."""
+"""A member who may write but not manage, and their browser."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from webapp.teams.models import Membership, User
 
 
 def add_member(people: People, name: str = "linus", role: Membership.Role = Membership.Role.MEMBER) -> User:
-    """Somebody new in the team."""
+    """A new member of the team."""
     user = do_create_user(name, "a long secret")
     do_set_role(people.team, user, role)
     return user
 
 
 def browser_of(user: User) -> Client:
-    """A browser in which they have logged in."""
+    """A logged-in client."""
     client = Client()
     client.force_login(user)
     return client

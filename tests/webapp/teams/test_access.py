@@ -1,4 +1,4 @@
-"""Who may see and do what: an owner, a read-only member, an outsider and nobody."""
+"""Access rules for an owner, a viewer, an outsider and an anonymous user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webapp.teams.actions import do_set_role
 from webapp.teams.models import Membership
 
 
-def test_roles_are_those_of_the_team_and_of_no_other(people: People) -> None:
+def test_roles_apply_to_their_own_team_only(people: People) -> None:
     team = people.team.pk
     assert access.may_write(people.owner, team)
     assert access.role_in(people.viewer, team) == Membership.Role.VIEWER
@@ -32,14 +32,14 @@ def test_only_members_may_write(people: People) -> None:
     access.require_writer(people.viewer, team)
 
 
-def test_runs_can_be_launched_where_one_may_write(people: People) -> None:
+def test_runs_can_be_launched_in_writable_teams(people: People) -> None:
     assert access.writable_teams(people.owner) == [people.team]
     assert access.writable_teams(people.viewer) == []
     assert people.team not in access.writable_teams(people.outsider)
     assert access.writable_teams(AnonymousUser()) == []
 
 
-def test_a_page_asks_for_places_once_and_a_socket_each_time(
+def test_a_page_queries_memberships_once_and_a_socket_each_time(
     people: People, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     team = people.team.pk

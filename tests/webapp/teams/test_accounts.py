@@ -1,4 +1,4 @@
-"""Logging in and out, names, addresses and passwords."""
+"""Login and logout, names, e-mail addresses and passwords."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ def _no_limits_of_other_tests(people: People) -> None:
 
 
 def log_in(client: Client, name: str, password: str = SECRET, next: str = "") -> str:
-    """Where one is led, or what the page says."""
+    """Redirect target, or text of the page."""
     response = client.post("/login", {"login": name, "password": password, "next": next})
     return response.headers.get("Location", "") or response.content.decode()
 
 
 @pytest.mark.parametrize("name", ["ada", "ada@example.org"])
-def test_one_logs_in_by_name_or_by_address(name: str) -> None:
+def test_users_log_in_by_name_or_email(name: str) -> None:
     client = Client()
     assert log_in(client, name) == "/"
     assert client.get("/account").status_code == 200
 
 
-def test_the_login_leads_where_one_wanted_and_never_to_another_site() -> None:
+def test_the_login_redirects_to_the_requested_page_on_this_site_only() -> None:
     page = Client().get("/login?next=/workers").content.decode()
     assert 'name="next" value="/workers"' in page
     assert log_in(Client(), "ada", next="/workers") == "/workers"
     assert log_in(Client(), "ada", next="https://evil.example/") == "/"
 
 
-def test_a_wrong_password_is_told_in_words_and_many_are_stopped() -> None:
+def test_a_wrong_password_is_explained_and_attempts_are_limited() -> None:
     client = Client()
     for _ in range(5):
         assert "Wrong name or password" in log_in(client, "ada", "guess")
@@ -56,35 +56,35 @@ def test_a_wrong_password_is_told_in_words_and_many_are_stopped() -> None:
     assert log_in(client, "grace") == "/", "others are not locked out by it"
 
 
-def test_the_administration_has_no_login_of_its_own(who: Visitors) -> None:
+def test_the_admin_site_has_no_login_of_its_own(who: Visitors) -> None:
     assert Client().get("/admin/", follow=True).redirect_chain[-1][0].startswith("/login?next=")
     assert Client().post("/admin/login/", {"username": "ada", "password": "x"})["Location"].startswith("/login")
     assert who.owner.get("/admin/login/").status_code == 403
 
 
-def test_one_logs_out_by_a_button_and_not_by_a_link(who: Visitors) -> None:
+def test_logout_requires_a_post(who: Visitors) -> None:
     assert "Log out?" in who.owner.get("/logout").content.decode()
     assert who.owner.get("/account").status_code == 200
     assert who.owner.post("/logout")["Location"] == "/login"
     assert who.owner.get("/account")["Location"].startswith("/login")
 
 
-def test_nobody_signs_up_without_an_invitation() -> None:
+def test_sign_up_requires_an_invitation() -> None:
     assert "Accounts are by invitation" in Client().get("/signup").content.decode()
     answer = Client().post("/signup", {"username": "eve", "password1": "long enough 1", "password2": "long enough 1"})
     assert "Accounts are by invitation" in answer.content.decode()
     assert not User.objects.filter(username="eve").exists()
 
 
-def test_the_account_page_shows_ones_own_things(people: People, who: Visitors) -> None:
+def test_the_account_page_shows_the_data_of_the_user(people: People, who: Visitors) -> None:
     page = who.owner.get("/account").content.decode()
     assert "ada@example.org" in page
     assert f'href="/team/{people.team.slug}"' in page
     assert "mallory" not in page
-    assert who.nobody.get("/account")["Location"].startswith("/login")
+    assert who.anonymous.get("/account")["Location"].startswith("/login")
 
 
-def test_a_name_is_changed_unless_somebody_has_it(people: People, who: Visitors) -> None:
+def test_a_name_is_changed_unless_taken(people: People, who: Visitors) -> None:
     page = who.owner.post("/account/name", {"username": "Grace"})
     assert page.status_code == 422
     assert "This name is already taken" in page.content.decode()
@@ -92,10 +92,10 @@ def test_a_name_is_changed_unless_somebody_has_it(people: People, who: Visitors)
     assert who.owner.post("/account/name", {"username": "Ada"})["Location"] == "/account"
     people.owner.refresh_from_db()
     assert people.owner.username == "Ada"
-    assert who.nobody.post("/account/name", {"username": "x"})["Location"].startswith("/login")
+    assert who.anonymous.post("/account/name", {"username": "x"})["Location"].startswith("/login")
 
 
-def test_a_password_is_changed_by_whoever_knows_the_old_one(people: People, who: Visitors) -> None:
+def test_changing_a_password_requires_the_old_one(people: People, who: Visitors) -> None:
     data = {"oldpassword": "guess", "password1": "quite another 7", "password2": "quite another 7"}
     assert "not your current password" in who.owner.post("/account/password", data).content.decode()
     done = who.owner.post("/account/password", data | {"oldpassword": SECRET}, follow=True)
@@ -103,7 +103,7 @@ def test_a_password_is_changed_by_whoever_knows_the_old_one(people: People, who:
     assert log_in(Client(), "ada", "quite another 7") == "/"
 
 
-def test_a_forgotten_password_is_set_anew_by_a_link_that_works_once() -> None:
+def test_a_forgotten_password_is_reset_by_a_single_use_link() -> None:
     client = Client()
     sent = client.post("/account/password/forgotten", {"email": "Ada@example.org"}, follow=True)
     assert "Check your e-mail" in sent.content.decode()
@@ -120,7 +120,7 @@ def test_a_forgotten_password_is_set_anew_by_a_link_that_works_once() -> None:
     assert "is no longer valid" in Client().get(link[1], follow=True).content.decode()
 
 
-def test_asking_for_a_password_does_not_tell_who_has_an_account() -> None:
+def test_a_password_reset_does_not_reveal_accounts() -> None:
     pages = []
     for email in ("ada@example.org", "nobody@example.org"):
         page = Client().post("/account/password/forgotten", {"email": email}, follow=True).content.decode()
@@ -129,7 +129,7 @@ def test_asking_for_a_password_does_not_tell_who_has_an_account() -> None:
     assert [message.to for message in mail.outbox] == [["ada@example.org"]]
 
 
-def test_an_address_becomes_ones_own_when_its_link_was_followed(people: People, who: Visitors) -> None:
+def test_an_email_is_verified_by_its_link(people: People, who: Visitors) -> None:
     EmailAddress.objects.create(user=people.owner, email="ada@example.org", verified=True, primary=True)
     page = who.owner.post("/account/email", {"email": "new@example.org", "action_add": ""}, follow=True)
     assert "new@example.org" in page.content.decode()
@@ -145,7 +145,7 @@ def test_an_address_becomes_ones_own_when_its_link_was_followed(people: People, 
     assert log_in(Client(), "new@example.org") == "/"
 
 
-def test_pages_say_when_the_site_sends_no_mail(who: Visitors, settings: Settings) -> None:
+def test_pages_state_when_the_site_sends_no_mail(who: Visitors, settings: Settings) -> None:
     notice = "E-mail is not configured on this site"
     for address in ("/account/password/forgotten", "/account/email"):
         assert notice in " ".join(who.owner.get(address).content.decode().split())
@@ -176,7 +176,7 @@ def test_pages_say_when_the_site_sends_no_mail(who: Visitors, settings: Settings
         "/account/connections/error",
     ],
 )
-def test_every_page_is_ours_and_carries_nothing_foreign(path: str, who: Visitors) -> None:
+def test_every_account_page_uses_site_templates_and_no_external_content(path: str, who: Visitors) -> None:
     for client in (who.viewer, Client()):
         response = client.get(path, follow=True)
         page = response.content.decode()

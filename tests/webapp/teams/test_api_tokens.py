@@ -1,4 +1,4 @@
-"""API tokens: what is kept of them, and when one opens nothing any more."""
+"""API tokens: storage, expiry and revocation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.teams.models import ApiToken
 __all__ = ["who"]
 
 
-def test_the_secret_is_kept_nowhere_and_finds_its_token(people: People) -> None:
+def test_the_secret_is_not_stored_and_finds_its_token(people: People) -> None:
     token, secret = do_create_token(people.team, people.owner, " CI ", ["write", "read"])
     assert secret.startswith(MARK)
     assert (token.name, token.scopes, token.prefix) == ("CI", ["read", "write"], secret[:PREFIX_LENGTH])
@@ -29,12 +29,12 @@ def test_the_secret_is_kept_nowhere_and_finds_its_token(people: People) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "es_", "nothing", "es_ünsinn", "es_" + "a" * 24])
-def test_what_is_no_secret_finds_nothing(wrong: str, people: People) -> None:
+def test_an_invalid_secret_finds_nothing(wrong: str, people: People) -> None:
     do_create_token(people.team, people.owner, "CI", ["read"])
     assert find_token(wrong) is None
 
 
-def test_the_same_beginning_is_not_enough(people: People) -> None:
+def test_a_matching_prefix_is_not_enough(people: People) -> None:
     first, secret = do_create_token(people.team, people.owner, "one", ["read"])
     second, other = do_create_token(people.team, people.owner, "two", ["read"])
     ApiToken.objects.filter(pk=second.pk).update(prefix=first.prefix)
@@ -43,7 +43,7 @@ def test_the_same_beginning_is_not_enough(people: People) -> None:
     assert find_token(other) is None, "its beginning was changed"
 
 
-def test_a_token_ends_when_it_expires_is_revoked_or_its_owner_goes(people: People) -> None:
+def test_a_token_ends_on_expiry_revocation_or_departure_of_its_owner(people: People) -> None:
     user = add_member(people)
     soon = timezone.now() + timedelta(minutes=1)
     token, secret = do_create_token(people.team, user, "CI", ["read"], expires_at=soon)
@@ -63,7 +63,7 @@ def test_a_token_ends_when_it_expires_is_revoked_or_its_owner_goes(people: Peopl
     assert token.revoked_at is not None, "coming back to the team does not bring it back"
 
 
-def test_revoking_twice_keeps_the_first_moment(people: People) -> None:
+def test_revoking_twice_keeps_the_first_time(people: People) -> None:
     token, secret = do_create_token(people.team, people.owner, "CI", ["read"])
     do_revoke_token(token)
     first = token.revoked_at
@@ -72,7 +72,7 @@ def test_revoking_twice_keeps_the_first_moment(people: People) -> None:
     assert find_token(secret) is None
 
 
-def test_its_use_is_noted_once_a_minute(people: People) -> None:
+def test_last_use_is_recorded_once_a_minute(people: People) -> None:
     token, secret = do_create_token(people.team, people.owner, "CI", ["read"])
     assert token.last_used_at is None
     first = find_token(secret)
@@ -110,7 +110,7 @@ def test_the_page_shows_the_secret_once(people: People, who: Visitors) -> None:
     assert secret not in later
 
 
-def test_viewers_make_tokens_that_read_and_none_that_write(people: People, who: Visitors) -> None:
+def test_viewers_create_read_tokens_only(people: People, who: Visitors) -> None:
     address = f"/team/{people.team.slug}/tokens"
     assert_private(address, who, post=True)
     assert who.viewer.post(address, {"name": "look", "scopes": ["read"], "lasts": ""}).status_code == 200
@@ -119,7 +119,7 @@ def test_viewers_make_tokens_that_read_and_none_that_write(people: People, who: 
     assert ApiToken.objects.count() == 1
 
 
-def test_a_token_without_what_it_needs_is_told_in_words(people: People, who: Visitors) -> None:
+def test_an_incomplete_token_form_is_explained(people: People, who: Visitors) -> None:
     page = who.owner.post(f"/team/{people.team.slug}/tokens", {"name": "CI"}, follow=True).content.decode()
     assert "Choose what the token may do" in page
     assert not ApiToken.objects.exists()

@@ -1,4 +1,4 @@
-"""The account made at the first start stays the same person, whatever they call themselves later."""
+"""The account created at the first start remains the same after a rename."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webapp.teams.first_login import first_account
 
 
 @pytest.mark.django_db
-def test_the_first_account_is_found_again_under_another_name(tmp_path: Path) -> None:
+def test_the_first_account_is_found_after_a_rename(tmp_path: Path) -> None:
     file = tmp_path / "first-account.json"
     made = first_account(file, "demo")
     assert made is not None

@@ -1,4 +1,4 @@
-"""Invitations: one person, one week, one use; with an account or without, or with the organisation's own sign-in."""
+"""Invitations: single use for a week; with or without an account, or by single sign-on."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def role_of(people: People, name: str) -> str | None:
     return people.team.memberships.filter(user__username=name).values_list("role", flat=True).first()
 
 
-def test_a_newcomer_signs_up_by_the_link_and_is_in_the_team(invitation: Invitation, people: People) -> None:
+def test_a_new_user_signs_up_by_link_and_joins_the_team(invitation: Invitation, people: People) -> None:
     client = Client()
     page = client.get(f"/invitations/{invitation.token}").content.decode()
     assert "Join Agents" in page
@@ -75,7 +75,7 @@ def test_a_newcomer_signs_up_by_the_link_and_is_in_the_team(invitation: Invitati
     assert client.get(f"/team/{people.team.slug}").status_code == 200
 
 
-def test_a_link_works_once(invitation: Invitation, people: People) -> None:
+def test_an_invitation_link_works_once(invitation: Invitation, people: People) -> None:
     first, second = Client(), Client()
     for client in (first, second):
         client.get(f"/invitations/{invitation.token}")
@@ -86,8 +86,8 @@ def test_a_link_works_once(invitation: Invitation, people: People) -> None:
     assert second.get(f"/invitations/{invitation.token}").status_code == 404
 
 
-def test_whoever_comes_second_gets_no_account_either(invitation: Invitation, people: People) -> None:
-    """Both had the form open: the account and the place in the team are made together or not at all."""
+def test_a_second_user_of_the_link_gets_no_account(invitation: Invitation, people: People) -> None:
+    """Both had the form open: account and membership are created atomically."""
     early, late = do_create_user("early"), do_create_user("late")
     do_accept_invitation(invitation, early)
     with pytest.raises(TeamRefused, match="already been used or revoked"):
@@ -96,7 +96,7 @@ def test_whoever_comes_second_gets_no_account_either(invitation: Invitation, peo
 
 
 @pytest.mark.parametrize("ending", ["expired", "revoked", "invented"])
-def test_a_link_that_is_not_open_says_what_to_do(ending: str, invitation: Invitation, people: People) -> None:
+def test_a_closed_invitation_link_has_advice(ending: str, invitation: Invitation, people: People) -> None:
     client = Client()
     token = invitation.token
     client.get(f"/invitations/{token}")
@@ -116,11 +116,11 @@ def test_a_link_that_is_not_open_says_what_to_do(ending: str, invitation: Invita
     assert not User.objects.filter(username="eve").exists()
 
 
-def test_an_invitation_is_good_for_a_week(invitation: Invitation) -> None:
+def test_an_invitation_is_valid_for_a_week(invitation: Invitation) -> None:
     assert timedelta(days=6, hours=23) < invitation.expires_at - timezone.now() <= timedelta(days=7)
 
 
-def test_somebody_with_an_account_joins_with_it(invitation: Invitation, people: People, who: Visitors) -> None:
+def test_an_existing_user_joins_with_their_account(invitation: Invitation, people: People, who: Visitors) -> None:
     address = f"/invitations/{invitation.token}"
     assert "Join as mallory" in who.outsider.get(address).content.decode()
     assert role_of(people, "mallory") is None, "looking is not joining"
@@ -128,7 +128,7 @@ def test_somebody_with_an_account_joins_with_it(invitation: Invitation, people: 
     assert role_of(people, "mallory") == "member"
 
 
-def test_a_member_keeps_their_role_and_the_link_stays_for_whom_it_was_meant(
+def test_a_member_keeps_their_role_and_does_not_use_up_the_link(
     invitation: Invitation, people: People, who: Visitors
 ) -> None:
     address = f"/invitations/{invitation.token}"
@@ -138,13 +138,13 @@ def test_a_member_keeps_their_role_and_the_link_stays_for_whom_it_was_meant(
     assert who.outsider.get(address).status_code == 200
 
 
-def test_posting_without_an_account_joins_nobody(invitation: Invitation) -> None:
+def test_an_anonymous_post_adds_no_member(invitation: Invitation) -> None:
     before = Membership.objects.count()
     assert "Create an account" in Client().post(f"/invitations/{invitation.token}").content.decode()
     assert Membership.objects.count() == before
 
 
-def test_admins_hand_a_link_over_and_revoke_it(people: People, who: Visitors) -> None:
+def test_admins_copy_and_revoke_a_link(people: People, who: Visitors) -> None:
     base = f"/team/{people.team.slug}/invitations"
     page = who.owner.post(base, {"role": "viewer"}, follow=True).content.decode()
     made = Invitation.objects.get()
@@ -153,17 +153,17 @@ def test_admins_hand_a_link_over_and_revoke_it(people: People, who: Visitors) ->
     assert who.viewer.post(f"{base}/{made.token}/revoke").status_code == 403
     assert who.outsider.post(f"{base}/{made.token}/revoke").status_code == 404
     who.owner.post(f"{base}/{made.token}/revoke")
-    assert who.nobody.get(f"/invitations/{made.token}").status_code == 404
+    assert who.anonymous.get(f"/invitations/{made.token}").status_code == 404
 
 
-def test_without_mail_an_address_is_refused_in_words(people: People, who: Visitors) -> None:
+def test_without_mail_an_email_invitation_is_refused_with_a_reason(people: People, who: Visitors) -> None:
     base = f"/team/{people.team.slug}/invitations"
     page = who.owner.post(base, {"role": "member", "email": "eve@example.org"}, follow=True).content.decode()
     assert "E-mail is not configured" in page
     assert not Invitation.objects.exists()
 
 
-def test_an_invitation_by_mail_proves_the_address(people: People, who: Visitors, settings: Settings) -> None:
+def test_an_invitation_by_mail_verifies_the_address(people: People, who: Visitors, settings: Settings) -> None:
     settings.ECHOSCOPE_MAIL = True
     base = f"/team/{people.team.slug}/invitations"
     page = who.owner.post(base, {"role": "member", "email": "eve@example.org"}, follow=True).content.decode()
@@ -182,7 +182,7 @@ def test_an_invitation_by_mail_proves_the_address(people: People, who: Visitors,
     assert len(mail.outbox) == 1, "it needs no confirmation"
 
 
-def test_another_address_than_the_invited_one_is_not_taken_as_proven(people: People, settings: Settings) -> None:
+def test_an_address_other_than_the_invited_one_is_not_verified(people: People, settings: Settings) -> None:
     made = do_invite(people.team, people.owner, VIEWER, "eve@example.org")
     client = Client()
     client.get(f"/invitations/{made.token}")
@@ -190,10 +190,10 @@ def test_another_address_than_the_invited_one_is_not_taken_as_proven(people: Peo
     assert not EmailAddress.objects.get(user__username="eve").verified
 
 
-def test_mail_that_cannot_be_sent_invites_nobody(people: People, who: Visitors, settings: Settings) -> None:
+def test_a_failed_mail_creates_no_invitation(people: People, who: Visitors, settings: Settings) -> None:
     settings.ECHOSCOPE_MAIL = True
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1  # nothing listens there
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1  # no server on this port
     base = f"/team/{people.team.slug}/invitations"
     page = who.owner.post(base, {"role": "member", "email": "eve@example.org"}, follow=True).content.decode()
     assert "The e-mail could not be sent" in page
@@ -201,21 +201,21 @@ def test_mail_that_cannot_be_sent_invites_nobody(people: People, who: Visitors, 
 
 
 def sign_in_with(provider: Provider, client: Client, next: str = "", process: str = "login") -> str:
-    """Go through the organisation's sign-in. Where one is led in the end, or what the page says."""
+    """Final redirect target of the single sign-on, or text of the page."""
     begun = client.get(f"/sso/oidc/login/?process={process}" + (f"&next={next}" if next else ""))
-    asked = parse_qs(urlsplit(begun["Location"]).query)
+    parameters = parse_qs(urlsplit(begun["Location"]).query)
     assert begun["Location"].startswith(f"{provider.issuer}/authorize?")
-    assert asked["code_challenge_method"] == ["S256"]
-    back = client.get(f"/sso/oidc/login/callback/?code=good&state={asked['state'][0]}")
+    assert parameters["code_challenge_method"] == ["S256"]
+    back = client.get(f"/sso/oidc/login/callback/?code=good&state={parameters['state'][0]}")
     return back.headers.get("Location", "") or html.unescape(back.content.decode())
 
 
-def test_without_configuration_there_is_no_button(who: Visitors) -> None:
+def test_without_configuration_there_is_no_sso_button(who: Visitors) -> None:
     assert "/sso/" not in Client().get("/login").content.decode()
     assert Client().get("/sso/oidc/login/").status_code == 404
 
 
-def test_the_organisations_sign_in_makes_an_account_by_invitation_only(
+def test_single_sign_on_creates_accounts_by_invitation_only(
     provider: Provider, people: People, invitation: Invitation
 ) -> None:
     provider.person = {"sub": "77", "preferred_username": "eve", "email": "eve@example.org", "email_verified": True}
@@ -232,7 +232,7 @@ def test_the_organisations_sign_in_makes_an_account_by_invitation_only(
     assert again.get("/account").status_code == 200
 
 
-def test_an_account_is_connected_by_its_owner_and_never_by_an_address_alone(
+def test_an_account_is_connected_by_its_owner_not_by_email_alone(
     provider: Provider, people: People, who: Visitors
 ) -> None:
     people.owner.email = "ada@example.org"
@@ -247,7 +247,7 @@ def test_an_account_is_connected_by_its_owner_and_never_by_an_address_alone(
     assert "ada" in client.get("/account").content.decode()
 
 
-def test_a_provider_that_fails_is_told_in_words(provider: Provider) -> None:
+def test_a_provider_failure_is_explained(provider: Provider) -> None:
     client = Client()
     begun = client.get("/sso/oidc/login/?process=login")
     state = parse_qs(urlsplit(begun["Location"]).query)["state"][0]

@@ -1,4 +1,4 @@
-"""Private, the team's, or everybody's who has the address: what that means for lists, pages, sockets and changes."""
+"""Visibility of runs (private, team, anyone with the link) in lists, pages, sockets and changes."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def see(run: Run, visibility: str) -> Run:
 
 
 def readers(run: Run, people: People) -> set[str]:
-    """Who may read the run, by what the queries say; the same must be true of its trajectories."""
+    """Users who may read the run according to the querysets; equal for its trajectories."""
     author = add_member(people, "author")
     Run.objects.filter(pk=run.pk).update(author=author)
-    everybody = {
+    users = {
         "author": author,
         "admin": people.owner,
         "member": add_member(people),
         "viewer": people.viewer,
         "outsider": people.outsider,
-        "nobody": AnonymousUser(),
+        "anonymous": AnonymousUser(),
     }
-    found = {name for name, user in everybody.items() if Run.objects.visible_to(user).filter(pk=run.pk).count() == 1}
-    for name, user in everybody.items():
+    found = {name for name, user in users.items() if Run.objects.visible_to(user).filter(pk=run.pk).count() == 1}
+    for name, user in users.items():
         listed = Run.objects.of_teams_of(user).filter(pk=run.pk).count()
-        assert listed == (name in found and name not in {"outsider", "nobody"}), f"the list of {name}"
+        assert listed == (name in found and name not in {"outsider", "anonymous"}), f"the list of {name}"
         played = Trajectory.objects.visible_to(user).filter(run=run).count()
         assert played == (run.trajectories.count() if name in found else 0), f"the trajectories for {name}"
     return found
@@ -59,7 +59,7 @@ def readers(run: Run, people: People) -> set[str]:
     [
         ("private", {"author", "admin"}),
         ("team", {"author", "admin", "member", "viewer"}),
-        ("link", {"author", "admin", "member", "viewer", "outsider", "nobody"}),
+        ("link", {"author", "admin", "member", "viewer", "outsider", "anonymous"}),
     ],
 )
 def test_each_visibility_has_its_readers(visibility: str, expected: set[str], run: Run, people: People) -> None:
@@ -67,7 +67,7 @@ def test_each_visibility_has_its_readers(visibility: str, expected: set[str], ru
     assert readers(see(run, visibility), people) == expected
 
 
-def test_a_private_run_is_lost_to_an_author_who_left_but_not_to_the_admins(run: Run, people: People) -> None:
+def test_a_private_run_of_a_former_member_stays_visible_to_admins(run: Run, people: People) -> None:
     author = add_member(people, "author")
     Run.objects.filter(pk=run.pk).update(author=author, visibility="private")
     do_remove_member(people.team, author)
@@ -84,10 +84,10 @@ def test_an_admin_of_two_teams_sees_a_private_run_once(run: Run, people: People)
 
 
 @pytest.mark.parametrize("tab", OPEN_TABS)
-def test_a_run_open_to_all_is_read_without_an_account(tab: str, run: Run, who: Visitors) -> None:
+def test_a_public_run_is_readable_without_an_account(tab: str, run: Run, who: Visitors) -> None:
     play(run)
     address = f"/runs/{see(run, 'link').slug}/{tab}"
-    response = who.nobody.get(address)
+    response = who.anonymous.get(address)
     assert response.status_code == 200
     assert "noindex" in response["X-Robots-Tag"]
     assert who.outsider.get(address).status_code == 200
@@ -95,47 +95,45 @@ def test_a_run_open_to_all_is_read_without_an_account(tab: str, run: Run, who: V
     assert_private(address, who)
 
 
-def test_trajectories_of_an_open_run_are_open_but_not_the_links_that_others_made(
-    run: Run, people: People, who: Visitors
-) -> None:
+def test_trajectories_of_a_public_run_are_public_without_its_links(run: Run, people: People, who: Visitors) -> None:
     play(see(run, "link"))
     found = Trajectory.objects.filter(run=run).order_by("-turn_count")[0]
     token = do_share_trajectory(found, people.owner).token
-    for client in (who.nobody, who.outsider):
+    for client in (who.anonymous, who.outsider):
         page = client.get(f"/t/{found.slug}")
         assert page.status_code == 200
         assert token not in page.content.decode()
         assert client.get(f"/t/{found.slug}.json").status_code == 200
     assert token in who.viewer.get(f"/t/{found.slug}").content.decode()
-    assert who.nobody.get(f"/runs/{run.slug}/t/{found.key}")["Location"] == f"/t/{found.slug}"
+    assert who.anonymous.get(f"/runs/{run.slug}/t/{found.key}")["Location"] == f"/t/{found.slug}"
     see(run, "private")
     assert_private(f"/t/{found.slug}", who)
     assert who.viewer.get(f"/t/{found.slug}").status_code == 404
 
 
-def test_the_log_stays_with_the_team(run: Run, who: Visitors) -> None:
+def test_the_log_is_visible_to_the_team_only(run: Run, who: Visitors) -> None:
     Run.objects.filter(pk=see(run, "link").pk).update(state="failed", failure="It broke.", log_tail="/home/ada/secret")
     assert_private(f"/runs/{run.slug}/log", who)
-    page = who.nobody.get(f"/runs/{run.slug}/").content.decode()
+    page = who.anonymous.get(f"/runs/{run.slug}/").content.decode()
     assert "It broke." in page
     assert "/home/ada/secret" not in page
     assert f"/runs/{run.slug}/log" not in page
     assert "/home/ada/secret" in who.viewer.get(f"/runs/{run.slug}/").content.decode()
 
 
-def test_a_stranger_who_reads_an_open_run_can_change_nothing_of_it(run: Run, who: Visitors) -> None:
+def test_an_outsider_cannot_change_a_public_run(run: Run, who: Visitors) -> None:
     see(run, "link")
     page = who.outsider.get(f"/runs/{run.slug}/").content.decode()
     assert ">Pause</button>" not in page
     assert "<legend>Visibility</legend>" not in page
     assert who.outsider.post(f"/runs/{run.slug}/pause").status_code == 403
-    assert who.nobody.post(f"/runs/{run.slug}/pause")["Location"].startswith("/login")
+    assert who.anonymous.post(f"/runs/{run.slug}/pause")["Location"].startswith("/login")
     run.refresh_from_db()
     assert run.state == Run.State.QUEUED
 
 
-def test_nobody_is_offered_the_login_that_leads_back(run: Run, who: Visitors) -> None:
-    page = who.nobody.get(f"/runs/{see(run, 'link').slug}/").content.decode()
+def test_anonymous_readers_get_a_login_link_back_to_the_page(run: Run, who: Visitors) -> None:
+    page = who.anonymous.get(f"/runs/{see(run, 'link').slug}/").content.decode()
     assert f'href="/login?next=/runs/{run.slug}/"' in page
     assert ">Runs</a>" not in page
 
@@ -146,7 +144,7 @@ def set_visibility(client: object, run: Run, visibility: str, **more: str) -> in
     return int(response.status_code)
 
 
-def test_those_who_write_decide_who_sees_a_run(run: Run, people: People, who: Visitors) -> None:
+def test_writers_set_the_visibility_of_a_run(run: Run, people: People, who: Visitors) -> None:
     member = browser_of(add_member(people))
     assert set_visibility(member, run, "link") == 302
     assert run.visibility == "link"
@@ -181,6 +179,6 @@ def test_the_form_leads_back_to_a_page_of_this_site_only(run: Run, who: Visitors
     assert away["Location"] == f"/runs/{run.slug}/"
 
 
-def test_what_is_not_for_everybody_is_told_on_the_pages_of_readers(run: Run, who: Visitors) -> None:
+def test_a_non_default_visibility_is_shown_to_readers(run: Run, who: Visitors) -> None:
     see(run, "link")
     assert "Anyone with the link" in who.viewer.get(f"/runs/{run.slug}/").content.decode()

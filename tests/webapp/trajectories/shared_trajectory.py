@@ -1,4 +1,4 @@
-"""A played trajectory and links to it, for the tests of everything that is shared."""
+"""A played trajectory and share links to it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
 
 
 def share(client: Client, trajectory: Trajectory, **form: Any) -> ShareLink:
-    """The newest link, after asking for one by the form."""
+    """The newest link, after posting the form."""
     client.post(f"/t/{trajectory.slug}/share", form)
     return ShareLink.objects.filter(trajectory=trajectory).latest("pk")
 

@@ -1,4 +1,4 @@
-"""Pictures of boards and of links: every kind of board is drawn where it belongs, whatever is written beside it."""
+"""Images of boards and of links: every kind of board is drawn in place, with any text beside it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_sokoban_is_drawn_cell_by_cell() -> None:
     assert at_cell(2, 2, "target")
 
 
-def test_a_lake_and_a_legend_are_told_apart() -> None:
+def test_a_lake_and_a_legend_board_render_differently() -> None:
     lake = draw_board({"kind": "grid", "theme": "frozen_lake", "rows": ["@ ", "OG"]}, SIDE)
     assert close(lake, SIDE * 0.75, SIDE * 0.9, "ice_alt") or close(lake, SIDE * 0.75, SIDE * 0.25, "ice_alt")
     assert close(lake, SIDE * 0.25, SIDE * 0.8, "hole")
@@ -79,12 +79,12 @@ def test_a_lake_and_a_legend_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("name", envs.names())
-def test_every_environment_has_a_picture(name: str) -> None:
+def test_every_environment_has_an_image(name: str) -> None:
     env = envs.make(name)
     env.reset(seed=5, options=STARTS.get(name))
     image = draw_board(env.board().model_dump(exclude_none=True), SIDE)
     assert image.size == (SIDE, SIDE)
-    assert len(image.getcolors(SIDE * SIDE) or []) > 2  # something stands on the ground
+    assert len(image.getcolors(SIDE * SIDE) or []) > 2  # a piece on the ground
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_every_environment_has_a_picture(name: str) -> None:
         {},
     ],
 )
-def test_odd_boards_are_drawn_too(board: dict[str, Any]) -> None:
+def test_unusual_boards_are_drawn_too(board: dict[str, Any]) -> None:
     assert draw_board(board, SIDE).size == (SIDE, SIDE)
 
 
@@ -126,14 +126,14 @@ def test_odd_boards_are_drawn_too(board: dict[str, Any]) -> None:
         turn(actions=[{"text": "x" * 300, "status": "illegal"}] * 12),
     ],
 )
-def test_a_card_holds_whatever_was_thought(shown: dict[str, Any]) -> None:
+def test_a_card_fits_any_thought(shown: dict[str, Any]) -> None:
     board = {"kind": "grid", "theme": "sokoban", "rows": ["###", "#@#", "###"]}
     for action in (-1, 0, 7):
         assert draw_preview(Position(0, action, board, shown), CAPTION).size == (1200, 630)
     assert draw_preview(Position(0, -1, board, None), CAPTION).size == (1200, 630)
 
 
-def test_what_is_written_depends_on_the_words_and_never_leaves_its_room() -> None:
+def test_text_stays_inside_its_box() -> None:
     text = "The box is at row 2, column 3 and " * 20
     lines = wrapped(text, 20, 300, 5)
     assert len(lines) == 5
@@ -170,7 +170,7 @@ def played(turns: int, actions: int) -> dict[str, Any]:
     }
 
 
-def test_positions_are_the_players() -> None:
+def test_positions_match_the_player() -> None:
     line = positions(played(2, 2))
     assert [(step.turn, step.action, step.board["text"]) for step in line] == [
         (0, -1, "0"),
@@ -188,7 +188,7 @@ def test_positions_are_the_players() -> None:
     assert len(positions(played(0, 0))) == 1
 
 
-def test_addresses_of_positions_count_from_one() -> None:
+def test_position_urls_count_from_one() -> None:
     assert requested_position({"turn": "2", "action": "3"}) == (1, 2)
     assert requested_position({"turn": "2"}) == (1, -1)
     assert requested_position({"turn": "0"}) == (0, -1)
@@ -203,20 +203,20 @@ def picture(data: bytes) -> Image.Image:
     return Image.open(io.BytesIO(data)).convert("RGB")
 
 
-def test_a_links_picture_shows_its_position_and_is_asked_for_once(link: ShareLink, who: Visitors) -> None:
+def test_the_image_of_a_link_shows_its_position_and_is_cached(link: ShareLink, who: Visitors) -> None:
     address = f"/s/{link.token}/picture.png"
-    first = who.nobody.get(f"{address}?turn=1")
+    first = who.anonymous.get(f"{address}?turn=1")
     assert (first.status_code, first["Content-Type"]) == (200, "image/png")
     assert picture(first.content).size == (1200, 630)
-    other = who.nobody.get(f"{address}?turn={link.trajectory.turn_count}&action=99")
+    other = who.anonymous.get(f"{address}?turn={link.trajectory.turn_count}&action=99")
     assert ImageChops.difference(picture(first.content), picture(other.content)).getbbox() is not None
-    again = who.nobody.get(f"{address}?turn=1", headers={"if-none-match": first["ETag"]})
+    again = who.anonymous.get(f"{address}?turn=1", headers={"if-none-match": first["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert "max-age" in first["Cache-Control"]
     assert first.cookies == {}
 
 
-def test_the_team_has_the_picture_without_a_link(trajectory: Trajectory, who: Visitors) -> None:
+def test_the_team_gets_the_image_without_a_link(trajectory: Trajectory, who: Visitors) -> None:
     address = f"/t/{trajectory.slug}/picture.png"
     assert who.viewer.get(address)["Content-Type"] == "image/png"
     assert_private(address, who)

@@ -1,4 +1,4 @@
-"""Word-level differences of two thoughts: nothing is lost, nothing invented, what is equal is told once."""
+"""Word-level diff of two thoughts: lossless, with common text shown once."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def joined(pieces: object) -> str:
 
 
 @given(WORDS, WORDS)
-def test_each_side_reads_as_it_was_written(left: list[str], right: list[str]) -> None:
+def test_each_side_of_a_diff_keeps_its_text(left: list[str], right: list[str]) -> None:
     text = word_diff(" ".join(left), " ".join(right))
     assert joined(text.left) == " ".join(left)
     assert joined(text.right) == " ".join(right)
     assert text.same == (left == right)
 
 
-def test_only_the_words_that_changed_are_marked() -> None:
+def test_only_changed_words_are_marked() -> None:
     text = word_diff("I push the box up twice.", "I push the barrel up twice.")
     assert [(piece.kind, piece.text.strip()) for piece in text.pieces] == [
         ("same", "I push the"),
@@ -32,7 +32,7 @@ def test_only_the_words_that_changed_are_marked() -> None:
     ]
 
 
-def test_endless_thoughts_are_set_side_by_side_without_comparing_them() -> None:
+def test_very_long_thoughts_are_shown_without_a_diff() -> None:
     left, right = ("word " * MAX_WORDS + extra for extra in ("a", "b"))
     text = word_diff(left, right)
     assert [piece.kind for piece in text.pieces] == ["gone", "new"]
@@ -44,7 +44,7 @@ def turn(thought: str, answer: str = "Up", **more: object) -> dict[str, object]:
     return {"thought": thought, "answer": answer, "state": "S", "format_valid": True, "response": "R"} | more
 
 
-def test_turns_are_paired_and_the_longer_one_goes_on_alone() -> None:
+def test_turns_are_paired_and_the_longer_trajectory_continues_alone() -> None:
     pairs = compare_turns([turn("a"), turn("b")], [turn("a"), turn("c"), turn("d")])
     assert [pair.same for pair in pairs] == [True, False, False]
     assert pairs[2].left is None
@@ -52,13 +52,13 @@ def test_turns_are_paired_and_the_longer_one_goes_on_alone() -> None:
     assert compare_turns([], []) == []
 
 
-def test_what_broke_the_format_is_compared_as_it_was_written() -> None:
+def test_malformed_responses_are_compared_verbatim() -> None:
     broken = turn("", "", format_valid=False, response="I just talk")
     [pair] = compare_turns([broken], [turn("I think")])
     assert joined(pair.thought.left) == "I just talk"
 
 
-def test_turns_from_different_states_are_told_apart() -> None:
+def test_turns_from_different_states_are_marked() -> None:
     [pair] = compare_turns([turn("a")], [turn("a", state="T")])
     assert pair.same
     assert not pair.same_state

@@ -1,4 +1,4 @@
-"""A worker that is woken up takes the best run that fits it, and no two workers take the same, however they race."""
+"""Claims: a worker takes the best run that fits, and concurrent workers never take the same one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def rack(name: str, gpus: int, **fields: object) -> Worker:
-    told = [{"id": str(number), "name": "A", "total": 24 * GIB, "free": 24 * GIB} for number in range(gpus)]
-    return worker(name, queues=["training", "gpu"], gpus=told, slots=8, **fields)
+    devices = [{"id": str(number), "name": "A", "total": 24 * GIB, "free": 24 * GIB} for number in range(gpus)]
+    return worker(name, queues=["training", "gpu"], gpus=devices, slots=8, **fields)
 
 
 def waiting(team: Team, title: str, minutes: float = 0, **fields: object) -> Run:
@@ -41,7 +41,7 @@ def taken(one: Worker) -> str | None:
     return run and run.title
 
 
-def test_the_message_does_not_decide_which_run_is_taken(people: People) -> None:
+def test_the_message_does_not_determine_the_claimed_run(people: People) -> None:
     one = rack("w@here", 4)
     other = Team.objects.exclude(pk=people.team.pk).get()
     waiting(people.team, "first", 30)
@@ -53,7 +53,7 @@ def test_the_message_does_not_decide_which_run_is_taken(people: People) -> None:
     assert sorted(Run.objects.values_list("reserved", flat=True)) == [["0"], ["1"], ["2"], ["3"]]
 
 
-def test_what_does_not_fit_is_passed_over_and_taken_by_whom_it_fits(people: People) -> None:
+def test_runs_that_do_not_fit_are_left_to_other_workers(people: People) -> None:
     small, large = rack("small@here", 1), rack("large@here", 2)
     waiting(people.team, "two", 9, gpus=2)
     waiting(people.team, "for nobody here", 8, queue="h100")
@@ -64,7 +64,7 @@ def test_what_does_not_fit_is_passed_over_and_taken_by_whom_it_fits(people: Peop
     assert Run.objects.get(title="two").reserved == ["0", "1"]
 
 
-def test_gpus_come_back_when_their_run_ends_or_its_worker_is_lost(people: People) -> None:
+def test_gpus_are_freed_when_a_run_ends_or_a_worker_is_lost(people: People) -> None:
     one = rack("w@here", 1)
     waiting(people.team, "first", 9)
     waiting(people.team, "second", 8)
@@ -80,14 +80,14 @@ def test_gpus_come_back_when_their_run_ends_or_its_worker_is_lost(people: People
     assert taken(one) == "second"
 
 
-def test_a_worker_that_leaves_takes_nothing_more(people: People) -> None:
+def test_a_draining_worker_claims_nothing(people: People) -> None:
     one = rack("w@here", 1)
     waiting(people.team, "first")
     Worker.objects.update(stopping=True)
     assert taken(one) is None
 
 
-def test_a_run_for_several_gpus_is_not_overtaken_for_ever(people: People) -> None:
+def test_a_multi_gpu_run_is_not_starved(people: People) -> None:
     one, other = rack("a@here", 2), rack("b@here", 2)
     for name, rig in (("small 1", one), ("small 2", other)):
         waiting(people.team, name, 60)
@@ -103,7 +103,7 @@ def test_a_run_for_several_gpus_is_not_overtaken_for_ever(people: People) -> Non
     assert Run.objects.get(title="large").promised is None
 
 
-def test_a_worker_that_dies_keeps_no_promise(people: People) -> None:
+def test_a_dead_worker_loses_its_reservation(people: People) -> None:
     one, other = rack("a@here", 2), rack("b@here", 2)
     for name, rig in (("small 1", one), ("small 2", other)):
         waiting(people.team, name, 60)
@@ -115,7 +115,7 @@ def test_a_worker_that_dies_keeps_no_promise(people: People) -> None:
     assert Run.objects.get(title="large").promised == other
 
 
-def test_workers_that_race_never_take_the_same_run_nor_the_same_gpu(people: People) -> None:
+def test_concurrent_workers_never_claim_the_same_run_or_gpu(people: People) -> None:
     other = Team.objects.exclude(pk=people.team.pk).get()
     racks = [rack(f"w{number}@here", 3) for number in range(2)]
     for number in range(5):

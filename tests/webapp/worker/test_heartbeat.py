@@ -1,4 +1,4 @@
-"""The thread by which a worker shows that it lives and finds the runs of those that do not."""
+"""Heartbeat thread of a worker, which also frees runs of silent workers."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def eventually(true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_worker_describes_itself_again_and_again(beating: Heartbeat) -> None:
+def test_a_worker_renews_its_heartbeat(beating: Heartbeat) -> None:
     eventually(lambda: Worker.objects.filter(name="worker@here").exists())
     first = Worker.objects.get()
     assert (first.queues, first.slots, first.device) == (["training"], 1, describe_device(describe_gpus()))
     eventually(lambda: Worker.objects.get().last_seen_at > first.last_seen_at)
 
 
-def test_a_run_whose_worker_fell_silent_is_queued_again(run: Run, beating: Heartbeat) -> None:
+def test_a_run_of_a_silent_worker_is_requeued(run: Run, beating: Heartbeat) -> None:
     gone = timezone.now() - timedelta(seconds=1)
     Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING, lease="of a dead one", lease_expires_at=gone)
     eventually(lambda: Run.objects.get(pk=run.pk).state == Run.State.QUEUED)
 
 
-def test_a_worker_that_leaves_says_so_and_takes_care_of_no_run_any_more(run: Run, beating: Heartbeat) -> None:
+def test_a_leaving_worker_is_marked_and_reaps_no_runs(run: Run, beating: Heartbeat) -> None:
     beating.leave()
     eventually(lambda: Worker.objects.filter(name="worker@here", stopping=True).exists())
     beats = Worker.objects.get().last_seen_at

@@ -1,4 +1,4 @@
-"""A run's process is started, heard, steered and outlived: with real processes, killed at any moment."""
+"""Supervision of a trainer process: start, output, control and cleanup, with real processes killed at any moment."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def act(scene: str) -> Command:
 
 
 def take(run: Run, worker: Worker | None = None) -> Run | None:
-    """The run under a lease of ours, unless somebody has it."""
+    """The run under a lease of this process, unless already claimed."""
     return do_claim_run(run.pk, worker, timezone.now())
 
 
@@ -64,7 +64,7 @@ def eventually(holds: Callable[[], object], seconds: float = SECONDS) -> None:
 
 
 class Watch:
-    """A supervisor in a thread of its own, as in a worker."""
+    """A supervisor in a separate thread, as in a worker."""
 
     def __init__(self, run: Run, scene: str, intervals: Intervals = INTERVALS, worker: Worker | None = None) -> None:
         self.run, self.outcome = run, ""
@@ -91,13 +91,13 @@ def fresh(run: Run) -> Run:
     return Run.objects.get(pk=run.pk)
 
 
-def told(run: Run) -> list[journal.AnyEvent]:
+def read_journal(run: Run) -> list[journal.AnyEvent]:
     return list(reader.read(run.folder / JOURNAL_FILE))
 
 
 def assert_complete(run: Run) -> None:
     """Every event of the journal is in the frames once, and every turn that counts is a row."""
-    events = told(run)
+    events = read_journal(run)
     batches = EventBatch.objects.filter(run=run).order_by("last_seq").values_list("first_seq", "last_seq")
     seen = [seq for first, last in batches for seq in range(first, last + 1)]
     assert seen == [event.seq for event in events]
@@ -112,7 +112,7 @@ def assert_complete(run: Run) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _nobody_stays(run: Run) -> Iterator[None]:
+def _no_process_left(run: Run) -> Iterator[None]:
     yield
     parent_guard.kill_stale_trainer(RunFiles(run.folder).pid, 0)
 
@@ -131,11 +131,11 @@ def test_a_message_delivered_twice_starts_one_trainer(run: Run) -> None:
     assert supervise(take(run), command=act("long"), intervals=INTERVALS) == "nothing to do"
     do_request(run, "stop")
     assert watch.ended() == "stopped"
-    assert sum(isinstance(event, journal.RunStarted) for event in told(run)) == 1
+    assert sum(isinstance(event, journal.RunStarted) for event in read_journal(run)) == 1
 
 
 @pytest.mark.parametrize(("wish", "state"), [("pause", "paused"), ("stop", "stopped")])
-def test_a_running_run_obeys_after_its_turn_and_can_be_resumed(run: Run, wish: str, state: str) -> None:
+def test_a_running_run_stops_after_its_turn_and_can_be_resumed(run: Run, wish: str, state: str) -> None:
     watch = Watch(run, "long")
     watch.until(lambda now: now.iteration >= 1)
     do_request(run, wish)
@@ -159,7 +159,7 @@ def test_a_cancelled_run_ends_at_once(run: Run) -> None:
     assert parent_guard.stale_trainer(RunFiles(run.folder).pid) is None
 
 
-def test_a_trainer_that_does_not_obey_is_killed_after_the_deadline(run: Run) -> None:
+def test_an_unresponsive_trainer_is_killed_after_the_deadline(run: Run) -> None:
     impatient = Intervals(tick=0.01, control=0.02, renew=0.1, stop_timeout=0.3)
     watch = Watch(run, "stubborn", impatient)
     watch.until(lambda now: now.state == "running")
@@ -175,12 +175,12 @@ def test_a_crash_fails_the_run_and_keeps_the_end_of_its_log(run: Run) -> None:
     assert "no checkpoint yet" in run.failure
 
 
-def test_a_configuration_that_cannot_be_trained_says_why(run: Run) -> None:
+def test_an_untrainable_configuration_fails_with_a_reason(run: Run) -> None:
     assert supervise(take(run), command=act("bad configuration"), intervals=INTERVALS) == "failed"
     assert "policy.model: there is no folder /nowhere" in fresh(run).failure
 
 
-def test_a_killed_trainer_is_started_again_and_nothing_is_counted_twice(run: Run) -> None:
+def test_a_killed_trainer_is_restarted_without_double_counting(run: Run) -> None:
     assert supervise(take(run), command=act("killed once"), intervals=INTERVALS) == "queued"
     assert supervise(take(run), command=act("killed once"), intervals=INTERVALS) == "finished"
     run = fresh(run)
@@ -188,7 +188,7 @@ def test_a_killed_trainer_is_started_again_and_nothing_is_counted_twice(run: Run
     assert_complete(run)
 
 
-def test_a_trainer_that_is_killed_every_time_is_given_up(run: Run) -> None:
+def test_a_repeatedly_killed_trainer_is_given_up(run: Run) -> None:
     outcomes = [
         supervise(take(run), command=act("killed"), intervals=INTERVALS) for _ in range(actions.MAX_CRASHES + 1)
     ]
@@ -196,7 +196,7 @@ def test_a_trainer_that_is_killed_every_time_is_given_up(run: Run) -> None:
     assert "SIGKILL 4 times" in fresh(run).failure
 
 
-def test_a_supervisor_that_lost_its_lease_ends_its_trainer_and_touches_nothing(run: Run) -> None:
+def test_a_supervisor_without_lease_ends_its_trainer_and_writes_nothing(run: Run) -> None:
     watch = Watch(run, "long")
     watch.until(lambda now: now.state == "running")
     Run.objects.filter(pk=run.pk).update(lease="somebody else")
@@ -205,7 +205,7 @@ def test_a_supervisor_that_lost_its_lease_ends_its_trainer_and_touches_nothing(r
     assert fresh(run).lease == "somebody else"
 
 
-def test_a_worker_that_shuts_down_gives_its_run_back_with_a_checkpoint(run: Run) -> None:
+def test_a_worker_shutdown_requeues_its_run_with_a_checkpoint(run: Run) -> None:
     worker = actions.do_record_heartbeat("w", timezone.now())
     watch = Watch(run, "long", worker=worker)
     watch.until(lambda now: now.iteration >= 1)
@@ -269,7 +269,7 @@ def test_a_run_whose_folder_is_deleted_while_it_trains_fails(run: Run) -> None:
     assert "is gone" in fresh(run).failure
 
 
-def test_a_run_whose_folder_cannot_be_made_fails_in_words(run: Run) -> None:
+def test_a_run_whose_folder_cannot_be_created_fails_with_a_reason(run: Run) -> None:
     run.folder.parent.mkdir(parents=True, exist_ok=True)
     run.folder.write_text("in the way")
     assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "failed"
@@ -278,7 +278,7 @@ def test_a_run_whose_folder_cannot_be_made_fails_in_words(run: Run) -> None:
 
 
 def outside_supervisor(run: Run, scene: str) -> subprocess.Popen[bytes]:
-    """A supervisor in a process of its own, to be killed."""
+    """A supervisor in a separate process, to be killed."""
     database = connection.settings_dict
     url = settings.DATABASE_URL.rsplit("/", 1)[0] + "/" + database["NAME"]
     program = (
@@ -297,7 +297,7 @@ def outside_supervisor(run: Run, scene: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", program], env=env, start_new_session=True)
 
 
-def test_after_kill_9_of_the_worker_the_trainer_goes_too_and_the_next_worker_continues(run: Run) -> None:
+def test_after_kill_9_of_the_worker_the_trainer_ends_and_the_next_worker_continues(run: Run) -> None:
     victim = outside_supervisor(run, "long")
     eventually(lambda: fresh(run).iteration >= 2)
     trainer = parent_guard.stale_trainer(RunFiles(run.folder).pid)
@@ -305,7 +305,7 @@ def test_after_kill_9_of_the_worker_the_trainer_goes_too_and_the_next_worker_con
     victim.kill()
     victim.wait()
     Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
-    assert actions.do_reap(timezone.now()) == 2  # freed, and its next worker is woken
+    assert actions.do_reap(timezone.now()) == 2  # freed, and its next worker gets a message
     watch = Watch(run, "long")
     watch.until(lambda now: now.attempt == 2 and now.iteration >= 4)
     assert parent_guard.stale_trainer(RunFiles(run.folder).pid) not in (None, trainer)
@@ -314,7 +314,7 @@ def test_after_kill_9_of_the_worker_the_trainer_goes_too_and_the_next_worker_con
     assert_complete(fresh(run))
 
 
-def test_a_trainer_left_behind_is_ended_before_another_one_writes(run: Run, tmp_path: Path) -> None:
+def test_an_orphaned_trainer_is_ended_before_another_one_writes(run: Run, tmp_path: Path) -> None:
     run.folder.mkdir(parents=True)
     pid_file = RunFiles(run.folder).pid
     left = subprocess.Popen(
@@ -337,14 +337,14 @@ def test_a_trainer_left_behind_is_ended_before_another_one_writes(run: Run, tmp_
     assert left.wait(10) == -signal.SIGKILL
 
 
-def test_a_process_that_only_has_the_same_number_is_left_alone(tmp_path: Path) -> None:
+def test_a_process_with_a_reused_pid_is_not_killed(tmp_path: Path) -> None:
     pid_file = tmp_path / "trainer.pid"
     pid_file.write_text(f'{{"pid": {os.getpid()}, "born": "1", "host": "{os.uname().nodename}"}}')
     assert parent_guard.kill_stale_trainer(pid_file, 0) is False
 
 
-def test_watched_thoughts_reach_the_channel_layer_while_they_are_written(run: Run) -> None:
-    heard: list[dict[str, object]] = []
+def test_watched_thoughts_reach_the_channel_layer_during_generation(run: Run) -> None:
+    messages: list[dict[str, object]] = []
 
     async def listen() -> None:
         layer = get_channel_layer()
@@ -353,23 +353,23 @@ def test_watched_thoughts_reach_the_channel_layer_while_they_are_written(run: Ru
         await layer.group_add(run_group(run.slug), channel)
         client = token_subscriptions.redis.asyncio.Redis.from_url(settings.REDIS_URL)
         async with asyncio.timeout(SECONDS):
-            while len(heard) < 2:
+            while len(messages) < 2:
                 await token_subscriptions.subscribe(client, run.slug, "b")
                 message = await layer.receive(channel)
                 if message["type"] == "run.tokens":
-                    heard.append(message)
+                    messages.append(message)
         await client.aclose()
 
     watch = Watch(run, "talk")
     asyncio.run(listen())
     do_request(run, "stop")
     assert watch.ended() == "stopped"
-    assert {message["trajectory"] for message in heard} == {"b"}
-    assert len(str(heard[1]["text"])) > len(str(heard[0]["text"])) > 0
+    assert {message["trajectory"] for message in messages} == {"b"}
+    assert len(str(messages[1]["text"])) > len(str(messages[0]["text"])) > 0
 
 
 def several(scene: str) -> Command:
-    """Two of them under torchrun, as for two GPUs."""
+    """Two ranks under torchrun, as for two GPUs."""
 
     def command(files: RunFiles) -> Sequence[str]:
         real = trainer_command(files, processes=2)
@@ -379,7 +379,7 @@ def several(scene: str) -> Command:
 
 
 class Pair(Watch):
-    """A supervisor whose run has two GPUs of its own. Their launcher imports PyTorch, which takes its time."""
+    """A supervisor whose run has two GPUs. Their launcher imports PyTorch, which takes seconds."""
 
     def until(self, holds: Callable[[Run], object]) -> None:
         eventually(lambda: holds(fresh(self.run)), SECONDS)
@@ -392,7 +392,7 @@ class Pair(Watch):
             connection.close()
 
 
-def test_several_processes_train_together_and_each_is_asked_to_stop(run: Run) -> None:
+def test_several_ranks_train_together_and_each_gets_the_stop_signal(run: Run) -> None:
     watch = Pair(run, "long")
     watch.until(lambda now: now.iteration >= 1)
     do_request(run, "stop")
@@ -401,7 +401,7 @@ def test_several_processes_train_together_and_each_is_asked_to_stop(run: Run) ->
     assert_complete(fresh(run))
 
 
-def test_no_process_of_several_outlives_a_cancelled_run(run: Run) -> None:
+def test_no_rank_outlives_a_cancelled_run(run: Run) -> None:
     watch = Pair(run, "long")
     watch.until(lambda now: now.iteration >= 1)
     mark = json.loads(RunFiles(run.folder).pid.read_text())["mark"]
@@ -411,7 +411,7 @@ def test_no_process_of_several_outlives_a_cancelled_run(run: Run) -> None:
     eventually(lambda: not parent_guard.tagged_processes(mark))
 
 
-def test_trainers_whose_launcher_was_killed_are_ended_before_another_one_begins(run: Run) -> None:
+def test_orphaned_ranks_are_ended_before_a_new_launch(run: Run) -> None:
     watch = Pair(run, "long")
     watch.until(lambda now: now.iteration >= 1)
     noted = json.loads(RunFiles(run.folder).pid.read_text())
@@ -421,7 +421,7 @@ def test_trainers_whose_launcher_was_killed_are_ended_before_another_one_begins(
     assert fresh(run).crashes == 1
 
 
-def test_one_process_is_started_as_ever_and_several_by_their_launcher(tmp_path: Path) -> None:
+def test_one_process_starts_directly_and_several_by_torchrun(tmp_path: Path) -> None:
     one, two = trainer_command(RunFiles(tmp_path)), trainer_command(RunFiles(tmp_path), processes=2)
     assert one[1:4] == ["-m", "trainer", "train"]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "trainer", "train"]

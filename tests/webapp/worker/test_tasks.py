@@ -1,4 +1,4 @@
-"""The Celery task that starts a queued run, under its name and under its earlier one."""
+"""Celery task that starts a queued run, under its current and its former name."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def test_a_message_trains_the_waiting_run(name: str, run: Run, monkeypatch: pyte
     assert RunFiles(run.folder).log.exists()
 
 
-def test_the_earlier_name_is_that_of_messages_queued_before_the_upgrade() -> None:
+def test_the_former_task_name_accepts_messages_queued_before_the_upgrade() -> None:
     assert tasks.OLD_TRAIN_TASK == "webapp.runs.tasks.run_training"

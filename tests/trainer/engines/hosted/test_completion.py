@@ -36,7 +36,7 @@ def test_the_end_token_after_the_text_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("tokens", [["U"], ["Down"], ["thinking", "Up"], ["", "Up"], []])
-def test_tokens_that_do_not_spell_the_text_are_dropped(tokens: list[str]) -> None:
+def test_tokens_that_do_not_match_the_text_are_dropped(tokens: list[str]) -> None:
     parsed = parser.parse_completion(completion("Up", tokens=tokens).data())
     assert (parsed.tokens, parsed.logprobs, parsed.text) == (None, (), "Up")
 
@@ -85,7 +85,7 @@ def test_a_lone_surrogate_becomes_a_question_mark() -> None:
         (b'{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":-1,"completion_tokens":2}}', "no usage"),
     ],
 )
-def test_a_response_that_is_no_completion_is_refused(data: bytes, problem: str) -> None:
+def test_a_response_without_a_completion_is_refused(data: bytes, problem: str) -> None:
     with pytest.raises(NotACompletionError, match=problem):
         parser.parse_completion(data)
 
@@ -139,7 +139,7 @@ def test_an_error_message_is_extracted_without_the_key(data: bytes, problem: str
     assert parser.error_message(data, "sk-1") == problem
 
 
-def test_a_long_refusal_is_cut() -> None:
+def test_a_long_refusal_is_truncated() -> None:
     assert len(parser.error_message(b"x" * 5000)) == 301
 
 

@@ -63,7 +63,7 @@ def test_the_limit_holds_for_concurrent_requests(requests: list[tuple[int, int, 
     assert (budget.active_requests, budget.reserved) == (0, 0)
 
 
-def test_a_request_waits_while_others_may_turn_out_cheaper() -> None:
+def test_a_request_waits_while_others_may_release_budget() -> None:
     totals = UsageTotals(config(prompt_price_per_million=1.0, max_cost=0.0001))  # 100 tokens
     budget, order = BudgetLimiter(totals), []
 

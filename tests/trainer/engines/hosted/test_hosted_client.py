@@ -1,4 +1,4 @@
-"""Client of an endpoint that is busy, slow, broken or strict: retries, and errors that say what to change."""
+"""Client of a busy, slow, broken or strict endpoint: retries, and errors with advice."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_missing_endpoint_is_reported() -> None:
         complete(url, retries=0)
 
 
-def test_a_response_that_is_no_completion_points_to_the_url() -> None:
+def test_a_response_without_a_completion_points_to_the_url() -> None:
     with (
         Server(in_turn(Reply(200, b"<html>Hello</html>"))).running() as server,
         pytest.raises(HostedError, match=r"no JSON object; is hosted\.url the root"),
@@ -134,7 +134,7 @@ def test_a_response_that_is_no_completion_points_to_the_url() -> None:
         (Reply(307, b"", {"Location": "http://127.0.0.1:1/"}), "redirects, which is not followed"),
     ],
 )
-def test_a_permanent_error_says_what_to_change_and_is_not_retried(reply: Reply, message: str) -> None:
+def test_a_permanent_error_has_advice_and_is_not_retried(reply: Reply, message: str) -> None:
     with Server(in_turn(reply)).running() as server, pytest.raises(RefusedError, match=message):
         complete(server, api_key_env="ECHOSCOPE_TEST_KEY")
     assert len(server.bodies) == 1
@@ -164,7 +164,7 @@ def test_a_malformed_key_is_reported_without_repeating_it(monkeypatch: pytest.Mo
     assert "ü" not in str(refused.value)
 
 
-def test_an_exceeded_context_is_a_completion_of_its_own() -> None:
+def test_an_exceeded_context_is_a_separate_completion_status() -> None:
     with Server(in_turn(refusal(400, "x", code="context_length_exceeded"))).running() as server:
         (result,), _ = complete(server)
     assert result.completion.context_exceeded

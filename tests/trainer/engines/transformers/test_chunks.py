@@ -43,11 +43,11 @@ def same(one, other):
 
 @pytest.mark.parametrize("rows", [None, 5, 3, 1])
 @pytest.mark.parametrize("reset", [(), (0, 3)])
-def test_chunks_of_any_size_sample_what_one_session_samples(sampler, rows, reset):
+def test_chunks_of_any_size_sample_like_a_single_session(sampler, rows, reset):
     same(sample(ChunkedSampler(sampler, rows), reset=reset), sample(sampler, reset=reset))
 
 
-def test_a_chunk_of_all_rows_gives_exactly_the_numbers_of_the_sampler_alone(sampler):
+def test_a_chunk_of_all_rows_equals_the_plain_sampler(sampler):
     assert sample(ChunkedSampler(sampler)) == sample(sampler)
 
 
@@ -93,7 +93,7 @@ def test_responses_from_before_an_out_of_memory_error_are_not_sampled_again(samp
     assert all(len(row) == 3 for row in sample(ChunkedSampler(sampler)).values())
 
 
-def test_a_single_row_that_does_not_fit_raises_with_what_to_set(sampler, monkeypatch):
+def test_a_single_row_that_does_not_fit_raises_with_advice(sampler, monkeypatch):
     limit_rows(sampler, monkeypatch, 0)
     with pytest.raises(OutOfMemoryError, match=r"single trajectory.*rollout\.max_response_tokens"):
         sample(ChunkedSampler(sampler))

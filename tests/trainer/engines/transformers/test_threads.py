@@ -54,17 +54,17 @@ def compare(one, other):
 
 @pytest.mark.parametrize("number", [1, 2, 3, 20])
 @pytest.mark.parametrize("reset", [(), (0, 3)])
-def test_any_number_of_threads_samples_what_one_session_samples(policy, number, reset):
+def test_any_number_of_threads_samples_like_a_single_session(policy, number, reset):
     responses, _ = sample(sampler_of(policy, number), reset=reset)
     compare(responses, sample(sampler_of(policy, 0), reset=reset)[0])
 
 
 def test_the_order_does_not_depend_on_which_thread_is_faster(policy, monkeypatch):
-    """Both threads have three rounds at least: either is held up in each until the other has ended it."""
+    """Both threads have at least three rounds; one of them is delayed in each until the other has finished it."""
     open_session, turns = TransformersSampler.thread_session, 3
     monkeypatch.setattr(threads, "partition_rows", lambda rows, number: [range(4), range(4, 7)])
     results = []
-    for last in (11, 15):  # the first seed of the thread that is held up
+    for last in (11, 15):  # the first seed of the delayed thread
         ended = [threading.Event() for _ in range(turns)]
 
         def arranged(self, seeds, *rest, last=last, ended=ended):
@@ -184,7 +184,7 @@ def test_a_listener_receives_rows_of_every_thread_by_outer_number(policy):
         assert all(any(r.ids[: len(ids)] == ids for r in responses[row]) for ids in listener.received[row])
 
 
-def test_a_listener_that_selects_one_row_is_offered_all_threads(policy):
+def test_a_listener_can_select_one_row_from_all_threads(policy):
     """A listener of any row selects the first of all, not one per thread."""
     listener = Listener(lambda rows: [min(rows)] if rows else [])
     sample(sampler_of(policy, 2), turns=1, listener=listener)

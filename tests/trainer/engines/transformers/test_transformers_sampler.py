@@ -1,4 +1,4 @@
-"""Sampling with a KV cache gives the same as without one, whatever the other rows are."""
+"""Sampling with a KV cache equals sampling without one, for any other rows."""
 
 import pytest
 import torch
@@ -85,7 +85,7 @@ def test_rows_end_at_different_lengths_by_the_end_token_or_the_limit(model):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
-def test_log_probabilities_are_the_trainers(pocket_folder, llama_folder, temperature):
+def test_log_probabilities_equal_the_trainers(pocket_folder, llama_folder, temperature):
     for folder in (pocket_folder, llama_folder):
         policy = load(folder, PolicyConfig())
         sampler = TransformersSampler(policy.model, EOS)
@@ -98,7 +98,7 @@ def test_log_probabilities_are_the_trainers(pocket_folder, llama_folder, tempera
         assert scores.entropies[batch.mask].tolist() == pytest.approx(entropies, abs=1e-4)
 
 
-def test_log_probabilities_are_those_of_one_forward_pass_over_the_dialogue(model):
+def test_log_probabilities_equal_one_forward_pass_over_the_dialogue(model):
     prompts, responses = sample(EarlyEnding(model), range(6))
     for row in range(6):
         played = trajectory(prompts[row], responses[row])
@@ -120,7 +120,7 @@ def test_a_row_depends_neither_on_other_rows_nor_on_their_order(model):
         same(together[row], shuffled[row])
 
 
-def test_rows_may_pause_and_come_back(model):
+def test_rows_may_pause_and_resume(model):
     sampler, params = EarlyEnding(model), SamplingParams(max_tokens=9)
     seeds = [3, 4, 5]
     session = sampler.session(seeds, params)
@@ -136,7 +136,7 @@ def test_rows_may_pause_and_come_back(model):
         same([dict(alone.generate({0: prompt}))[0] for prompt, _ in expected], [response for _, response in expected])
 
 
-def test_rows_appended_while_others_are_sampled_give_what_they_give_turn_by_turn(model):
+def test_rows_appended_during_sampling_equal_turn_by_turn_sampling(model):
     sampler, params = EarlyEnding(model), SamplingParams(max_tokens=9)
     by_turn = sampler.session(range(6), params)
     expected = list(by_turn.generate(dict(enumerate(PROMPTS))))
@@ -151,7 +151,7 @@ def test_rows_appended_while_others_are_sampled_give_what_they_give_turn_by_turn
     same([response for _, response in received], [response for _, response in expected])
 
 
-def test_shared_prefixes_are_computed_once_and_give_the_same_as_separate_prompts(model):
+def test_shared_prefixes_are_computed_once_and_equal_separate_prompts(model):
     """Two groups of four with the same instruction; one row of the first group has a longer prompt."""
     instruction = list(range(10, 70))
     first, second = instruction + list(range(100, 160)), instruction + list(range(200, 270))
@@ -176,7 +176,7 @@ def test_shared_prefixes_are_computed_once_and_give_the_same_as_separate_prompts
         same([dict(alone.generate({0: LATER[row % 6]}))[0]], [again[row]])
 
 
-def test_greedy_sampling_gives_what_generate_gives_on_the_whole_dialogue(model):
+def test_greedy_sampling_equals_generate_on_the_whole_dialogue(model):
     params = SamplingParams(temperature=0.0, max_tokens=7)
     settings = GenerationConfig(max_new_tokens=7, do_sample=False, eos_token_id=EOS, pad_token_id=0)
     session = TransformersSampler(model, EOS).session([1] * 6, params)
@@ -191,7 +191,7 @@ def test_greedy_sampling_gives_what_generate_gives_on_the_whole_dialogue(model):
             texts[row] += response.ids
 
 
-def test_a_response_depends_on_seed_and_turn_alone(model):
+def test_a_response_depends_on_seed_and_turn_only(model):
     _, once = sample(EarlyEnding(model), range(3))
     _, again = sample(EarlyEnding(model), range(3))
     _, other = sample(EarlyEnding(model), range(3), seeds=[900, 901, 902])
@@ -201,8 +201,8 @@ def test_a_response_depends_on_seed_and_turn_alone(model):
     assert [r.ids for r in once[0]] != [r.ids for r in other[0]]
 
 
-def test_a_reset_row_samples_as_if_it_had_never_had_another_prompt(model):
-    """Row 0 is reset to a prompt with a cached prefix, row 1 to another one; row 2 goes on."""
+def test_a_reset_row_samples_like_a_fresh_one(model):
+    """Row 0 is reset to a prompt with a cached prefix, row 1 to another one; row 2 continues."""
     sampler, params, seeds = EarlyEnding(model), SamplingParams(max_tokens=9), [3, 4, 5]
     new_prompts = {0: [*PROMPTS[0][:2], 77, 78], 1: PROMPTS[2]}
     session = sampler.session(seeds, params)
@@ -242,7 +242,7 @@ def test_a_reset_row_does_not_prefill_its_cached_prefix_again(model):
 
 
 def allowed(logits, params):
-    """Ids that pass top-k, top-p and min-p, computed the plain way."""
+    """Ids that pass top-k, top-p and min-p, by a straightforward implementation."""
     probabilities = torch.softmax(logits / params.temperature, -1)
     order = probabilities.argsort(descending=True).tolist()
     order = order[: params.top_k or None]
@@ -269,7 +269,7 @@ def allowed(logits, params):
         (20, 0.9, 0.7),
     ],
 )
-def test_top_k_top_p_and_min_p_hold_and_the_log_probabilities_stay_unfiltered(model, top_k, top_p, min_p):
+def test_top_k_top_p_and_min_p_apply_and_log_probabilities_stay_unfiltered(model, top_k, top_p, min_p):
     params = SamplingParams(temperature=0.8, top_k=top_k, top_p=top_p, min_p=min_p, max_tokens=6)
     prompts, responses = sample(TransformersSampler(model, EOS), range(4), turns=1, params=params)
     for row in range(4):
@@ -311,7 +311,7 @@ def test_an_empty_prompt_is_refused(model):
     assert list(session.generate({})) == []
 
 
-def test_diverged_weights_are_named_as_the_cause(pocket_folder):
+def test_diverged_weights_are_reported_as_the_cause(pocket_folder):
     model = load(pocket_folder, PolicyConfig()).model
     with torch.no_grad():
         model.model.norm.weight.fill_(float("nan"))

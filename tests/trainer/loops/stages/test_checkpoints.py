@@ -1,4 +1,4 @@
-"""Checkpoints: complete or not there, the newest kept, progress renewed without rewriting weights."""
+"""Checkpoints: atomic, pruned, with progress renewed without rewriting weights."""
 
 import json
 
@@ -19,7 +19,7 @@ def learner(pocket_folder, policy):
     return Learner(tiny.config(pocket_folder, algorithm={"estimator": "gae"}), policy)
 
 
-def test_what_was_saved_comes_back(tmp_path, learner):
+def test_saved_state_is_restored(tmp_path, learner):
     progress = Progress(iteration=3, evaluated=2, tokens=11, seconds=0.1 + 0.2, echo_trap={"a": [1.5]})
     folder = checkpoints.save(tmp_path, learner, progress)
     assert checkpoints.load_progress(tmp_path, 3) == progress
@@ -31,7 +31,7 @@ def test_what_was_saved_comes_back(tmp_path, learner):
     assert checkpoints.size(folder) == sum(file.stat().st_size for file in folder.iterdir())
 
 
-def test_a_folder_without_its_last_file_is_no_checkpoint(tmp_path, learner):
+def test_an_incomplete_folder_is_not_a_checkpoint(tmp_path, learner):
     checkpoints.save(tmp_path, learner, Progress(iteration=1))
     checkpoints.save(tmp_path, learner, Progress(iteration=2))
     (checkpoints.path_of(tmp_path, 2) / "state.json").unlink()
@@ -41,7 +41,7 @@ def test_a_folder_without_its_last_file_is_no_checkpoint(tmp_path, learner):
     assert checkpoints.checkpoint_iterations(tmp_path / "nothing") == []
 
 
-def test_saving_an_iteration_again_renews_its_progress_and_leaves_its_weights(tmp_path, learner):
+def test_saving_an_iteration_again_updates_progress_and_keeps_weights(tmp_path, learner):
     folder = checkpoints.save(tmp_path, learner, Progress(iteration=1, evaluated=0))
     before = {file.name: (file.stat().st_ino, file.read_bytes()) for file in folder.iterdir()}
     checkpoints.save(tmp_path, learner, Progress(iteration=1, evaluated=1))
@@ -59,7 +59,7 @@ def test_only_the_newest_are_kept(tmp_path, learner):
     assert checkpoints.prune(tmp_path, 2) == []
 
 
-def test_what_a_killed_process_left_half_written_is_cleared_away(tmp_path, learner):
+def test_partial_writes_of_a_killed_process_are_removed(tmp_path, learner):
     left = tmp_path / CHECKPOINTS_FOLDER / ".000007.partial"
     left.mkdir(parents=True)
     (left / "model.safetensors").write_bytes(b"half")
@@ -67,7 +67,7 @@ def test_what_a_killed_process_left_half_written_is_cleared_away(tmp_path, learn
     assert not left.exists()
 
 
-def test_the_state_holds_no_code(tmp_path, learner):
+def test_the_state_contains_no_pickled_code(tmp_path, learner):
     folder = checkpoints.save(tmp_path, learner, Progress(iteration=1))
     assert torch.load(folder / "learner.pt", weights_only=True).keys() == learner.state().keys()
     assert json.loads((folder / "state.json").read_text())["iteration"] == 1

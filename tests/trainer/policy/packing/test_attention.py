@@ -1,4 +1,4 @@
-"""Rows end to end: the same numbers and the same steps, whatever the lengths."""
+"""Packed rows: equal values and steps for any lengths."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def learner_with(folder, on, **optimizer):
 
 @pytest.mark.parametrize("model", ["pocket", "llama"])
 @pytest.mark.parametrize("recomputed", [False, True])
-def test_packed_rows_take_the_step_of_padded_ones(pocket_folder, llama_folder, model, recomputed):
+def test_packed_rows_give_the_same_step_as_padded_ones(pocket_folder, llama_folder, model, recomputed):
     folder = {"pocket": pocket_folder, "llama": llama_folder}[model]
     found = []
     for on in (False, True):
@@ -47,7 +47,7 @@ def test_no_layer_but_attention_sees_padding(pocket_folder):
     assert sum(seen) == int(batch.attention.sum()) < batch.attention.numel()
 
 
-def test_an_architecture_that_cannot_be_packed_is_refused_with_what_to_do(policy):
+def test_an_architecture_that_cannot_be_packed_is_refused_with_advice(policy):
     policy.model.config.sliding_window = 4
     policy.model.config.use_sliding_window = True
     with pytest.raises(ModelError, match=r"optimizer\.packing: .* switch it off"):
@@ -56,9 +56,9 @@ def test_an_architecture_that_cannot_be_packed_is_refused_with_what_to_do(policy
     assert policy.model.config._attn_implementation == "sdpa"
 
 
-def test_layers_that_mix_tokens_outside_attention_are_found_out(policy):
+def test_layers_mixing_tokens_outside_attention_are_detected(policy):
     class Mixing(torch.nn.Module):
-        """As a convolution over the row would."""
+        """Mixes neighbouring tokens, like a convolution over the row."""
 
         def forward(self, hidden):
             return hidden + hidden.cumsum(1)
@@ -68,7 +68,7 @@ def test_layers_that_mix_tokens_outside_attention_are_found_out(policy):
     assert policy.model.config._attn_implementation == "sdpa"
 
 
-def test_a_device_that_refuses_these_shapes_leaves_the_model_as_it_was(policy, monkeypatch):
+def test_an_unsupported_device_leaves_the_model_unchanged(policy, monkeypatch):
     def refused(*arguments, **named):
         raise RuntimeError("no kernel for these inputs")
 
@@ -78,7 +78,7 @@ def test_a_device_that_refuses_these_shapes_leaves_the_model_as_it_was(policy, m
     assert policy.model.config._attn_implementation == before
 
 
-def test_a_prepared_model_computes_all_else_to_the_bit_as_before(policy):
+def test_a_prepared_model_is_bit_identical_on_other_inputs(policy):
     model = policy.model
     ids = torch.randint(5, 300, (3, 20), generator=torch.Generator().manual_seed(0))
     padded = torch.ones_like(ids)
@@ -94,7 +94,7 @@ def test_a_prepared_model_computes_all_else_to_the_bit_as_before(policy):
     assert all(torch.equal(one, other) for one, other in zip(before, found(), strict=True))
 
 
-def test_a_saved_model_tells_nobody_that_it_took_packed_rows(policy, tmp_path):
+def test_a_saved_model_has_no_trace_of_packing(policy, tmp_path):
     assert attention.prepared(policy.model)
     policy.model.save_pretrained(tmp_path)
     policy.tokenizer.save_pretrained(tmp_path)

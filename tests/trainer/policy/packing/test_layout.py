@@ -1,4 +1,4 @@
-"""Rows in one long row: every token has its place, what is shared lies there once, and everyone reads its own past."""
+"""Layout of packed rows: every token has a position, shared prefixes occur once, attention is causal per dialogue."""
 
 import torch
 from hypothesis import given
@@ -10,7 +10,7 @@ from trainer.policy.packing.shared_prefix import prefixes_within
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6))
-def test_rows_with_nothing_in_common_lie_there_whole(lengths):
+def test_rows_without_a_common_prefix_are_packed_whole(lengths):
     attention = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     packed = PackedBatch.of(attention)
     values = torch.arange(1.0, attention.numel() + 1).view(attention.shape)
@@ -21,7 +21,7 @@ def test_rows_with_nothing_in_common_lie_there_whole(lengths):
 
 
 @given(families, st.integers(1, 30), st.integers(0, 99))
-def test_unpacking_gives_back_what_was_packed(known, worth, seed):
+def test_unpacking_inverts_packing(known, worth, seed):
     batch = batch_of(known, seed, tokens=2)
     shared = prefixes_of(batch, worth)
     packed = PackedBatch.of(batch.attention, shared)
@@ -34,7 +34,7 @@ def test_unpacking_gives_back_what_was_packed(known, worth, seed):
 
 
 @given(families, st.integers(1, 30), st.integers(0, 99))
-def test_every_token_reads_what_precedes_it_in_its_dialogue_and_itself(known, worth, seed):
+def test_every_token_attends_to_its_dialogue_prefix_and_itself(known, worth, seed):
     batch = batch_of(known, seed, tokens=2)
     packed = PackedBatch.of(batch.attention, prefixes_of(batch, worth))
     reads = {}
@@ -50,7 +50,7 @@ def test_every_token_reads_what_precedes_it_in_its_dialogue_and_itself(known, wo
             assert reads[places[column]] == places[: column + 1]
 
 
-def test_some_rows_of_a_batch_share_what_they_have_in_common():
+def test_a_subset_of_a_batch_shares_its_common_prefix():
     batch = mixed()
     shared = prefixes_of(batch, 1)
     rows = torch.tensor([5, 0, 2, 8])

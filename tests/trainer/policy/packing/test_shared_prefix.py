@@ -16,19 +16,19 @@ def test_an_instruction_is_read_once_for_all_then_each_group_s_own_start():
     assert sorted(groups, key=lambda part: part.members) == [SharedPrefix((0, 2), 50, 59), SharedPrefix((1, 3), 50, 69)]
 
 
-def test_a_start_that_is_too_short_to_pay_is_left_to_each_unless_a_longer_one_pays():
+def test_a_too_short_prefix_is_not_shared_unless_part_of_a_longer_one():
     assert find_shared_prefixes([[1, 2, 3], [1, 2, 4]], min_tokens=3) == []
     assert find_shared_prefixes([[1, 2, 3], [1, 5, 6, 7, 8], [1, 5, 6, 7, 9]], min_tokens=4) == [
         [SharedPrefix((1, 2), 0, 4)]
     ]
 
 
-def test_one_prompt_and_none_have_nothing_in_common():
+def test_zero_or_one_prompts_share_nothing():
     assert find_shared_prefixes([], min_tokens=1) == find_shared_prefixes([[1, 2, 3]], min_tokens=1) == []
 
 
 @given(PROMPTS, st.integers(1, 6))
-def test_every_prompt_is_read_in_order_and_keeps_its_last_token(prompts, worth):
+def test_every_prompt_is_computed_in_order_and_keeps_its_last_token(prompts, worth):
     read = [0] * len(prompts)
     for parts in find_shared_prefixes(prompts, worth):
         members = [member for part in parts for member in part.members]
@@ -44,7 +44,7 @@ def test_every_prompt_is_read_in_order_and_keeps_its_last_token(prompts, worth):
 
 
 @given(PROMPTS)
-def test_with_every_token_worth_it_each_token_but_the_last_ones_is_read_once(prompts):
+def test_without_a_minimum_length_each_token_is_computed_once(prompts):
     saved = sum(
         (part.stop - part.start) * (len(part.members) - 1)
         for parts in find_shared_prefixes(prompts, 1)

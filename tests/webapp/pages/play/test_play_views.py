@@ -1,4 +1,4 @@
-"""Playing an environment on its page: its own rules and rewards, the policy's budgets, a game per person and state."""
+"""Playing an environment on its page: its rules and rewards, the policy's budgets, one game per user and state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture(autouse=True)
 def _tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> Iterator[None]:
-    """No live environment of one test reaches the next, and nobody is told to come again on a busy machine."""
+    """Close live environments after each test, and raise the timeout for busy machines."""
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     fresh = sessions.SessionPool()
     monkeypatch.setattr("webapp.play.games.SESSIONS", fresh)
@@ -39,7 +39,7 @@ def _tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings)
 
 
 def act(client: Client, name: str, action: str, **fields: str) -> str:
-    """The game after that action, as the part of the page that comes back."""
+    """The game after that action, as the returned partial."""
     return text_of(client.post(f"/environments/{name}/play", {"action": action, **fields}, headers=HTMX))
 
 
@@ -65,7 +65,7 @@ def solution(seed: int, dynamics: int) -> list[str]:
     return actions
 
 
-def exam(number: int) -> Start:
+def evaluation_start(number: int) -> Start:
     spec = envs.spec("Sokoban")
     return starts.find(None, spec, "Sokoban", f"prompt={number}")
 
@@ -77,17 +77,17 @@ def test_every_environment_has_a_page_with_a_game(name: str, who: Visitors) -> N
     assert "Prompt 1 of the evaluation" in page
     assert envs.spec(name).success in html.unescape(page)
     assert who.outsider.get(f"/environments/{name}").status_code == 200
-    assert who.nobody.get(f"/environments/{name}")["Location"].startswith("/login")
-    assert who.nobody.post(f"/environments/{name}/play", {"action": "Up"})["Location"].startswith("/login")
+    assert who.anonymous.get(f"/environments/{name}")["Location"].startswith("/login")
+    assert who.anonymous.post(f"/environments/{name}/play", {"action": "Up"})["Location"].startswith("/login")
 
 
-def test_an_environment_that_does_not_exist_is_not_there(who: Visitors) -> None:
+def test_an_unknown_environment_is_404(who: Visitors) -> None:
     assert who.owner.get("/environments/Chess").status_code == 404
     assert who.owner.post("/environments/Chess/play", {"action": "e4"}).status_code == 404
 
 
-def test_the_rewards_are_those_of_the_environment_to_the_end(who: Visitors) -> None:
-    start = exam(3)
+def test_rewards_match_the_environment_to_the_end(who: Visitors) -> None:
+    start = evaluation_start(3)
     env = envs.make("Sokoban")
     env.reset(seed=start.seed, options={"dynamics_seed": start.dynamics})
     actions = solution(start.seed, start.dynamics or 0)
@@ -103,7 +103,7 @@ def test_the_rewards_are_those_of_the_environment_to_the_end(who: Visitors) -> N
     assert data_of(after)["taken"] == len(actions)
 
 
-def test_the_budget_is_that_of_the_policy(who: Visitors) -> None:
+def test_a_game_has_the_budget_of_the_policy(who: Visitors) -> None:
     spec = envs.spec("Sokoban")
     blocked = "Up"
     page = ""
@@ -115,7 +115,7 @@ def test_the_budget_is_that_of_the_policy(who: Visitors) -> None:
     assert data_of(page)["over"]
 
 
-def test_a_game_goes_on_in_another_process_of_the_site(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_game_continues_in_another_site_process(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
     act(who.owner, "FrozenLake", "Right", seed="4")
     here = data_of(act(who.owner, "FrozenLake", "Down", seed="4"))
     other = sessions.SessionPool()
@@ -124,14 +124,14 @@ def test_a_game_goes_on_in_another_process_of_the_site(who: Visitors, monkeypatc
     assert there == here
 
 
-def test_everybody_has_a_game_of_their_own(who: Visitors) -> None:
+def test_every_user_has_a_separate_game(who: Visitors) -> None:
     act(who.owner, "Sokoban", "Up", prompt="5")
     assert data_of(text_of(who.viewer.get("/environments/Sokoban?prompt=5")))["taken"] == 0
     assert data_of(text_of(who.owner.get("/environments/Sokoban?prompt=5")))["taken"] == 1
     assert data_of(text_of(who.owner.get("/environments/Sokoban")))["taken"] == 1, "the game played last"
 
 
-def test_what_is_no_action_is_told_in_a_sentence_and_costs_nothing(who: Visitors) -> None:
+def test_an_invalid_action_is_explained_and_costs_nothing(who: Visitors) -> None:
     page = act(who.owner, "Sokoban", "Jump", prompt="1")
     assert "“Jump” is not an action here. Actions: Up, Down, Left, Right." in page
     assert data_of(page)["taken"] == 0
@@ -139,14 +139,14 @@ def test_what_is_no_action_is_told_in_a_sentence_and_costs_nothing(who: Visitors
     assert "at most 1,000 characters" in act(who.owner, "Countdown", "1" * 1001, prompt="1")
 
 
-def test_an_action_for_an_older_state_is_not_played(who: Visitors) -> None:
+def test_an_action_for_an_outdated_state_is_rejected(who: Visitors) -> None:
     act(who.owner, "Sokoban", "Up", prompt="1", at="0")
     page = act(who.owner, "Sokoban", "Up", prompt="1", at="0")
     assert "This game continued in another window." in page
     assert data_of(page)["taken"] == 1
 
 
-def test_starting_again_begins_at_the_same_state(who: Visitors) -> None:
+def test_a_restart_begins_at_the_same_state(who: Visitors) -> None:
     first = data_of(text_of(who.owner.get("/environments/Sokoban?seed=11")))["board"]
     act(who.owner, "Sokoban", "Up", seed="11")
     page = text_of(who.owner.post("/environments/Sokoban/play", {"do": "restart", "seed": "11"}, headers=HTMX))
@@ -154,8 +154,8 @@ def test_starting_again_begins_at_the_same_state(who: Visitors) -> None:
     assert data_of(page)["taken"] == 0
 
 
-def test_a_hint_is_given_when_asked_for_and_counted(who: Visitors) -> None:
-    start = exam(2)
+def test_a_requested_hint_is_shown_and_counted(who: Visitors) -> None:
+    start = evaluation_start(2)
     env = envs.make("Sokoban")
     env.reset(seed=start.seed)
     best = env.hint()
@@ -168,7 +168,7 @@ def test_a_hint_is_given_when_asked_for_and_counted(who: Visitors) -> None:
     assert data_of(after)["advice"] is None
 
 
-def test_it_works_without_scripts(who: Visitors) -> None:
+def test_a_game_works_without_javascript(who: Visitors) -> None:
     answer = who.owner.post("/environments/Sokoban/play", {"action": "Left", "prompt": "9"})
     assert answer["Location"] == "/environments/Sokoban?prompt=9#game"
     page = text_of(who.owner.get("/environments/Sokoban?prompt=9"))
@@ -179,7 +179,7 @@ def test_it_works_without_scripts(who: Visitors) -> None:
     assert "“Sing” is not an action here." in text_of(refused)
 
 
-def test_a_bandit_is_pulled_once(who: Visitors) -> None:
+def test_a_bandit_game_ends_after_one_pull(who: Visitors) -> None:
     page = text_of(who.owner.get("/environments/Bandit?prompt=1"))
     arms = re.findall(r'name="action" value="([^"]+)" data-keys="(\d)"', page)
     assert [key for _, key in arms] == ["1", "2"]
@@ -187,7 +187,7 @@ def test_a_bandit_is_pulled_once(who: Visitors) -> None:
     assert data_of(page)["over"]
 
 
-def test_a_shop_is_walked_by_its_own_buttons(who: Visitors) -> None:
+def test_a_shop_is_navigated_by_its_own_buttons(who: Visitors) -> None:
     page = text_of(who.owner.get("/environments/WebShop?prompt=1"))
     assert 'name="words"' in page
     page = text_of(
@@ -207,13 +207,13 @@ def test_a_shop_is_walked_by_its_own_buttons(who: Visitors) -> None:
 
 
 @pytest.mark.parametrize("query", ["prompt=0", "prompt=257", "seed=x", "seed=99999999999", "prompt=-1"])
-def test_states_that_do_not_exist_are_told_in_words(query: str, who: Visitors) -> None:
+def test_unknown_states_are_explained(query: str, who: Visitors) -> None:
     answer = who.owner.get(f"/environments/Sokoban?{query}", follow=True)
     assert answer.redirect_chain[0][0] == "/environments/Sokoban"
     assert 'class="note warning"' in answer.content.decode()
 
 
-def test_the_state_of_a_trajectory_can_be_played_by_those_who_may_see_it(run: Run, who: Visitors) -> None:
+def test_a_trajectory_state_is_playable_by_its_readers(run: Run, who: Visitors) -> None:
     play(run)
     one = Trajectory.objects.filter(run=run).select_related("group").first()
     assert one is not None
@@ -253,7 +253,7 @@ def test_the_page_takes_few_queries(
         who.owner.get("/environments/Sokoban")
 
 
-def test_a_strangers_environment_that_hangs_ends_its_own_game_only(
+def test_a_hanging_third_party_environment_ends_only_its_own_game(
     tmp_path: Path, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "STEP_SECONDS", 1.0)
@@ -266,7 +266,7 @@ def test_a_strangers_environment_that_hangs_ends_its_own_game_only(
     environment_info.sample.cache_clear()
 
 
-def test_rooms_that_need_a_compiler_are_made_in_another_process() -> None:
+def test_rooms_that_need_a_compiler_are_generated_in_another_process() -> None:
     spec = envs.spec("Sokoban")
     small = starts.find(None, spec, "Sokoban", "seed=1")
     assert sessions.is_available(small)
@@ -277,7 +277,7 @@ def test_rooms_that_need_a_compiler_are_made_in_another_process() -> None:
     assert not sessions.is_available(Start("WebShop", "seed=1", 1, 9, 1, 9))
 
 
-def test_who_asks_while_it_is_being_made_is_told_to_come_again(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_during_generation_gets_a_retry_page(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "ANSWER_TIMEOUT", 0.0)
     page = text_of(who.owner.get("/environments/WebShop?prompt=4"))
     assert "Preparing" in page

@@ -1,4 +1,4 @@
-"""The evaluation tab: several suites with their intervals drawn, and the generalisation matrix."""
+"""Evaluation tab: suites with drawn intervals, and the generalisation matrix."""
 
 from __future__ import annotations
 
@@ -61,9 +61,7 @@ def matrix(success: float = 0.625) -> events.Generalization:
     )
 
 
-def test_every_suite_is_shown_with_its_interval_its_pass_at_k_and_a_way_to_its_trajectories(
-    run: Run, who: Visitors
-) -> None:
+def test_every_suite_shows_interval_pass_at_k_and_a_trajectories_link(run: Run, who: Visitors) -> None:
     config = RunConfig.model_validate(run.config)
     journal_builder.write(
         run.folder,
@@ -83,7 +81,7 @@ def test_every_suite_is_shown_with_its_interval_its_pass_at_k_and_a_way_to_its_t
     assert "split=eval&amp;suite=large%20rooms&amp;iteration=4" in page
 
 
-def test_the_matrix_is_kept_and_shown_with_numbers_beside_its_shades(run: Run, who: Visitors) -> None:
+def test_the_matrix_is_stored_and_shown_with_numbers_and_shades(run: Run, who: Visitors) -> None:
     config = RunConfig.model_validate(run.config)
     journal_builder.write(run.folder, recorded_journal.started(config), matrix(0.3), matrix())
     JournalTailer(run).drain()

@@ -1,4 +1,4 @@
-"""The explorer's page: who sees it, what it lists, sorts and says, its parts for htmx, what it does with nonsense."""
+"""Explorer page: permissions, listing, sorting, htmx partials, invalid queries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.webapp.conftest import People
-from tests.webapp.explorer.scripted_run import tell
+from tests.webapp.explorer.scripted_run import write_story
 from tests.webapp.page_requests import Visitors, assert_private, who
 from webapp.annotations.models import Star, Tag, Tagging
 from webapp.core import formatting
@@ -24,7 +24,7 @@ __all__ = ["who"]
 @pytest.fixture
 def played(run: Run, tmp_path: Path, settings: Settings) -> Run:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return tell(run)
+    return write_story(run)
 
 
 def get(client: Client, run: Run, query: str = "", **headers: str) -> str:
@@ -49,20 +49,20 @@ def walk(client: Client, run: Run, query: str) -> list[str]:
         query = link[1]
 
 
-def test_the_explorer_opens_for_the_team_and_for_nobody_else(played: Run, who: Visitors) -> None:
+def test_the_explorer_is_visible_to_the_team_only(played: Run, who: Visitors) -> None:
     for address in (f"/runs/{played.slug}/trajectories", f"/runs/{played.slug}/trajectories.json"):
         assert who.owner.get(address).status_code == 200
         assert who.viewer.get(address).status_code == 200
         assert_private(address, who)
 
 
-def test_everybody_reads_the_trajectories_of_a_run_that_is_open_to_everybody(played: Run, who: Visitors) -> None:
+def test_trajectories_of_a_public_run_are_public(played: Run, who: Visitors) -> None:
     Run.objects.update(visibility=Run.Visibility.LINK)
-    assert len(listed(get(who.nobody, played))) == 50
+    assert len(listed(get(who.anonymous, played))) == 50
     assert len(listed(get(who.outsider, played))) == 50
 
 
-def test_strangers_learn_nothing_of_the_teams_stars_and_tags(played: Run, who: Visitors, people: People) -> None:
+def test_outsiders_do_not_see_stars_and_tags_of_the_team(played: Run, who: Visitors, people: People) -> None:
     Run.objects.update(visibility=Run.Visibility.LINK)
     first = Trajectory.objects.first()
     Star.objects.create(trajectory=first, user=people.owner)
@@ -77,7 +77,7 @@ def test_strangers_learn_nothing_of_the_teams_stars_and_tags(played: Run, who: V
 @pytest.mark.parametrize(
     "sort", ["iteration", "place", "outcome", "reward", "turns", "actions", "tokens", "format", "kept", "environment"]
 )
-def test_every_page_together_is_every_trajectory_once_in_order(sort: str, played: Run, who: Visitors) -> None:
+def test_the_pages_contain_every_trajectory_once_in_order(sort: str, played: Run, who: Visitors) -> None:
     everything = {item.slug: item for item in Trajectory.objects.select_related("group")}
     values = {
         "iteration": lambda item: item.iteration,
@@ -99,7 +99,7 @@ def test_every_page_together_is_every_trajectory_once_in_order(sort: str, played
     assert [value(everything[slug]) for slug in falling] == sorted(map(value, everything.values()), reverse=True)
 
 
-def test_the_previous_page_is_the_one_that_was_left(played: Run, who: Visitors) -> None:
+def test_the_previous_link_returns_to_the_same_page(played: Run, who: Visitors) -> None:
     first = get(who.viewer, played, "sort=-reward")
     assert 'rel="prev"' not in first
     onward = re.search(r'rel="next" href="\?([^"]*)"', first)
@@ -115,15 +115,13 @@ def test_the_previous_page_is_the_one_that_was_left(played: Run, who: Visitors) 
 
 
 @pytest.mark.parametrize("cursor", ["x", "W10", "bnVsbA", "é", "A" * 5000, "WyItcmV3YXJkIiwxLDEsMV0"])
-def test_a_cursor_that_means_nothing_here_shows_the_first_page_and_says_so(
-    cursor: str, played: Run, who: Visitors
-) -> None:
+def test_an_invalid_cursor_shows_the_first_page_with_a_notice(cursor: str, played: Run, who: Visitors) -> None:
     page = get(who.viewer, played, f"at={cursor}")
     assert "showing the first page" in page
     assert listed(page) == listed(get(who.viewer, played))
 
 
-def test_the_facts_are_those_of_what_was_found(played: Run, who: Visitors) -> None:
+def test_the_facts_summarise_the_results(played: Run, who: Visitors) -> None:
     found = list(Trajectory.objects.filter(iteration=2))
     solved = sum(item.status == "success" for item in found) / len(found)
     mean = sum(item.total_reward for item in found) / len(found)
@@ -131,7 +129,7 @@ def test_the_facts_are_those_of_what_was_found(played: Run, who: Visitors) -> No
     assert f"{len(found)} found · {formatting.percent(solved)} solved · mean reward {formatting.signed(mean)}" in page
 
 
-def test_nonsense_is_told_at_its_field_and_kept_there(played: Run, who: Visitors) -> None:
+def test_invalid_values_are_reported_and_kept_in_their_field(played: Run, who: Visitors) -> None:
     page = get(who.viewer, played, "iteration_min=two&iteration_max=3&text=--")
     assert "“two” is not a whole number, such as 12." in page
     assert re.search(r'id="iteration_min"[^>]*value="two"[^>]*aria-invalid="true"', page)
@@ -141,14 +139,14 @@ def test_nonsense_is_told_at_its_field_and_kept_there(played: Run, who: Visitors
     assert f"{early.count()} found" in page
 
 
-def test_every_filter_is_a_chip_that_leads_to_the_page_without_it(played: Run, who: Visitors) -> None:
+def test_every_filter_has_a_chip_that_removes_it(played: Run, who: Visitors) -> None:
     page = get(who.viewer, played, "iteration=2&outcome=success&reward_min=-1")
     assert 'href="?outcome=success&reward_min=-1" aria-label="Remove filter: iteration 2"' in page
     assert 'href="?iteration=2&reward_min=-1" aria-label="Remove filter: solved"' in page
     assert 'href="?iteration=2&outcome=success" aria-label="Remove filter: reward ≥ −1"' in page
 
 
-def test_found_words_are_marked_and_nothing_said_becomes_markup(played: Run, who: Visitors) -> None:
+def test_matches_are_highlighted_and_text_is_escaped(played: Run, who: Visitors) -> None:
     turn = Turn.objects.select_related("trajectory").filter(number=1).order_by("pk").first()
     assert turn is not None
     event = turn.event | {"thought": "I fear <script>alert(1)</script> & <b>zugzwang</b> here."}
@@ -161,7 +159,7 @@ def test_found_words_are_marked_and_nothing_said_becomes_markup(played: Run, who
     assert listed(response) == [turn.trajectory.slug]
 
 
-def test_htmx_gets_the_part_that_changes_and_the_short_address(played: Run, who: Visitors) -> None:
+def test_htmx_gets_the_partial_and_the_short_url(played: Run, who: Visitors) -> None:
     query = "iteration_min=2&iteration_max=&outcome=&text=&split=&tokens_min=x&sort=-reward"
     response = who.viewer.get(f"/runs/{played.slug}/trajectories?{query}", headers={"HX-Request": "true"})
     page = html.unescape(response.content.decode())
@@ -175,7 +173,7 @@ def test_htmx_gets_the_part_that_changes_and_the_short_address(played: Run, who:
         assert f'id="{name}"' in whole, "the part replaces only what the page has"
 
 
-def test_a_page_from_the_history_is_whole(played: Run, who: Visitors) -> None:
+def test_a_history_restore_gets_the_full_page(played: Run, who: Visitors) -> None:
     page = get(who.viewer, played, "", **{"HX-Request": "true", "HX-History-Restore-Request": "true"})
     assert "<html" in page
 
@@ -186,7 +184,7 @@ def test_an_empty_run_says_what_will_be_here(run: Run, who: Visitors) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "sort=-reward", "text=box+-nothing", "environment=Sokoban&kept=yes&alarm=no"])
-def test_the_explorer_takes_few_queries_however_many_rows(
+def test_the_query_count_of_the_explorer_is_constant(
     query: str, played: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     Run.objects.filter(pk=played.pk).update(state=Run.State.FINISHED)

@@ -1,4 +1,4 @@
-"""A hosted model's evaluation on the site: every page of it opens, and what is not known is not shown as a number."""
+"""Evaluation of a hosted model on the site: every page opens, and unknown values are not shown as numbers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ __all__ = ["who"]
 TOKENS = ["<think>", "go", "</think>", "<answer>", "Up", "</answer>"]
 
 
-def told(body: dict[str, Any]) -> Reply:
+def reply_with_tokens(body: dict[str, Any]) -> Reply:
     return completion("".join(TOKENS), tokens=TOKENS, prompt=50, written=6)
 
 
-def untold(body: dict[str, Any]) -> Reply:
+def reply_without_tokens(body: dict[str, Any]) -> Reply:
     return completion("".join(TOKENS), prompt=50, written=9)
 
 
-@pytest.fixture(params=[told, untold])
+@pytest.fixture(params=[reply_with_tokens, reply_without_tokens])
 def hosted(request: pytest.FixtureRequest, run: Run) -> Run:
-    """A run that was played by a hosted model, whose endpoint tells its tokens or does not."""
+    """A run played by a hosted model whose endpoint reports tokens, or does not."""
     with Server(request.param).running() as server:
         config = RunConfig.model_validate(
             {
@@ -53,11 +53,11 @@ def hosted(request: pytest.FixtureRequest, run: Run) -> Run:
     JournalTailer(run).drain()
     Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
     run.refresh_from_db()
-    run.kept = request.param is told  # type: ignore[attr-defined]
+    run.kept = request.param is reply_with_tokens  # type: ignore[attr-defined]
     return run
 
 
-def test_every_page_of_the_run_opens_and_tells_what_it_took(hosted: Run, who: Visitors) -> None:
+def test_every_page_of_a_hosted_run_opens_and_shows_its_usage(hosted: Run, who: Visitors) -> None:
     for tab in ("", "trajectories", "curves", "evaluation", "configuration", "snapshot.json", "curves.csv"):
         answer = who.owner.get(f"/runs/{hosted.slug}/{tab}")
         assert answer.status_code == 200, tab
@@ -71,7 +71,7 @@ def test_every_page_of_the_run_opens_and_tells_what_it_took(hosted: Run, who: Vi
     assert answer.json()["parameters"] == 0
 
 
-def test_the_player_shows_what_is_known_and_nothing_else(hosted: Run, who: Visitors) -> None:
+def test_the_player_shows_only_reported_values(hosted: Run, who: Visitors) -> None:
     trajectory = Trajectory.objects.filter(run=hosted).first()
     assert trajectory is not None
     page = who.owner.get(f"/t/{trajectory.slug}").content.decode()

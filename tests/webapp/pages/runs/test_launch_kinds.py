@@ -1,4 +1,4 @@
-"""Runs of other kinds, launched from the form: evaluation of a policy, and the baseline that imitates a solver."""
+"""Other kinds of runs launched from the form: evaluation of a policy, and the SFT baseline."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def launched(who: Visitors, **changes: str) -> Run:
 
 def test_an_evaluation_is_launched_played_and_shown(who: Visitors, tmp_path: Path) -> None:
     model = tiny.save_pocket(tmp_path / "model")
-    exam = {
+    form = {
         "kind": "evaluate",
         "policy.model": str(model),
         "policy.threads": "1",
@@ -43,7 +43,7 @@ def test_an_evaluation_is_launched_played_and_shown(who: Visitors, tmp_path: Pat
         "evaluation.suites": "Bandit, FrozenLake:size=5",
         "rollout.max_response_tokens": "8",
     }
-    run = launched(who, **exam)
+    run = launched(who, **form)
     assert (run.iterations, run.state) == (0, Run.State.QUEUED)
     config = RunConfig.model_validate(run.config)
     assert config.evaluation.suites == ["Bandit", "FrozenLake:size=5"]
@@ -72,13 +72,13 @@ def test_the_baseline_is_launched_with_its_own_settings(who: Visitors) -> None:
     assert summaries.estimate_words(config) == "48 steps of 128 out of 1,000 demonstrations"
 
 
-def test_an_evaluation_of_nothing_is_told_at_its_field(who: Visitors) -> None:
+def test_an_evaluation_without_suites_is_reported_at_its_field(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"kind": "evaluate", "evaluation.prompts": "0"}
     page = html.unescape(who.owner.post("/runs/new/check", fields).content.decode())
     assert 'id="f-evaluation-prompts-error" hx-swap-oob="true">a run of kind evaluate needs' in page
 
 
-def test_a_suite_that_does_not_exist_is_told_at_its_field(who: Visitors) -> None:
+def test_an_unknown_suite_is_reported_at_its_field(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"evaluation.suites": "Chess"}
     page = html.unescape(who.owner.post("/runs/new/check", fields).content.decode())
     assert "hx-swap-oob=\"true\">unknown environment 'Chess' in 'Chess'" in page

@@ -1,4 +1,4 @@
-"""An installed package's environment is in the launch form by itself, with its settings, and can be launched."""
+"""The environment of an installed package appears in the launch form with its settings and can be launched."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_form_offers_it_with_its_settings_and_launches_it(who: Visitors) -> 
     assert Run.objects.get().config["environment"]["settings"] == {"lava": 5}
 
 
-def test_its_limits_hold_in_the_form(who: Visitors) -> None:
+def test_its_limits_apply_in_the_form(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode())
     wrong = fields | {"environment.name": "KeyDoor", "environment.settings.size": "99"}
     page = who.owner.post("/runs/new/check", wrong).content.decode()

@@ -1,4 +1,4 @@
-"""The launch form: generated from RunConfig, checked while typing, launched by members only."""
+"""Launch form: generated from RunConfig, validated while typing, for members only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["who"]
 
 
 def fields_of(page: str) -> dict[str, str]:
-    """What a browser would post for the form of that page, untouched."""
+    """Fields a browser would post for the unchanged form."""
     form = page[page.index('id="launch"') :]
     found: dict[str, str] = {}
     for tag in re.findall(r"<input[^>]*>", form):
@@ -42,7 +42,7 @@ def fields_of(page: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("preset", preset_names())
-def test_an_untouched_form_launches_exactly_its_preset(preset: str, who: Visitors) -> None:
+def test_an_unchanged_form_launches_exactly_its_preset(preset: str, who: Visitors) -> None:
     page = who.owner.get(f"/runs/new?preset={preset}").content.decode()
     response = who.owner.post("/runs/new", fields_of(page))
     run = Run.objects.get()
@@ -65,7 +65,7 @@ def test_viewers_may_not_launch(who: Visitors) -> None:
     for response in (who.viewer.get("/runs/new"), who.viewer.post("/runs/new", {}), who.viewer.post("/runs/new/check")):
         assert response.status_code == 403
     assert "Ask an admin of the team" in who.viewer.get("/runs/new").content.decode()
-    assert who.nobody.get("/runs/new")["Location"].startswith("/login")
+    assert who.anonymous.get("/runs/new")["Location"].startswith("/login")
     assert not Run.objects.exists()
 
 
@@ -75,7 +75,7 @@ def test_outsiders_launch_into_their_own_team(people: People, who: Visitors) -> 
     assert Run.objects.get().team.name == "Elsewhere"
 
 
-def test_a_wrong_value_comes_back_with_a_sentence_beside_its_field(who: Visitors) -> None:
+def test_an_invalid_value_is_explained_at_its_field(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode())
     response = who.owner.post("/runs/new", fields | {"rollout.groups": "many", "algorithm.gamma": "3"})
     page = html.unescape(response.content.decode())
@@ -86,7 +86,7 @@ def test_a_wrong_value_comes_back_with_a_sentence_beside_its_field(who: Visitors
     assert not Run.objects.exists()
 
 
-def test_the_check_while_typing_fills_and_empties_the_slots(who: Visitors) -> None:
+def test_live_validation_sets_and_clears_field_errors(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode())
     good = who.owner.post("/runs/new/check", fields).content.decode()
     assert 'id="f-rollout-groups-error" hx-swap-oob="true"></p>' in good
@@ -98,13 +98,13 @@ def test_the_check_while_typing_fills_and_empties_the_slots(who: Visitors) -> No
     assert "1 invalid setting:" in bad
 
 
-def test_a_contradiction_between_settings_is_told_at_the_field_it_names(who: Visitors) -> None:
+def test_contradicting_settings_are_reported_at_the_named_field(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"rollout.group_size": "1"}
     page = html.unescape(who.owner.post("/runs/new/check", fields).content.decode())
     assert re.search(r'id="f-rollout-group_size-error" hx-swap-oob="true">[^<]+at least 2', page)
 
 
-def test_reward_terms_are_written_as_pairs_and_told_apart(who: Visitors) -> None:
+def test_reward_terms_are_parsed_as_pairs(who: Visitors) -> None:
     page = who.owner.get("/runs/new?preset=sokoban-pocket").content.decode()
     post = fields_of(page) | {"rewards.terms": "facts_true=0.1, repeats=-0.2"}
     who.owner.post("/runs/new", post)
@@ -200,7 +200,7 @@ def test_a_clone_opens_with_the_values_of_its_run(run: Run, who: Visitors) -> No
     assert RunConfig.model_validate(Run.objects.exclude(pk=run.pk).get().config) == changed
 
 
-def test_the_runs_of_others_cannot_be_cloned(run: Run, who: Visitors) -> None:
+def test_invisible_runs_cannot_be_cloned(run: Run, who: Visitors) -> None:
     assert_private(f"/runs/new?clone={run.slug}", who)
 
 
@@ -222,7 +222,7 @@ def test_no_input_breaks_the_form(post: dict[str, str]) -> None:
 
 
 @given(st.sampled_from(envs.names()), st.integers(0, 2**32 - 1), st.floats(1e-9, 1), st.text("abc ü", max_size=20))
-def test_what_the_form_shows_is_what_it_reads(name: str, seed: int, rate: float, title: str) -> None:
+def test_the_form_round_trips(name: str, seed: int, rate: float, title: str) -> None:
     data: dict[str, Any] = RunConfig(seed=seed, name=title).model_dump()
     data["environment"]["name"], data["optimizer"]["policy_lr"] = name, rate
     config = RunConfig.model_validate(data)

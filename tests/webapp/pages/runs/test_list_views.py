@@ -1,4 +1,4 @@
-"""The list of runs: who sees which, filters and order, rows again while something changes, the way to a comparison."""
+"""List of runs: visibility, filters and order, refresh of changing rows, link to the comparison."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make(people: People, title: str, **fields: Any) -> Run:
     return Run.objects.create(team=people.team, title=title, config=config, iterations=4, **given)
 
 
-def examined(run: Run, iteration: int, success: float, suite: str = "") -> Evaluation:
+def add_evaluation(run: Run, iteration: int, success: float, suite: str = "") -> Evaluation:
     return Evaluation.objects.create(
         run=run,
         iteration=iteration,
@@ -56,32 +56,32 @@ def titles(client: Client, query: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("count", [1, 12])
-def test_the_list_takes_the_same_number_of_queries_however_long(
+def test_the_query_count_of_the_runs_page_is_constant(
     count: int, people: People, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(count):
         made = make(people, f"Run {number}", config={"tags": [f"tag{number}"]})
         MetricPoint.objects.create(run=made, name="success/rate", iteration=1, value=0.5, tokens=1, seconds=1)
-        examined(made, 1, 0.5)
-    with django_assert_max_num_queries(13):  # four of them for the line of those that wait
+        add_evaluation(made, 1, 0.5)
+    with django_assert_max_num_queries(13):  # four of them for the queue
         who.owner.get("/")
     with django_assert_max_num_queries(9):
         who.owner.get("/", headers={"HX-Request": "true"})
 
 
-def test_the_list_shows_the_teams_runs_and_no_others(run: Run, who: Visitors) -> None:
+def test_the_list_shows_only_runs_of_the_team(run: Run, who: Visitors) -> None:
     assert titles(who.owner) == titles(who.viewer) == ["Trial"]
     assert titles(who.outsider) == []
-    assert who.nobody.get("/")["Location"] == "/login?next=/"
+    assert who.anonymous.get("/")["Location"] == "/login?next=/"
 
 
-def test_a_private_run_is_listed_for_its_author_alone(people: People, run: Run, who: Visitors) -> None:
+def test_a_private_run_appears_only_for_its_author(people: People, run: Run, who: Visitors) -> None:
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.PRIVATE)
     assert titles(who.owner) == ["Trial"]
     assert titles(who.viewer) == []
 
 
-def test_an_empty_list_says_how_to_fill_it(who: Visitors) -> None:
+def test_an_empty_list_explains_how_to_start(who: Visitors) -> None:
     assert "Launch the first run" in who.owner.get("/").content.decode()
     assert "Launch the first run" not in who.viewer.get("/").content.decode()
 
@@ -116,7 +116,7 @@ def test_the_list_is_filtered(query: str, found: bool, run: Run, who: Visitors) 
     assert titles(who.owner, query) == (["Trial"] if found else [])
 
 
-def test_mine_means_the_readers_own(run: Run, who: Visitors) -> None:
+def test_mine_selects_runs_of_the_reader(run: Run, who: Visitors) -> None:
     assert titles(who.viewer, "mine=1") == []
 
 
@@ -142,11 +142,11 @@ def test_tags_and_authors_of_the_team_are_offered(people: People, who: Visitors)
     assert "baseline" not in who.outsider.get("/").content.decode()
 
 
-def test_the_order_can_be_chosen(people: People, who: Visitors) -> None:
+def test_the_order_can_be_selected(people: People, who: Visitors) -> None:
     low, high, none = make(people, "Low"), make(people, "High"), make(people, "None")
-    examined(low, 1, 0.9)
-    examined(low, 2, 0.3)
-    examined(high, 2, 0.6)
+    add_evaluation(low, 1, 0.9)
+    add_evaluation(low, 2, 0.3)
+    add_evaluation(high, 2, 0.6)
     MetricPoint.objects.create(run=low, name="reward/mean", iteration=1, value=5, tokens=1, seconds=1)
     assert titles(who.owner) == ["None", "High", "Low"]
     assert titles(who.owner, "sort=oldest") == ["Low", "High", "None"]
@@ -157,17 +157,17 @@ def test_the_order_can_be_chosen(people: People, who: Visitors) -> None:
     assert titles(who.owner, "sort=progress")[0] == "None"
 
 
-def test_the_newest_result_stands_in_the_row_with_its_interval(people: People, who: Visitors) -> None:
+def test_a_row_shows_the_latest_result_with_its_interval(people: People, who: Visitors) -> None:
     run = make(people, "One")
-    examined(run, 1, 0.2)
-    examined(run, 5, 0.5)
-    examined(run, 5, 0.9, suite="FrozenLake")
+    add_evaluation(run, 1, 0.2)
+    add_evaluation(run, 5, 0.5)
+    add_evaluation(run, 5, 0.9, suite="FrozenLake")
     page = who.owner.get("/").content.decode()
     assert "<b>50.0 %</b>" in page
     assert "45.0 % to 55.0 %" in page
 
 
-def test_long_curves_are_averaged_by_the_database_and_end_with_the_newest_value(people: People) -> None:
+def test_long_curves_are_averaged_and_end_with_the_latest_value(people: People) -> None:
     run = make(people, "Long")
     Run.objects.filter(pk=run.pk).update(iterations=600)
     MetricPoint.objects.bulk_create(
@@ -180,29 +180,29 @@ def test_long_curves_are_averaged_by_the_database_and_end_with_the_newest_value(
     assert card.success_last == 1.0
 
 
-def test_chosen_runs_lead_to_their_comparison_without_scripts(people: People, who: Visitors) -> None:
+def test_selected_runs_are_compared_without_javascript(people: People, who: Visitors) -> None:
     one, two = make(people, "One"), make(people, "Two")
     answer = who.owner.get(f"/?compare={one.slug}&compare={two.slug}&compare=nothing&compare_now=1")
     assert answer["Location"] == f"/compare?runs={one.slug},{two.slug}"
 
 
-def test_only_the_rows_are_sent_when_they_are_asked_for_again(run: Run, who: Visitors) -> None:
+def test_a_refresh_gets_the_rows_only(run: Run, who: Visitors) -> None:
     page = who.owner.get("/", headers={"HX-Request": "true"}).content.decode()
     assert "<html" not in page
     assert 'id="runs"' in page
     assert "every 3s" in page
 
 
-def test_a_list_on_which_nothing_is_played_asks_seldom(run: Run, who: Visitors) -> None:
+def test_an_idle_list_polls_slowly(run: Run, who: Visitors) -> None:
     Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
     assert "every 20s" in who.owner.get("/").content.decode()
 
 
 @pytest.mark.parametrize("query", ["", "?sort=reward&environment=Sokoban"])
-def test_an_open_list_shows_what_a_reload_would_show(
+def test_an_open_list_equals_a_reloaded_one(
     query: str, run: Run, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page's rows, and what it is sent while the journal of a run grows, equal the page loaded anew at every step."""
+    """Rows updated while the journal of a run grows equal a reloaded page at every step."""
     monkeypatch.setattr(summaries, "age", lambda moment: "a while")
     config = RunConfig.model_validate(run.config)
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
@@ -237,7 +237,7 @@ def loaded(client: Client, query: str) -> str:
     return page[page.index('<div id="runs"') : page.index('<div class="compare-bar"')].strip()
 
 
-def test_a_played_run_shows_how_it_did(run: Run, who: Visitors) -> None:
+def test_a_played_run_shows_its_results(run: Run, who: Visitors) -> None:
     play(run, finished=3)
     page = who.owner.get("/").content.decode()
     assert 'class="success" points="' in page

@@ -1,4 +1,4 @@
-"""The pages of runs: who sees what, what they say, and how many queries they take."""
+"""Pages of a run: permissions, contents, query counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _folder(tmp_path: Path, settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("tab", TABS)
-def test_every_tab_opens_for_the_team_and_for_nobody_else(tab: str, run: Run, who: Visitors) -> None:
+def test_every_tab_is_visible_to_the_team_only(tab: str, run: Run, who: Visitors) -> None:
     play(run)
     address = f"/runs/{run.slug}/{tab}"
     assert who.owner.get(address).status_code == 200
@@ -35,19 +35,19 @@ def test_every_tab_opens_for_the_team_and_for_nobody_else(tab: str, run: Run, wh
 
 
 @pytest.mark.parametrize("tab", TABS)
-def test_every_tab_opens_before_anything_was_played(tab: str, run: Run, who: Visitors) -> None:
+def test_every_tab_opens_before_the_first_turn(tab: str, run: Run, who: Visitors) -> None:
     response = who.owner.get(f"/runs/{run.slug}/{tab}")
     assert response.status_code == 200
     assert "Waiting for a free worker" in response.content.decode()
 
 
 @pytest.mark.parametrize("address", ["snapshot.json", "curves.json"])
-def test_data_is_as_private_as_the_pages(address: str, run: Run, who: Visitors) -> None:
+def test_data_endpoints_respect_page_permissions(address: str, run: Run, who: Visitors) -> None:
     assert_private(f"/runs/{run.slug}/{address}", who)
     assert who.viewer.get(f"/runs/{run.slug}/{address}").status_code == 200
 
 
-def test_the_live_page_carries_the_snapshot(run: Run, who: Visitors) -> None:
+def test_the_live_page_contains_the_snapshot(run: Run, who: Visitors) -> None:
     play(run, finished=1, playing_rounds=2)
     page = who.owner.get(f"/runs/{run.slug}/").content.decode()
     embedded = re.search(r'<script id="snapshot" type="application/json">(.*?)</script>', page, re.S)
@@ -59,7 +59,7 @@ def test_the_live_page_carries_the_snapshot(run: Run, who: Visitors) -> None:
 
 
 @pytest.mark.parametrize("tab", ["trajectories", "curves", "evaluation", "configuration"])
-def test_other_tabs_carry_what_their_header_goes_on_from(tab: str, run: Run, who: Visitors) -> None:
+def test_other_tabs_contain_the_header_state(tab: str, run: Run, who: Visitors) -> None:
     play(run, finished=1, playing_rounds=2)
     page = who.owner.get(f"/runs/{run.slug}/{tab}").content.decode()
     embedded = re.search(r'<script id="snapshot" type="application/json">(.*?)</script>', page, re.S)
@@ -70,7 +70,7 @@ def test_other_tabs_carry_what_their_header_goes_on_from(tab: str, run: Run, who
     assert data["wall"] is None, "what only the live page draws is fetched by it alone"
 
 
-def test_the_live_page_says_where_the_run_stands(run: Run, who: Visitors) -> None:
+def test_the_live_page_shows_the_progress_of_the_run(run: Run, who: Visitors) -> None:
     play(run, finished=1, playing_rounds=1)
     page = who.owner.get(f"/runs/{run.slug}/").content.decode()
     assert re.search(r"Iteration 2 of 4 · rollout \d of 4 trajectories", page)
@@ -93,7 +93,7 @@ def test_the_log_tab_shows_the_end_of_the_log(run: Run, who: Visitors) -> None:
     assert "first line" not in page
 
 
-def test_the_configuration_can_be_downloaded_and_run(run: Run, who: Visitors, tmp_path: Path) -> None:
+def test_the_configuration_can_be_downloaded_and_rerun(run: Run, who: Visitors, tmp_path: Path) -> None:
     from trainer.config.files import load_yaml
     from trainer.config.run import RunConfig
 
@@ -107,7 +107,7 @@ def test_the_configuration_can_be_downloaded_and_run(run: Run, who: Visitors, tm
 
 
 @pytest.mark.parametrize("count", [1, 12])
-def test_the_live_page_takes_the_same_number_of_queries_however_much_was_played(
+def test_the_query_count_of_the_live_page_is_constant(
     count: int, run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     play(run, finished=count)
@@ -125,7 +125,7 @@ def test_the_live_page_takes_the_same_number_of_queries_however_much_was_played(
         ("paused", "stop", "stopped"),
     ],
 )
-def test_members_steer_a_run(before: str, wish: str, after: str, run: Run, who: Visitors) -> None:
+def test_members_control_a_run(before: str, wish: str, after: str, run: Run, who: Visitors) -> None:
     Run.objects.filter(pk=run.pk).update(state=before)
     response = who.owner.post(f"/runs/{run.slug}/{wish}", follow=True)
     run.refresh_from_db()
@@ -133,14 +133,14 @@ def test_members_steer_a_run(before: str, wish: str, after: str, run: Run, who: 
     assert 'class="note success"' in response.content.decode()
 
 
-def test_what_cannot_be_asked_now_is_said_in_words(run: Run, who: Visitors) -> None:
+def test_unavailable_actions_are_explained(run: Run, who: Visitors) -> None:
     Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
     page = who.owner.post(f"/runs/{run.slug}/pause", follow=True).content.decode()
     assert "This run is finished: it cannot pause now." in page
 
 
 @pytest.mark.parametrize("wish", ["pause", "resume", "stop", "cancel"])
-def test_viewers_and_strangers_steer_nothing(wish: str, run: Run, who: Visitors) -> None:
+def test_viewers_and_outsiders_cannot_control_a_run(wish: str, run: Run, who: Visitors) -> None:
     address = f"/runs/{run.slug}/{wish}"
     assert who.viewer.post(address).status_code == 403
     assert_private(address, who, post=True)
@@ -149,7 +149,7 @@ def test_viewers_and_strangers_steer_nothing(wish: str, run: Run, who: Visitors)
     assert run.state == Run.State.QUEUED
 
 
-def test_a_viewer_is_offered_no_buttons(run: Run, who: Visitors) -> None:
+def test_a_viewer_sees_no_control_buttons(run: Run, who: Visitors) -> None:
     assert ">Pause</button>" in who.owner.get(f"/runs/{run.slug}/").content.decode()
     page = who.viewer.get(f"/runs/{run.slug}/").content.decode()
     assert ">Pause</button>" not in page
@@ -166,16 +166,16 @@ def test_a_trajectory_is_found_by_its_id_in_the_journal(run: Run, who: Visitors)
     assert "This run has no trajectory none-such." in page
 
 
-def test_every_environment_is_shown_with_its_rules(who: Visitors) -> None:
+def test_every_environment_of_a_run_is_shown_with_its_rules(who: Visitors) -> None:
     import envs
 
     page = who.outsider.get("/environments").content.decode()
     for name in envs.names():
         assert f'id="{name}"' in page
-    assert who.nobody.get("/environments").status_code == 302
+    assert who.anonymous.get("/environments").status_code == 302
 
 
-def test_pages_carry_no_inline_script_or_style_and_no_foreign_address(run: Run, who: Visitors) -> None:
+def test_pages_have_no_inline_script_or_style_and_no_external_url(run: Run, who: Visitors) -> None:
     play(run, playing_rounds=1)
     trajectory = Trajectory.objects.filter(run=run).first()
     assert trajectory is not None

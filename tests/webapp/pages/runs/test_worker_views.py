@@ -1,4 +1,4 @@
-"""The page of workers: who is alive, with how much memory, what they play, and who waits."""
+"""Workers page: live workers, memory, their runs, and the queue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def page(client: object) -> str:
     return html.unescape(client.get("/workers").content.decode())  # type: ignore[attr-defined]
 
 
-def test_workers_show_what_they_play_but_not_to_strangers(run: Run, who: Visitors) -> None:
+def test_workers_show_their_runs_to_members_only(run: Run, who: Visitors) -> None:
     one = worker("worker@here")
     Run.objects.filter(pk=run.pk).update(
         state=Run.State.RUNNING,
@@ -54,10 +54,10 @@ def test_workers_show_what_they_play_but_not_to_strangers(run: Run, who: Visitor
     assert "worker@here" in stranger
     assert "Trial" not in stranger
     assert "1 run of another team" in stranger
-    assert who.nobody.get("/workers").status_code == 302
+    assert who.anonymous.get("/workers").status_code == 302
 
 
-def test_memory_is_told(who: Visitors) -> None:
+def test_memory_is_shown(who: Visitors) -> None:
     memory = [{"name": "Machine", "total": 24 * GIB, "free": 6 * GIB}, {"name": "H200", "total": 140 * GIB, "free": 0}]
     worker("worker@here", memory=memory)
     shown = page(who.owner)
@@ -66,7 +66,7 @@ def test_memory_is_told(who: Visitors) -> None:
     assert 'value="0.750"' in shown
 
 
-def test_a_silent_worker_is_lost_and_one_that_leaves_says_so(who: Visitors) -> None:
+def test_a_silent_worker_is_lost_and_a_leaving_one_is_marked(who: Visitors) -> None:
     worker("gone@there", silent=3600)
     worker("going@here", stopping=True)
     shown = page(who.owner)
@@ -75,7 +75,7 @@ def test_a_silent_worker_is_lost_and_one_that_leaves_says_so(who: Visitors) -> N
     assert "No worker serves this queue" not in shown
 
 
-def test_who_waits_is_listed_with_place_and_time(people: People, run: Run, who: Visitors) -> None:
+def test_queued_runs_are_listed_with_position_and_time(people: People, run: Run, who: Visitors) -> None:
     Run.objects.create(team=people.team, author=people.owner, title="Second", config={}, environment="Sokoban")
     Run.objects.filter(pk=run.pk).update(created_at=timezone.now() - timedelta(minutes=20))
     shown = page(who.viewer)
@@ -88,12 +88,12 @@ def test_who_waits_is_listed_with_place_and_time(people: People, run: Run, who: 
     assert "2 runs waiting" in stranger
 
 
-def test_without_workers_the_page_says_how_to_start_one(who: Visitors) -> None:
+def test_without_workers_the_page_explains_how_to_start_one(who: Visitors) -> None:
     assert "celery -A webapp worker" in page(who.owner)
 
 
 @pytest.mark.parametrize("count", [1, 9])
-def test_the_page_takes_the_same_number_of_queries(
+def test_the_query_count_of_the_workers_page_is_constant(
     count: int, people: People, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(count):
@@ -102,17 +102,17 @@ def test_the_page_takes_the_same_number_of_queries(
             Run.objects.create(
                 team=people.team, title=f"{state} {number}", config={}, environment="Sokoban", state=state, worker=one
             )
-    with django_assert_max_num_queries(11):  # the line asks for shares and room
+    with django_assert_max_num_queries(11):  # the queue queries shares and capacity
         who.owner.get("/workers")
 
 
-def test_what_is_asked_for_again_is_a_part_of_the_page(who: Visitors) -> None:
+def test_a_refresh_gets_a_partial(who: Visitors) -> None:
     part = who.owner.get("/workers", headers={"HX-Request": "true"}).content.decode()
     assert "<html" not in part
     assert 'id="workers"' in part
 
 
-def test_capacity_counts_the_free_places_of_living_workers(run: Run) -> None:
+def test_capacity_counts_free_slots_of_live_workers(run: Run) -> None:
     busy = worker("busy@here", slots=2)
     worker("gone@there", silent=600, slots=8)
     worker("gpu@there", queues=["gpu"], slots=1, device="H200")
@@ -125,34 +125,34 @@ def test_capacity_counts_the_free_places_of_living_workers(run: Run) -> None:
     assert known.sentence("other", 0).startswith("No worker is running")
 
 
-def test_the_machine_tells_its_memory() -> None:
+def test_the_host_reports_its_memory() -> None:
     found = hardware.describe_memory([])
     assert found[0]["name"] == "Machine"
     assert 0 < found[0]["free"] <= found[0]["total"]
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("1, GPU-7f, NVIDIA A100, 40G, 81920, 80000", ("GPU-7f", "1", "NVIDIA A100, 40G", 81920, 80000)),
         ("0, GPU-1, NVIDIA GB10, [N/A], [N/A]", ("GPU-1", "0", "NVIDIA GB10", None, None)),
         ("", None),
     ],
 )
-def test_gpus_tell_their_memory_where_they_can(line: str, told: tuple[object, ...] | None) -> None:
+def test_gpus_report_their_memory_if_available(line: str, expected: tuple[object, ...] | None) -> None:
     found = hardware._gpu(line)
     if found is None:
-        assert told is None
+        assert expected is None
         return
     uuid, gpu = found
     sizes = [None if size is None else size // hardware.MIB for size in (gpu["total"], gpu["free"])]
-    assert (uuid, gpu["id"], gpu["name"], *sizes) == told
+    assert (uuid, gpu["id"], gpu["name"], *sizes) == expected
 
 
 @pytest.mark.parametrize(
     ("visible", "numbers"), [(None, ["0", "1"]), ("1", ["1"]), ("GPU-b,GPU-a", ["1", "0"]), ("", []), ("7", [])]
 )
-def test_a_worker_has_the_gpus_that_its_environment_leaves_to_it(
+def test_a_worker_uses_the_gpus_visible_in_its_environment(
     visible: str | None, numbers: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = ["0, GPU-a, H200, 100, 90", "1, GPU-b, H200, 100, 80"]

@@ -1,4 +1,4 @@
-"""The page of a team: who sees what of it, who may change it, and that it never ends without an admin."""
+"""Team page: visibility, permissions, and at least one admin at all times."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _folder(tmp_path: Path, settings: Settings) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
-def test_the_page_opens_for_members_and_for_nobody_else(people: People, who: Visitors) -> None:
+def test_the_page_is_visible_to_members_only(people: People, who: Visitors) -> None:
     address = f"/team/{people.team.slug}"
     for client in (who.owner, who.viewer):
         page = client.get(address).content.decode()
@@ -38,7 +38,7 @@ def test_the_page_opens_for_members_and_for_nobody_else(people: People, who: Vis
     assert_private("/team/there-is-none", who)
 
 
-def test_only_admins_are_offered_what_only_admins_may_do(people: People, who: Visitors) -> None:
+def test_only_admins_see_admin_controls(people: People, who: Visitors) -> None:
     do_invite(people.team, people.owner, MEMBER)
     member = browser_of(add_member(people))
     owner_page = who.owner.get(f"/team/{people.team.slug}").content.decode()
@@ -61,7 +61,7 @@ def test_only_admins_are_offered_what_only_admins_may_do(people: People, who: Vi
         ("invitations", {"role": "admin"}),
     ],
 )
-def test_changes_are_refused_to_all_but_admins(path: str, data: dict[str, str], people: People, who: Visitors) -> None:
+def test_only_admins_may_change_the_team(path: str, data: dict[str, str], people: People, who: Visitors) -> None:
     address = f"/team/{people.team.slug}/{path}"
     member = browser_of(add_member(people))
     for client in (member, who.viewer):
@@ -85,7 +85,7 @@ def test_an_admin_changes_roles(people: People, who: Visitors) -> None:
     assert who.owner.post(f"/team/{people.team.slug}/members/mallory/role", {"role": "admin"}).status_code == 404
 
 
-def test_the_last_admin_is_neither_demoted_nor_removed_nor_may_leave(people: People, who: Visitors) -> None:
+def test_the_last_admin_cannot_be_demoted_removed_or_leave(people: People, who: Visitors) -> None:
     base = f"/team/{people.team.slug}/members/ada"
     for path, data in (("role", {"role": "viewer"}), ("remove", {})):
         page = who.owner.post(f"{base}/{path}", data, follow=True).content.decode()
@@ -101,13 +101,13 @@ def test_the_last_admin_is_neither_demoted_nor_removed_nor_may_leave(people: Peo
         do_remove_member(people.team, people.viewer)
 
 
-def test_members_leave_by_themselves(people: People, who: Visitors) -> None:
+def test_members_can_leave(people: People, who: Visitors) -> None:
     left = who.viewer.post(f"/team/{people.team.slug}/members/grace/remove", follow=True)
     assert "You left Agents" in left.content.decode()
     assert who.viewer.get(f"/team/{people.team.slug}").status_code == 404
 
 
-def test_invitations_end_with_the_power_of_who_made_them(people: People) -> None:
+def test_invitations_end_when_their_author_loses_admin_rights(people: People) -> None:
     second = add_member(people, "second", ADMIN)
     third = add_member(people, "third", ADMIN)
     do_invite(people.team, second, MEMBER)
@@ -137,7 +137,7 @@ def shared(run: Run, people: People, count: int = 1) -> list[ShareLink]:
     return [do_share_trajectory(found, people.owner) for found in Trajectory.objects.filter(run=run)[:count]]
 
 
-def test_the_audit_lists_every_link_with_its_state(run: Run, people: People, who: Visitors) -> None:
+def test_the_audit_lists_every_share_link_with_its_state(run: Run, people: People, who: Visitors) -> None:
     link, ended = shared(run, people, 2)
     ShareLink.objects.filter(pk=link.pk).update(views=42)
     ShareLink.objects.filter(pk=ended.pk).update(expires_at=timezone.now() - timedelta(days=1))
@@ -151,11 +151,11 @@ def test_the_audit_lists_every_link_with_its_state(run: Run, people: People, who
     assert who.viewer.post(address).status_code == 403
     assert_private(address, who, post=True)
     who.owner.post(address)
-    assert who.nobody.get(f"/s/{link.token}").status_code in (404, 410)
+    assert who.anonymous.get(f"/s/{link.token}").status_code in (404, 410)
     assert ">revoked<" in who.viewer.get(f"/team/{people.team.slug}").content.decode()
 
 
-def test_links_are_revoked_through_their_own_team_only(run: Run, people: People, who: Visitors) -> None:
+def test_links_can_be_revoked_by_their_own_team_only(run: Run, people: People, who: Visitors) -> None:
     (link,) = shared(run, people)
     other = Team.objects.get(name="Elsewhere")
     assert who.outsider.post(f"/team/{other.slug}/shares/{link.token}/revoke").status_code == 404
@@ -163,14 +163,14 @@ def test_links_are_revoked_through_their_own_team_only(run: Run, people: People,
     assert link.revoked_at is None
 
 
-def test_the_audit_tells_nobody_of_what_others_keep_private(run: Run, people: People, who: Visitors) -> None:
+def test_the_audit_hides_private_runs_of_others(run: Run, people: People, who: Visitors) -> None:
     (link,) = shared(run, people)
     Run.objects.filter(pk=run.pk).update(visibility="private")
     assert link.trajectory.slug in who.owner.get(f"/team/{people.team.slug}").content.decode()
     assert link.trajectory.slug not in who.viewer.get(f"/team/{people.team.slug}").content.decode()
 
 
-def test_runs_open_to_everybody_are_listed_and_closed(run: Run, people: People, who: Visitors) -> None:
+def test_public_runs_are_listed_and_can_be_closed(run: Run, people: People, who: Visitors) -> None:
     Run.objects.filter(pk=run.pk).update(visibility="link")
     page = who.owner.get(f"/team/{people.team.slug}").content.decode()
     assert f'href="/runs/{run.slug}/"' in page
@@ -182,7 +182,7 @@ def test_runs_open_to_everybody_are_listed_and_closed(run: Run, people: People, 
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_the_page_takes_the_same_number_of_queries_however_much_there_is(
+def test_the_query_count_of_the_team_page_is_constant(
     count: int, run: Run, people: People, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     shared(run, people, count)
@@ -193,27 +193,27 @@ def test_the_page_takes_the_same_number_of_queries_however_much_there_is(
         assert who.owner.get(f"/team/{people.team.slug}").status_code == 200
 
 
-def test_the_only_team_opens_at_once_and_several_are_a_choice(people: People, who: Visitors) -> None:
+def test_a_single_team_opens_directly_and_several_are_listed(people: People, who: Visitors) -> None:
     assert who.viewer.get("/team")["Location"] == f"/team/{people.team.slug}"
     assert who.viewer.get("/team?all=1").status_code == 200
     do_create_team("Second", people.viewer)
     page = who.viewer.get("/team").content.decode()
     assert "Second" in page
     assert "Agents" in page
-    assert who.nobody.get("/team")["Location"].startswith("/login")
+    assert who.anonymous.get("/team")["Location"].startswith("/login")
 
 
-def test_those_who_launch_somewhere_create_teams_and_those_who_only_look_do_not(people: People, who: Visitors) -> None:
+def test_only_users_who_may_launch_create_teams(people: People, who: Visitors) -> None:
     made = who.outsider.post("/team/new", {"name": "New ideas"}, follow=True)
     team = Team.objects.get(name="New ideas")
     assert made.redirect_chain[-1][0] == f"/team/{team.slug}"
     assert team.memberships.get().role == ADMIN
     assert who.viewer.post("/team/new", {"name": "Free machines"}).status_code == 403
-    assert who.nobody.post("/team/new")["Location"].startswith("/login")
+    assert who.anonymous.post("/team/new")["Location"].startswith("/login")
     assert not Team.objects.filter(name="Free machines").exists()
 
 
-def test_the_menu_leads_to_ones_teams(people: People, who: Visitors) -> None:
+def test_the_menu_links_to_the_teams_of_the_user(people: People, who: Visitors) -> None:
     page = who.viewer.get("/environments").content.decode()
     assert f'href="/team/{people.team.slug}"' in page
     assert 'href="/account"' in page

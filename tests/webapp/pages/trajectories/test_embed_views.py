@@ -1,4 +1,4 @@
-"""The player in other people's pages, and how oEmbed tells of it."""
+"""Embedded player and oEmbed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from webapp.trajectories.models import ShareLink, Trajectory
 __all__ = ["link", "trajectory", "who"]
 
 
-def test_every_site_may_frame_the_embedded_player_and_nothing_else(link: ShareLink, who: Visitors) -> None:
-    response = who.nobody.get(f"/embed/{link.token}")
+def test_only_the_embedded_player_may_be_framed(link: ShareLink, who: Visitors) -> None:
+    response = who.anonymous.get(f"/embed/{link.token}")
     assert response.status_code == 200
     policy = response["Content-Security-Policy"]
     assert "frame-ancestors *" in policy
@@ -26,44 +26,42 @@ def test_every_site_may_frame_the_embedded_player_and_nothing_else(link: ShareLi
     assert "unsafe" not in policy
     assert "X-Frame-Options" not in response
     for path in (f"/s/{link.token}", f"/s/{link.token}/picture.png", f"/s/{link.token}/export/json", "/oembed"):
-        other = who.nobody.get(path)
+        other = who.anonymous.get(path)
         assert "frame-ancestors 'none'" in other["Content-Security-Policy"]
         assert other["X-Frame-Options"] == "DENY"
 
 
-def test_it_shows_the_trajectory_without_the_team_and_leads_back_to_the_shared_page(
-    link: ShareLink, who: Visitors
-) -> None:
-    page = html.unescape(who.nobody.get(f"/embed/{link.token}?turn=2").content.decode())
+def test_it_hides_the_team_and_links_to_the_shared_page(link: ShareLink, who: Visitors) -> None:
+    page = html.unescape(who.anonymous.get(f"/embed/{link.token}?turn=2").content.decode())
     assert link.trajectory.turns.all()[0].event["thought"] in page
     assert f'href="http://testserver/s/{link.token}?turn=2" target="_blank" rel="noopener"' in page
     for inside in ("/runs/", "/t/", link.trajectory.slug, link.trajectory.run.title):
         assert inside not in page, inside
-    assert "noindex" in who.nobody.get(f"/embed/{link.token}")["X-Robots-Tag"]
+    assert "noindex" in who.anonymous.get(f"/embed/{link.token}")["X-Robots-Tag"]
 
 
-def test_options_stand_in_the_query(trajectory: Trajectory, who: Visitors) -> None:
+def test_options_are_read_from_the_query(trajectory: Trajectory, who: Visitors) -> None:
     found = share(who.owner, trajectory, here="on", turn="2")
-    plain = who.nobody.get(f"/embed/{found.token}").content.decode()
+    plain = who.anonymous.get(f"/embed/{found.token}").content.decode()
     assert 'data-start="?turn=2"' in plain
     assert "data-autoplay" not in plain
-    chosen = who.nobody.get(f"/embed/{found.token}?turn=1&action=2&autoplay=1&theme=dark").content.decode()
+    chosen = who.anonymous.get(f"/embed/{found.token}?turn=1&action=2&autoplay=1&theme=dark").content.decode()
     assert 'data-start="?turn=1&amp;action=2"' in chosen
     assert "data-autoplay" in chosen
     assert 'data-theme="dark"' in chosen
-    assert "alert" not in who.nobody.get(f'/embed/{found.token}?theme="><script>alert').content.decode()
+    assert "alert" not in who.anonymous.get(f'/embed/{found.token}?theme="><script>alert').content.decode()
 
 
-def test_a_closed_link_says_so_in_its_frame_and_not_why(link: ShareLink, who: Visitors) -> None:
+def test_a_closed_link_is_reported_without_a_reason(link: ShareLink, who: Visitors) -> None:
     ShareLink.objects.filter(pk=link.pk).update(revoked_at=timezone.now())
-    response = who.nobody.get(f"/embed/{link.token}")
+    response = who.anonymous.get(f"/embed/{link.token}")
     assert response.status_code == 404
     assert "frame-ancestors *" in response["Content-Security-Policy"]
     assert "X-Frame-Options" not in response
-    assert response.content == who.nobody.get("/embed/thereisnosuchtoken").content
+    assert response.content == who.anonymous.get("/embed/thereisnosuchtoken").content
 
 
-def test_an_embedded_player_counts_its_visitors_too(link: ShareLink) -> None:
+def test_embedded_views_are_counted(link: ShareLink) -> None:
     reader = Client(headers={"user-agent": PERSON})
     reader.get(f"/embed/{link.token}")
     reader.get(f"/embed/{link.token}")
@@ -74,31 +72,31 @@ def test_an_embedded_player_counts_its_visitors_too(link: ShareLink) -> None:
     assert cookie["secure"]
 
 
-def ask(link: ShareLink, path: str = "/s/", query: str = "", **given: str) -> tuple[int, dict[str, object]]:
+def fetch_oembed(link: ShareLink, path: str = "/s/", query: str = "", **given: str) -> tuple[int, dict[str, object]]:
     response = Client().get("/oembed", {"url": f"http://testserver{path}{link.token}{query}"} | given)
     return response.status_code, response.json()
 
 
 @pytest.mark.parametrize("path", ["/s/", "/embed/"])
-def test_oembed_tells_how_to_embed_a_link(link: ShareLink, path: str) -> None:
-    status, told = ask(link, path, "?turn=2&action=1&evil=%22")
+def test_oembed_returns_the_embed_code_of_a_link(link: ShareLink, path: str) -> None:
+    status, payload = fetch_oembed(link, path, "?turn=2&action=1&evil=%22")
     assert status == 200
-    assert (told["version"], told["type"], told["provider_name"]) == ("1.0", "rich", "Echoscope")
-    code = str(told["html"])
+    assert (payload["version"], payload["type"], payload["provider_name"]) == ("1.0", "rich", "Echoscope")
+    code = str(payload["html"])
     assert code.startswith(f'<iframe src="http://testserver/embed/{link.token}?turn=2&amp;action=1"')
-    assert f'width="{told["width"]}" height="{told["height"]}"' in code
-    assert (told["thumbnail_width"], told["thumbnail_height"]) == (1200, 630)
+    assert f'width="{payload["width"]}" height="{payload["height"]}"' in code
+    assert (payload["thumbnail_width"], payload["thumbnail_height"]) == (1200, 630)
     frame = re.search(r'src="([^"]+)"', code)
     assert frame is not None
     assert Client().get(html.unescape(frame[1])).status_code == 200
 
 
-def test_oembed_keeps_within_the_size_that_is_allowed(link: ShareLink) -> None:
-    _, told = ask(link, maxwidth="400", maxheight="300")
-    assert (told["width"], told["height"]) == (400, 300)
-    assert "thumbnail_url" not in told
-    _, narrow = ask(link, maxwidth="400")
-    _, wide = ask(link, maxwidth="4000")
+def test_oembed_respects_the_maximum_size(link: ShareLink) -> None:
+    _, payload = fetch_oembed(link, maxwidth="400", maxheight="300")
+    assert (payload["width"], payload["height"]) == (400, 300)
+    assert "thumbnail_url" not in payload
+    _, narrow = fetch_oembed(link, maxwidth="400")
+    _, wide = fetch_oembed(link, maxwidth="4000")
     assert narrow["width"] == 400
     assert int(str(narrow["height"])) > int(str(wide["height"]))  # the thought stands below the board
 
@@ -107,13 +105,15 @@ def test_oembed_keeps_within_the_size_that_is_allowed(link: ShareLink) -> None:
     "given, status",
     [({"format": "xml"}, 501), ({"maxwidth": "wide"}, 400), ({"maxheight": "0"}, 400), ({"format": "json"}, 200)],
 )
-def test_oembed_refuses_by_the_protocols_codes(link: ShareLink, given: dict[str, str], status: int) -> None:
-    answered, told = ask(link, **given)
+def test_oembed_errors_use_the_status_codes_of_the_protocol(
+    link: ShareLink, given: dict[str, str], status: int
+) -> None:
+    answered, payload = fetch_oembed(link, **given)
     assert answered == status
-    assert status == 200 or str(told["error"]).endswith(".")
+    assert status == 200 or str(payload["error"]).endswith(".")
 
 
-def test_oembed_knows_open_links_of_this_site_alone(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
+def test_oembed_accepts_only_open_links_of_this_site(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
     expired = share(who.owner, trajectory, ends="7")
     ShareLink.objects.filter(pk=expired.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     addresses = [

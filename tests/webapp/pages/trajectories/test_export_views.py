@@ -1,4 +1,4 @@
-"""Downloads: what is in them agrees with the database, and who may have them."""
+"""Downloads: agreement with the database, and permissions."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def download(client: Client, address: str, **headers: str) -> bytes:
 
 
 def turns_of(trajectory: Trajectory) -> list[dict[str, Any]]:
-    """As the database has them, without what only the journal needs."""
+    """Turns as stored in the database, without journal-only fields."""
     events = trajectory.turns.order_by("number").values_list("event", flat=True)
     return [{k: v for k, v in event.items() if k not in {"type", "seq", "time", "trajectory"}} for event in events]
 
 
-def test_a_trajectory_is_downloaded_by_those_who_may_read_it(trajectory: Trajectory, who: Visitors) -> None:
+def test_a_trajectory_is_downloadable_by_its_readers(trajectory: Trajectory, who: Visitors) -> None:
     for kind in KINDS:
         address = f"/t/{trajectory.slug}/export/{kind}"
         assert who.viewer.get(address).status_code == 200
@@ -55,31 +55,31 @@ def test_a_trajectory_is_downloaded_by_those_who_may_read_it(trajectory: Traject
 def test_the_document_is_complete(trajectory: Trajectory, who: Visitors) -> None:
     response = who.viewer.get(f"/t/{trajectory.slug}/export/json")
     assert response["Content-Disposition"].startswith("attachment")
-    told = response.json()
-    assert (told["format"], told["version"]) == ("echoscope.trajectory", 1)
-    assert (told["run"], told["id"], told["key"]) == (trajectory.run.slug, trajectory.slug, trajectory.key)
-    assert told["turns"] == turns_of(trajectory)
-    assert told["board"] == trajectory.group.board
-    assert told["prompt"] == trajectory.group.prompt
-    assert told["total_reward"] == trajectory.total_reward
-    assert told["success"] is (trajectory.status == "success")
-    assert (told["turn_count"], told["action_count"]) == (trajectory.turn_count, trajectory.action_count)
+    document = response.json()
+    assert (document["format"], document["version"]) == ("echoscope.trajectory", 1)
+    assert (document["run"], document["id"], document["key"]) == (trajectory.run.slug, trajectory.slug, trajectory.key)
+    assert document["turns"] == turns_of(trajectory)
+    assert document["board"] == trajectory.group.board
+    assert document["prompt"] == trajectory.group.prompt
+    assert document["total_reward"] == trajectory.total_reward
+    assert document["success"] is (trajectory.status == "success")
+    assert (document["turn_count"], document["action_count"]) == (trajectory.turn_count, trajectory.action_count)
 
 
-def test_holders_of_a_link_get_the_same_without_its_place_in_the_team(link: ShareLink, who: Visitors) -> None:
+def test_a_share_link_exports_the_same_without_team_data(link: ShareLink, who: Visitors) -> None:
     inside = who.viewer.get(f"/t/{link.trajectory.slug}/export/json").json()
-    outside = who.nobody.get(f"/s/{link.token}/export/json").json()
+    outside = who.anonymous.get(f"/s/{link.token}/export/json").json()
     assert set(inside) - set(outside) == {"run", "id", "key", "attempt"}
     assert outside == {name: inside[name] for name in outside}
     for kind in KINDS:
-        response = who.nobody.get(f"/s/{link.token}/export/{kind}")
+        response = who.anonymous.get(f"/s/{link.token}/export/{kind}")
         assert response.status_code == 200
         assert link.trajectory.slug not in response["Content-Disposition"]
         assert "noindex" in response["X-Robots-Tag"]
-    assert who.nobody.get(f"/s/{link.token}/export/docx").status_code == 404
+    assert who.anonymous.get(f"/s/{link.token}/export/docx").status_code == 404
 
 
-def test_the_transcript_can_be_read_from_top_to_bottom(trajectory: Trajectory, who: Visitors) -> None:
+def test_the_transcript_has_every_turn_in_order(trajectory: Trajectory, who: Visitors) -> None:
     text = who.viewer.get(f"/t/{trajectory.slug}/export/txt").content.decode()
     at = 0
     for turn in turns_of(trajectory):
@@ -104,7 +104,7 @@ def test_an_animation_has_a_frame_for_every_position(trajectory: Trajectory, who
     assert again.status_code == 304
 
 
-def test_an_animation_that_would_be_too_long_is_refused_with_a_sentence(
+def test_a_too_long_animation_is_refused_with_a_reason(
     trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(animation, "MAX_FRAMES", 2)
@@ -113,7 +113,7 @@ def test_an_animation_that_would_be_too_long_is_refused_with_a_sentence(
     assert "The JSON and text exports are complete." in response.content.decode()
 
 
-def test_animations_wait_for_each_other_and_not_for_ever(
+def test_animations_are_serialised_with_a_timeout(
     trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export_views, "ANIMATION_TIMEOUT", 0.01)
@@ -123,7 +123,7 @@ def test_animations_wait_for_each_other_and_not_for_ever(
     assert who.viewer.get(f"/t/{trajectory.slug}/export/webp").status_code == 200
 
 
-def test_a_run_is_downloaded_by_those_who_may_read_it(run: Run, trajectory: Trajectory, who: Visitors) -> None:
+def test_a_run_is_downloadable_by_its_readers(run: Run, trajectory: Trajectory, who: Visitors) -> None:
     for kind in (*RUN_KINDS, "journal"):
         address = f"/runs/{run.slug}/export/{kind}"
         assert who.viewer.get(address).status_code == 200
@@ -132,11 +132,11 @@ def test_a_run_is_downloaded_by_those_who_may_read_it(run: Run, trajectory: Traj
     assert who.viewer.get(f"/runs/{run.slug}/export/xml").status_code == 404
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
     for kind in RUN_KINDS:
-        assert who.nobody.get(f"/runs/{run.slug}/export/{kind}").status_code == 200
-    assert_private(f"/runs/{run.slug}/export/journal", who)  # it knows the machine it was written on
+        assert who.anonymous.get(f"/runs/{run.slug}/export/{kind}").status_code == 200
+    assert_private(f"/runs/{run.slug}/export/journal", who)  # it contains data about the host
 
 
-def test_parquet_read_back_is_the_database(run: Run, trajectory: Trajectory, who: Visitors) -> None:
+def test_parquet_round_trips_the_database(run: Run, trajectory: Trajectory, who: Visitors) -> None:
     data = download(who.viewer, f"/runs/{run.slug}/export/parquet")
     table = pq.read_table(io.BytesIO(data))
     assert table.schema.equals(export_run.TRAJECTORIES)
@@ -150,25 +150,25 @@ def test_parquet_read_back_is_the_database(run: Run, trajectory: Trajectory, who
         assert json.loads(row["board"]) == kept.group.board
         lost = kept.lost_at or {}
         assert (row["lost_turn"], row["lost_reason"]) == (lost.get("turn"), lost.get("reason"))
-        for turn, told in zip(turns_of(kept), row["turns"], strict=True):
-            assert {name: told[name] for name in ("thought", "state", "answer", "reward", "terms", "tokens")} == {
+        for turn, exported in zip(turns_of(kept), row["turns"], strict=True):
+            assert {name: exported[name] for name in ("thought", "state", "answer", "reward", "terms", "tokens")} == {
                 name: turn[name] for name in ("thought", "state", "answer", "reward", "terms", "tokens")
             }
-            for action, record in zip(turn["actions"], told["actions"], strict=True):
+            for action, record in zip(turn["actions"], exported["actions"], strict=True):
                 assert (record["text"], record["status"]) == (action["text"], action["status"])
                 assert json.loads(record["board"] or "null") == action.get("board")
 
 
-def test_json_lines_are_the_documents_of_the_trajectories(run: Run, trajectory: Trajectory, who: Visitors) -> None:
+def test_json_lines_equal_the_trajectory_documents(run: Run, trajectory: Trajectory, who: Visitors) -> None:
     lines = download(who.viewer, f"/runs/{run.slug}/export/jsonl").decode().splitlines()
     assert len(lines) == run.trajectories.count()
-    told = {line["id"]: line for line in map(json.loads, lines)}
+    exported = {line["id"]: line for line in map(json.loads, lines)}
     alone = who.viewer.get(f"/t/{trajectory.slug}/export/json").json()
     assert set(alone.pop("tokens")) == {"turns", "note"}  # too many for all of a run
-    assert told[trajectory.slug] == alone
+    assert exported[trajectory.slug] == alone
 
 
-def test_text_is_packed_for_those_who_can_unpack_it(run: Run, trajectory: Trajectory, who: Visitors) -> None:
+def test_text_is_compressed_for_clients_that_accept_it(run: Run, trajectory: Trajectory, who: Visitors) -> None:
     address = f"/runs/{run.slug}/export/jsonl"
     plain = download(who.viewer, address)
     packed = who.viewer.get(address, headers={"accept-encoding": "br, gzip;q=0.5"})
@@ -182,7 +182,7 @@ def test_text_is_packed_for_those_who_can_unpack_it(run: Run, trajectory: Trajec
     )
 
 
-def test_pages_and_row_groups_leave_nothing_out(
+def test_pages_and_row_groups_are_complete(
     run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = download(who.viewer, f"/runs/{run.slug}/export/jsonl")
@@ -195,7 +195,7 @@ def test_pages_and_row_groups_leave_nothing_out(
     assert file.num_row_groups == run.trajectories.count() == file.metadata.num_rows
 
 
-def test_only_a_page_of_trajectories_is_read_before_the_first_bytes_go_out(
+def test_only_one_page_is_read_before_the_first_bytes_are_sent(
     run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export_run, "ROW_GROUP", 1)
@@ -218,7 +218,7 @@ def test_only_a_page_of_trajectories_is_read_before_the_first_bytes_go_out(
         assert 1 + sum(1 for _ in chunks) >= len(read) > 1
 
 
-def test_metrics_read_back_are_the_database(run: Run, trajectory: Trajectory, who: Visitors) -> None:
+def test_metrics_round_trip_the_database(run: Run, trajectory: Trajectory, who: Visitors) -> None:
     columns = ("name", "iteration", "tokens", "seconds", "value")
     kept = list(MetricPoint.objects.filter(run=run).order_by("name", "iteration").values(*columns))
     assert kept
@@ -231,14 +231,14 @@ def test_metrics_read_back_are_the_database(run: Run, trajectory: Trajectory, wh
     ]
 
 
-def test_an_empty_run_gives_empty_files_with_their_columns(run: Run, who: Visitors) -> None:
+def test_an_empty_run_exports_empty_files_with_columns(run: Run, who: Visitors) -> None:
     table = pq.read_table(io.BytesIO(download(who.viewer, f"/runs/{run.slug}/export/parquet")))
     assert (table.num_rows, table.schema) == (0, export_run.TRAJECTORIES)
     assert download(who.viewer, f"/runs/{run.slug}/export/jsonl") == b""
     assert download(who.viewer, f"/runs/{run.slug}/export/metrics.csv") == b"name,iteration,tokens,seconds,value\r\n"
 
 
-def test_the_journal_goes_out_as_it_was_written_up_to_its_last_whole_line(
+def test_the_journal_is_exported_verbatim_up_to_its_last_complete_line(
     run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path: Path = run.folder / JOURNAL_FILE
@@ -253,7 +253,7 @@ def test_the_journal_goes_out_as_it_was_written_up_to_its_last_whole_line(
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_an_asynchronous_server_sends_chunk_by_chunk_too(
+async def test_an_asynchronous_server_streams_chunks_too(
     run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from asgiref.sync import sync_to_async
@@ -268,7 +268,7 @@ async def test_an_asynchronous_server_sends_chunk_by_chunk_too(
     assert len(lines) == await sync_to_async(run.trajectories.count)()
 
 
-def test_a_long_name_of_an_environment_makes_no_bad_header(trajectory: Trajectory, who: Visitors) -> None:
+def test_a_long_environment_name_gives_a_valid_header(trajectory: Trajectory, who: Visitors) -> None:
     trajectory.group.environment = 'Gärten "neu"\r\nSet-Cookie: x'
     trajectory.group.save()
     response = who.viewer.get(f"/t/{trajectory.slug}/export/txt")

@@ -1,4 +1,4 @@
-"""The page of a trajectory, and its share links."""
+"""Trajectory page and its share links."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
     return found
 
 
-def test_the_page_opens_for_the_team_and_for_nobody_else(trajectory: Trajectory, who: Visitors) -> None:
+def test_the_trajectory_page_is_visible_to_the_team_only(trajectory: Trajectory, who: Visitors) -> None:
     assert who.owner.get(f"/t/{trajectory.slug}?turn=1&action=2").status_code == 200
     assert who.viewer.get(f"/t/{trajectory.slug}").status_code == 200
     for address in (f"/t/{trajectory.slug}", f"/t/{trajectory.slug}.json"):
@@ -43,7 +43,7 @@ def test_every_turn_can_be_read_without_javascript(trajectory: Trajectory, who: 
             assert action["text"] in page
 
 
-def test_the_data_is_what_the_page_carries(trajectory: Trajectory, who: Visitors) -> None:
+def test_the_data_endpoint_equals_the_page_data(trajectory: Trajectory, who: Visitors) -> None:
     data = who.viewer.get(f"/t/{trajectory.slug}.json").json()
     assert [turn["turn"] for turn in data["turns"]] == list(range(trajectory.turn_count))
     page = who.viewer.get(f"/t/{trajectory.slug}").content.decode()
@@ -52,7 +52,7 @@ def test_the_data_is_what_the_page_carries(trajectory: Trajectory, who: Visitors
     assert [turn["thought"] for turn in json.loads(embedded[1])["turns"]] == [turn["thought"] for turn in data["turns"]]
 
 
-def test_the_same_group_is_one_key_away(trajectory: Trajectory, who: Visitors) -> None:
+def test_members_of_the_group_are_linked_for_the_keyboard(trajectory: Trajectory, who: Visitors) -> None:
     page = who.viewer.get(f"/t/{trajectory.slug}").content.decode()
     other = Trajectory.objects.filter(group=trajectory.group).exclude(pk=trajectory.pk).get()
     assert f'rel="next" data-next href="/t/{other.slug}"' in page

@@ -1,4 +1,4 @@
-"""The same prompt at other iterations, the same group, and two thoughts side by side."""
+"""Same prompt in other iterations, same group, and the diff of two trajectories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.webapp.conftest import People
-from tests.webapp.explorer.scripted_run import tell
+from tests.webapp.explorer.scripted_run import write_story
 from tests.webapp.page_requests import Visitors, assert_private, who
 from webapp.explorer.related import same_group, same_prompt
 from webapp.runs.models import Run
@@ -21,9 +21,9 @@ __all__ = ["who"]
 
 
 @pytest.fixture
-def told(run: Run, tmp_path: Path, settings: Settings) -> Run:
+def story_run(run: Run, tmp_path: Path, settings: Settings) -> Run:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return tell(run)
+    return write_story(run)
 
 
 def get(client: Client, address: str) -> str:
@@ -36,20 +36,20 @@ def one(run: Run, key: str) -> Trajectory:
     return Trajectory.objects.select_related("group", "run").get(run=run, key=key)
 
 
-def test_the_pages_open_for_the_team_and_for_nobody_else(told: Run, who: Visitors) -> None:
-    first, second = one(told, "train-1-0-0"), one(told, "train-1-0-1")
+def test_the_pages_are_visible_to_the_team_only(story_run: Run, who: Visitors) -> None:
+    first, second = one(story_run, "train-1-0-0"), one(story_run, "train-1-0-1")
     for address in (f"/t/{first.slug}/prompt", f"/t/{first.slug}/diff/{second.slug}"):
         assert who.owner.get(address).status_code == 200
         assert who.viewer.get(address).status_code == 200
         assert_private(address, who)
 
 
-def test_two_thoughts_are_shown_only_to_those_who_may_read_both(told: Run, who: Visitors, people: People) -> None:
-    mine = one(told, "train-1-0-0")
+def test_a_diff_requires_access_to_both_trajectories(story_run: Run, who: Visitors, people: People) -> None:
+    mine = one(story_run, "train-1-0-0")
     other_run = Run.objects.create(
-        team=people.outsider.memberships.get().team, title="Theirs", config=told.config, environment="Sokoban"
+        team=people.outsider.memberships.get().team, title="Theirs", config=story_run.config, environment="Sokoban"
     )
-    theirs = one(tell(other_run), "train-1-0-0")
+    theirs = one(write_story(other_run), "train-1-0-0")
     for address in (f"/t/{mine.slug}/diff/{theirs.slug}", f"/t/{theirs.slug}/diff/{mine.slug}"):
         assert who.owner.get(address).status_code == 404
         assert who.outsider.get(address).status_code == 404
@@ -57,8 +57,8 @@ def test_two_thoughts_are_shown_only_to_those_who_may_read_both(told: Run, who: 
     assert "of Theirs" in get(who.owner, f"/t/{mine.slug}/diff/{theirs.slug}")
 
 
-def test_a_fixed_prompt_is_followed_through_all_examinations_of_its_suite(told: Run) -> None:
-    found = one(told, "fixed-2-1-0")
+def test_a_fixed_prompt_is_followed_through_all_evaluations_of_its_suite(story_run: Run) -> None:
+    found = one(story_run, "fixed-2-1-0")
     again = same_prompt(found)
     assert [each.iteration for each in again] == [0, 2, 4]
     assert [each.first.trajectory.key for each in again] == ["fixed-0-1-0", "fixed-2-1-0", "fixed-4-1-0"]
@@ -66,40 +66,40 @@ def test_a_fixed_prompt_is_followed_through_all_examinations_of_its_suite(told: 
     assert [each.mean for each in again] == [each.first.trajectory.total_reward for each in again]
 
 
-def test_training_groups_from_the_same_seed_are_found_with_all_their_members(told: Run) -> None:
-    again = same_prompt(one(told, "train-3-1-2"))
+def test_training_groups_with_the_same_seed_are_found_with_all_members(story_run: Run) -> None:
+    again = same_prompt(one(story_run, "train-3-1-2"))
     assert [each.iteration for each in again] == [1, 2, 3, 4, 5, 6]
     assert all(len(each.members) == 4 for each in again)
-    assert [each.iteration for each in same_prompt(one(told, "train-3-2-2"))] == [3]
+    assert [each.iteration for each in same_prompt(one(story_run, "train-3-2-2"))] == [3]
 
 
-def test_other_runs_and_replaced_trajectories_are_no_neighbours(told: Run, people: People) -> None:
-    twin = Run.objects.create(team=people.team, title="Twin", config=told.config, environment="Sokoban")
-    tell(twin)
-    Trajectory.objects.filter(run=told, key="fixed-4-1-0").update(superseded=True)
-    assert [each.iteration for each in same_prompt(one(told, "fixed-2-1-0"))] == [0, 2]
+def test_other_runs_and_replaced_trajectories_are_not_related(story_run: Run, people: People) -> None:
+    twin = Run.objects.create(team=people.team, title="Twin", config=story_run.config, environment="Sokoban")
+    write_story(twin)
+    Trajectory.objects.filter(run=story_run, key="fixed-4-1-0").update(superseded=True)
+    assert [each.iteration for each in same_prompt(one(story_run, "fixed-2-1-0"))] == [0, 2]
 
 
-def test_the_first_turn_at_which_a_member_parts_is_told(told: Run) -> None:
-    found = one(told, "train-1-0-3")
+def test_the_first_diverging_turn_of_a_member_is_shown(story_run: Run) -> None:
+    found = one(story_run, "train-1-0-3")
     own = list(found.turns.order_by("number"))
     for key, changed in (("train-1-0-0", 0), ("train-1-0-1", 1)):
-        other = one(told, key)
+        other = one(story_run, key)
         other.turns.all().delete()
         for turn in own:
             event = turn.event if turn.number != changed else turn.event | {"response": "something else"}
             Turn.objects.create(
                 trajectory=other, number=turn.number, seq=turn.seq, reward=0, format_valid=True, event=event
             )
-    shorter = one(told, "train-1-0-2")
+    shorter = one(story_run, "train-1-0-2")
     shorter.turns.all().delete()
     Turn.objects.create(trajectory=shorter, number=0, seq=1, reward=0, format_valid=True, event=own[0].event)
     differs = {member.played.trajectory.key: member.differs for member in same_group(found)}
     assert differs == {"train-1-0-0": 0, "train-1-0-1": 1, "train-1-0-2": 1, "train-1-0-3": None}
 
 
-def test_the_prompts_page_names_outcome_and_reward_of_every_member(told: Run, who: Visitors) -> None:
-    found = one(told, "train-3-1-2")
+def test_the_prompt_page_lists_outcome_and_reward_of_every_member(story_run: Run, who: Visitors) -> None:
+    found = one(story_run, "train-3-1-2")
     page = get(who.viewer, f"/t/{found.slug}/prompt")
     for other in Trajectory.objects.filter(group=found.group):
         assert f'href="/t/{other.slug}"' in page
@@ -109,21 +109,21 @@ def test_the_prompts_page_names_outcome_and_reward_of_every_member(told: Run, wh
     assert "iteration 3, group 1 · dropped by the filter" in page
 
 
-def test_a_prompt_that_came_once_says_so(told: Run, who: Visitors) -> None:
-    found = one(told, "train-3-2-2")
+def test_a_prompt_seen_once_is_labelled(story_run: Run, who: Visitors) -> None:
+    found = one(story_run, "train-3-2-2")
     assert "played at iteration 3 only" in get(who.viewer, f"/t/{found.slug}/prompt")
     assert "played at iteration 3 only" in get(who.viewer, f"/t/{found.slug}")
 
 
-def test_the_trajectorys_page_leads_to_the_other_iterations(told: Run, who: Visitors) -> None:
-    found, later = one(told, "fixed-2-1-0"), one(told, "fixed-4-1-0")
+def test_the_trajectory_page_links_to_other_iterations(story_run: Run, who: Visitors) -> None:
+    found, later = one(story_run, "fixed-2-1-0"), one(story_run, "fixed-4-1-0")
     page = get(who.viewer, f"/t/{found.slug}")
     assert re.search(rf'href="/t/{later.slug}"[^>]*aria-label="Iteration 4: ', page)
     assert f'href="/t/{found.slug}/prompt"' in page
 
 
-def test_two_thoughts_are_told_word_by_word_and_nothing_said_becomes_markup(told: Run, who: Visitors) -> None:
-    left, right = one(told, "train-1-0-0"), one(told, "train-1-0-1")
+def test_thoughts_are_diffed_by_word_and_escaped(story_run: Run, who: Visitors) -> None:
+    left, right = one(story_run, "train-1-0-0"), one(story_run, "train-1-0-1")
     for found, word in ((left, "<b>up</b>"), (right, "down")):
         turn = found.turns.get(number=0)
         turn.event |= {"thought": f"I push the box {word} now."}
@@ -139,15 +139,15 @@ def test_two_thoughts_are_told_word_by_word_and_nothing_said_becomes_markup(told
     assert re.search(r"I push the box <del>.*</del><ins>.*</ins>now\.", one_text)
 
 
-def test_a_trajectory_beside_itself_is_the_same_word_by_word(told: Run, who: Visitors) -> None:
-    found = one(told, "train-1-0-0")
+def test_a_trajectory_diffed_with_itself_is_identical(story_run: Run, who: Visitors) -> None:
+    found = one(story_run, "train-1-0-0")
     assert "Thoughts and answers are identical" in get(who.viewer, f"/t/{found.slug}/diff/{found.slug}")
 
 
 def test_the_pages_take_few_queries(
-    told: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
+    story_run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    found, other = one(told, "train-3-1-2"), one(told, "train-3-1-0")
+    found, other = one(story_run, "train-3-1-2"), one(story_run, "train-3-1-0")
     with django_assert_max_num_queries(8):
         get(who.viewer, f"/t/{found.slug}/prompt")
     with django_assert_max_num_queries(8):

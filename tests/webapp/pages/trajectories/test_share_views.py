@@ -1,4 +1,4 @@
-"""Share links: who makes and revokes them, what they show to whom, until when, and how looks are counted."""
+"""Share links: creation and revocation, visible data, expiry, view counts."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ __all__ = ["link", "trajectory", "who"]
 MOST_BYTES = 120_000
 
 
-def test_a_link_opens_for_everybody_and_search_engines_are_asked_to_stay_away(
-    trajectory: Trajectory, link: ShareLink, who: Visitors
-) -> None:
-    for client in (who.nobody, who.outsider, who.viewer, who.owner):
+def test_a_link_is_public_and_noindex(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
+    for client in (who.anonymous, who.outsider, who.viewer, who.owner):
         response = client.get(f"/s/{link.token}?turn=1")
         page = response.content.decode()
         assert response.status_code == 200
@@ -39,53 +37,53 @@ def test_a_link_opens_for_everybody_and_search_engines_are_asked_to_stay_away(
         assert trajectory.turns.all()[0].event["thought"] in html.unescape(page)
 
 
-def test_search_engines_may_list_it_where_its_author_wishes(trajectory: Trajectory, who: Visitors) -> None:
+def test_indexing_is_opt_in(trajectory: Trajectory, who: Visitors) -> None:
     chosen = share(who.owner, trajectory, ends="never", indexable="on")
     for path in (f"/s/{chosen.token}", f"/s/{chosen.token}/picture.png"):
-        response = who.nobody.get(path)
+        response = who.anonymous.get(path)
         assert "X-Robots-Tag" not in response
         assert b'name="robots"' not in response.content
 
 
-def test_a_shared_page_leads_nowhere_into_the_team(run: Run, link: ShareLink, who: Visitors) -> None:
-    page = who.nobody.get(f"/s/{link.token}").content.decode()
+def test_a_shared_page_has_no_links_into_the_team(run: Run, link: ShareLink, who: Visitors) -> None:
+    page = who.anonymous.get(f"/s/{link.token}").content.decode()
     for inside in ("/runs/", "/t/", run.title, run.slug, link.trajectory.slug, run.team.name, "ada"):
         assert inside not in page, inside
 
 
-def test_a_revoked_link_shows_nothing_any_more(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
+def test_a_revoked_link_shows_nothing(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
     page = who.owner.get(f"/t/{trajectory.slug}").content.decode()
     assert f"/s/{link.token}" in page
-    assert "This cannot be undone." in page  # asked before it is done
+    assert "This cannot be undone." in page  # confirmed first
     who.owner.post(f"/t/{trajectory.slug}/shares/{link.token}/revoke")
-    for client in (who.nobody, who.owner):
+    for client in (who.anonymous, who.owner):
         assert client.get(f"/s/{link.token}").status_code == 404
     assert f"/s/{link.token}" not in who.owner.get(f"/t/{trajectory.slug}").content.decode()
 
 
-def test_revoked_expired_and_invented_links_cannot_be_told_apart(
+def test_revoked_expired_and_unknown_links_are_indistinguishable(
     trajectory: Trajectory, link: ShareLink, who: Visitors
 ) -> None:
     other = share(who.owner, trajectory, ends="7")
     ShareLink.objects.filter(pk=other.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     who.owner.post(f"/t/{trajectory.slug}/shares/{link.token}/revoke")
     for rest in ("", "/picture.png", "/export/json", "/export/gif"):
-        answers = [who.nobody.get(f"/s/{token}{rest}") for token in (link.token, other.token, "thereisnosuchtoken")]
+        answers = [who.anonymous.get(f"/s/{token}{rest}") for token in (link.token, other.token, "thereisnosuchtoken")]
         assert {answer.status_code for answer in answers} == {404}
         assert len({answer.content for answer in answers}) == 1
         assert "may have been revoked" in answers[0].content.decode()
 
 
 @pytest.mark.parametrize("days", [1, 7, 30])
-def test_a_link_ends_after_the_days_that_were_chosen(trajectory: Trajectory, who: Visitors, days: int) -> None:
+def test_a_link_expires_after_the_selected_days(trajectory: Trajectory, who: Visitors, days: int) -> None:
     found = share(who.owner, trajectory, ends=str(days))
     assert found.expires_at is not None
     left = found.expires_at - timezone.now()
     assert timedelta(days=days) - timedelta(minutes=1) < left <= timedelta(days=days, minutes=1)
-    assert "This link works until" in who.nobody.get(f"/s/{found.token}").content.decode()
+    assert "This link works until" in who.anonymous.get(f"/s/{found.token}").content.decode()
 
 
-def test_a_date_is_the_last_day_on_which_a_link_works(trajectory: Trajectory, who: Visitors) -> None:
+def test_an_expiry_date_is_inclusive(trajectory: Trajectory, who: Visitors) -> None:
     found = share(who.owner, trajectory, ends="date", until="2199-12-31")
     assert found.expires_at == datetime(2200, 1, 1, tzinfo=UTC)
 
@@ -100,7 +98,7 @@ def test_a_date_is_the_last_day_on_which_a_link_works(trajectory: Trajectory, wh
         ({"turn": "-4", "here": "on"}, "No link was created"),
     ],
 )
-def test_a_wish_that_cannot_be_met_makes_no_link_and_says_why(
+def test_invalid_options_create_no_link_and_explain_why(
     trajectory: Trajectory, who: Visitors, form: dict[str, str], words: str
 ) -> None:
     page = who.owner.post(f"/t/{trajectory.slug}/share", form, follow=True).content.decode()
@@ -108,20 +106,18 @@ def test_a_wish_that_cannot_be_met_makes_no_link_and_says_why(
     assert not ShareLink.objects.exists()
 
 
-def test_a_link_opens_where_the_player_stood_unless_its_address_says_otherwise(
-    trajectory: Trajectory, who: Visitors
-) -> None:
+def test_a_link_opens_at_its_position_unless_the_url_has_one(trajectory: Trajectory, who: Visitors) -> None:
     found = share(who.owner, trajectory, ends="never", here="on", turn="2", action="1")
     assert (found.turn, found.action) == (1, 0)
-    assert 'data-start="?turn=2&amp;action=1"' in who.nobody.get(f"/s/{found.token}").content.decode()
-    assert 'data-start="?turn=1"' in who.nobody.get(f"/s/{found.token}?turn=1").content.decode()
+    assert 'data-start="?turn=2&amp;action=1"' in who.anonymous.get(f"/s/{found.token}").content.decode()
+    assert 'data-start="?turn=1"' in who.anonymous.get(f"/s/{found.token}?turn=1").content.decode()
     assert "opens at turn 2, action 1" in who.owner.get(f"/t/{trajectory.slug}").content.decode()
     plain = share(who.owner, trajectory, ends="never", turn="2", action="1")
     assert (plain.turn, plain.action) == (None, None)
-    assert 'data-start=""' in who.nobody.get(f"/s/{plain.token}").content.decode()
+    assert 'data-start=""' in who.anonymous.get(f"/s/{plain.token}").content.decode()
 
 
-def test_the_same_wish_twice_is_the_same_link(trajectory: Trajectory, who: Visitors) -> None:
+def test_identical_options_reuse_the_link(trajectory: Trajectory, who: Visitors) -> None:
     first = share(who.owner, trajectory, ends="7")
     ShareLink.objects.filter(pk=first.pk).update(expires_at=first.expires_at)
     assert share(who.owner, trajectory, ends="never") != first
@@ -131,23 +127,23 @@ def test_the_same_wish_twice_is_the_same_link(trajectory: Trajectory, who: Visit
     assert ShareLink.objects.filter(expires_at=None).count() == 2
 
 
-def test_viewers_and_strangers_neither_share_nor_revoke(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
+def test_viewers_and_outsiders_neither_share_nor_revoke(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
     for address in (f"/t/{trajectory.slug}/share", f"/t/{trajectory.slug}/shares/{link.token}/revoke"):
         assert who.viewer.post(address).status_code == 403
         assert_private(address, who, post=True)
     assert ShareLink.objects.count() == 1
-    assert who.nobody.get(f"/s/{link.token}").status_code == 200
+    assert who.anonymous.get(f"/s/{link.token}").status_code == 200
     page = who.viewer.get(f"/t/{trajectory.slug}").content.decode()
-    assert f"/s/{link.token}" in page  # a viewer knows what is public
+    assert f"/s/{link.token}" in page  # a viewer sees public links
     assert "data-share-form" not in page
     assert ">Revoke</button>" not in page
 
 
-def test_the_links_of_a_run_that_everybody_may_read_are_for_its_team_alone(
+def test_links_of_a_public_run_are_listed_for_its_team_only(
     run: Run, trajectory: Trajectory, link: ShareLink, who: Visitors
 ) -> None:
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
-    for client in (who.outsider, who.nobody):
+    for client in (who.outsider, who.anonymous):
         page = client.get(f"/t/{trajectory.slug}").content.decode()
         assert link.token not in page
         assert "data-share-form" not in page
@@ -160,7 +156,7 @@ def test_a_link_is_revoked_only_through_its_own_trajectory(
     other = Trajectory.objects.exclude(pk=trajectory.pk).first()
     assert other is not None
     assert who.owner.post(f"/t/{other.slug}/shares/{link.token}/revoke").status_code == 404
-    assert who.nobody.get(f"/s/{link.token}").status_code == 200
+    assert who.anonymous.get(f"/s/{link.token}").status_code == 200
 
 
 def visitor() -> Client:
@@ -185,7 +181,7 @@ def test_a_visitor_counts_once_a_day(link: ShareLink, who: Visitors) -> None:
     assert "2 views" in who.viewer.get(f"/t/{link.trajectory.slug}").content.decode()
 
 
-def test_what_the_browser_remembers_says_nothing_and_goes_to_that_link_alone(link: ShareLink) -> None:
+def test_the_visitor_cookie_is_anonymous_and_scoped_to_the_link(link: ShareLink) -> None:
     cookie = visitor().get(f"/s/{link.token}").cookies["echoscope_seen"]
     assert cookie.value == "1"
     assert cookie["path"] == f"/s/{link.token}"
@@ -205,14 +201,14 @@ def test_what_the_browser_remembers_says_nothing_and_goes_to_that_link_alone(lin
         {"user-agent": PERSON, "x-moz": "prefetch"},
     ],
 )
-def test_robots_and_guesses_of_browsers_are_no_views(link: ShareLink, headers: dict[str, str]) -> None:
+def test_robots_and_prefetches_are_not_views(link: ShareLink, headers: dict[str, str]) -> None:
     response = Client(headers=headers).get(f"/s/{link.token}")
     assert response.status_code == 200
     assert "echoscope_seen" not in response.cookies
     assert views(link) == 0
 
 
-def test_heads_pictures_downloads_and_oembed_are_no_views(link: ShareLink) -> None:
+def test_head_requests_images_downloads_and_oembed_are_not_views(link: ShareLink) -> None:
     reader = visitor()
     assert reader.head(f"/s/{link.token}").status_code == 200
     reader.get(f"/s/{link.token}/picture.png")
@@ -221,15 +217,15 @@ def test_heads_pictures_downloads_and_oembed_are_no_views(link: ShareLink) -> No
     assert views(link) == 0
 
 
-def test_an_author_who_looks_is_no_view(link: ShareLink, who: Visitors) -> None:
+def test_a_view_by_the_author_is_not_counted(link: ShareLink, who: Visitors) -> None:
     who.owner.get(f"/s/{link.token}", headers={"user-agent": PERSON})
     assert views(link) == 0
     who.viewer.get(f"/s/{link.token}", headers={"user-agent": PERSON})
     assert views(link) == 1
 
 
-def test_a_link_outlives_the_attempt_that_it_shows(run: Run, link: ShareLink, who: Visitors) -> None:
-    """The run goes back and plays the iteration again: what was shared stays."""
+def test_a_link_survives_its_replaced_attempt(run: Run, link: ShareLink, who: Visitors) -> None:
+    """The run resumes from a checkpoint and replays the iteration: the shared trajectory stays."""
     from tests.webapp import recorded_journal
     from trainer.journal.writer import Journal
     from webapp.ingest.tailer import JournalTailer
@@ -243,14 +239,14 @@ def test_a_link_outlives_the_attempt_that_it_shows(run: Run, link: ShareLink, wh
     JournalTailer(run).drain()
     link.trajectory.refresh_from_db()
     assert link.trajectory.superseded
-    page = who.nobody.get(f"/s/{link.token}")
+    page = who.anonymous.get(f"/s/{link.token}")
     assert page.status_code == 200
-    assert "checkpoint" not in page.content.decode()  # what became of the run is the team's
-    assert who.nobody.get(f"/s/{link.token}/picture.png").status_code == 200
+    assert "checkpoint" not in page.content.decode()  # the outcome of the run is for the team only
+    assert who.anonymous.get(f"/s/{link.token}/picture.png").status_code == 200
 
 
-def test_previews_find_title_picture_and_oembed(link: ShareLink, who: Visitors) -> None:
-    page = html.unescape(who.nobody.get(f"/s/{link.token}?turn=2&action=1").content.decode())
+def test_previews_have_title_image_and_oembed(link: ShareLink, who: Visitors) -> None:
+    page = html.unescape(who.anonymous.get(f"/s/{link.token}?turn=2&action=1").content.decode())
     meta = dict(re.findall(r'<meta (?:property|name)="((?:og|twitter):[^"]+)" content="([^"]*)"', page))
     assert meta["og:title"].startswith("Sokoban: ")
     assert meta["og:url"] == f"http://testserver/s/{link.token}?turn=2&action=1"
@@ -260,14 +256,14 @@ def test_previews_find_title_picture_and_oembed(link: ShareLink, who: Visitors) 
     assert meta["twitter:card"] == "summary_large_image"
     thought = link.trajectory.turns.get(number=1).event["thought"]
     assert thought[:60] in meta["og:description"]
-    assert who.nobody.get(meta["og:image"]).status_code == 200
+    assert who.anonymous.get(meta["og:image"]).status_code == 200
     found = re.search(r'<link rel="alternate" type="application/json\+oembed" href="([^"]+)"', page)
     assert found is not None
-    assert who.nobody.get(found[1]).json()["type"] == "rich"
+    assert who.anonymous.get(found[1]).json()["type"] == "rich"
 
 
 def test_the_page_is_light_enough_for_a_phone(link: ShareLink, who: Visitors) -> None:
-    parts = first_visit(who.nobody.get(f"/s/{link.token}").content)
+    parts = first_visit(who.anonymous.get(f"/s/{link.token}").content)
     plain, packed = by_kind(parts)["in all"]
     assert packed <= MOST_BYTES, f"{packed} bytes compressed, {plain} plain: {by_kind(parts)}"
 
@@ -276,10 +272,12 @@ def test_a_shared_page_takes_few_queries(
     link: ShareLink, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_max_num_queries(3):
-        who.nobody.get(f"/s/{link.token}")
+        who.anonymous.get(f"/s/{link.token}")
 
 
-def test_many_links_take_as_many_queries_as_one(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
+def test_the_query_count_is_constant_in_the_number_of_links(
+    trajectory: Trajectory, link: ShareLink, who: Visitors
+) -> None:
     assert link.author is not None
     who.owner.get(f"/t/{trajectory.slug}")
     with CaptureQueriesContext(connection) as few:
@@ -294,5 +292,5 @@ def test_many_links_take_as_many_queries_as_one(trajectory: Trajectory, link: Sh
 def test_other_runs_are_untouched_by_a_share(run: Run, link: ShareLink, who: Visitors) -> None:
     hidden = Trajectory.objects.filter(run=run).exclude(pk=link.trajectory_id).first()
     assert hidden is not None
-    assert who.nobody.get(f"/s/{hidden.slug}").status_code == 404
+    assert who.anonymous.get(f"/s/{hidden.slug}").status_code == 404
     assert_private(f"/t/{hidden.slug}", who)

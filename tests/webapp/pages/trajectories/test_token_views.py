@@ -1,4 +1,4 @@
-"""The tokens of a trajectory: who may read them, that they are the journal's, and what is said where there are none."""
+"""Tokens of a trajectory: permissions, equality with the journal, explanation where missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["who"]
 
 @pytest.fixture
 def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
-    """One that the update learned from."""
+    """A trajectory used by the update."""
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     play(run)
     found = Trajectory.objects.filter(run=run, group__kept=True).order_by("-turn_count").first()
@@ -26,13 +26,13 @@ def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
     return found
 
 
-def test_the_team_reads_them_and_nobody_else(trajectory: Trajectory, who: Visitors) -> None:
+def test_tokens_are_visible_to_the_team_only(trajectory: Trajectory, who: Visitors) -> None:
     address = f"/t/{trajectory.slug}/tokens.json"
     assert who.owner.get(address).json() == who.viewer.get(address).json()
     assert_private(address, who)
 
 
-def test_tokens_are_the_responses_cut_in_pieces_with_their_numbers(trajectory: Trajectory, who: Visitors) -> None:
+def test_tokens_split_the_responses_with_their_values(trajectory: Trajectory, who: Visitors) -> None:
     found = who.viewer.get(f"/t/{trajectory.slug}/tokens.json").json()
     assert found["note"] == ""
     responses = {turn.number: turn.event["response"] for turn in trajectory.turns.all()}
@@ -44,19 +44,19 @@ def test_tokens_are_the_responses_cut_in_pieces_with_their_numbers(trajectory: T
         assert isinstance(token["id"], int)
 
 
-def test_a_share_link_shows_them_to_everybody_until_it_is_revoked(trajectory: Trajectory, who: Visitors) -> None:
+def test_a_share_link_shows_tokens_until_it_is_revoked(trajectory: Trajectory, who: Visitors) -> None:
     link = do_share_trajectory(trajectory, trajectory.run.author)  # type: ignore[arg-type]
     address = f"/s/{link.token}/tokens.json"
-    response = who.nobody.get(address)
+    response = who.anonymous.get(address)
     assert response.json() == who.owner.get(f"/t/{trajectory.slug}/tokens.json").json()
     assert "noindex" in response["X-Robots-Tag"]
-    assert f'data-tokens="{address}"' in who.nobody.get(f"/s/{link.token}").content.decode()
-    assert f'data-tokens="{address}"' in who.nobody.get(f"/embed/{link.token}").content.decode()
+    assert f'data-tokens="{address}"' in who.anonymous.get(f"/s/{link.token}").content.decode()
+    assert f'data-tokens="{address}"' in who.anonymous.get(f"/embed/{link.token}").content.decode()
     do_revoke_share(link)
-    assert who.nobody.get(address).status_code == who.owner.get(address).status_code == 404
+    assert who.anonymous.get(address).status_code == who.owner.get(address).status_code == 404
 
 
-def test_what_the_filter_dropped_has_tokens_but_no_advantages(trajectory: Trajectory, who: Visitors) -> None:
+def test_filtered_trajectories_have_tokens_without_advantages(trajectory: Trajectory, who: Visitors) -> None:
     dropped = Trajectory.objects.filter(run=trajectory.run, group__kept=False).first()
     assert dropped is not None
     found = who.owner.get(f"/t/{dropped.slug}/tokens.json").json()
@@ -75,7 +75,7 @@ def test_what_the_filter_dropped_has_tokens_but_no_advantages(trajectory: Trajec
         ({"journal": {"tokens": "all"}}, {}, True, "interrupted, or its update never finished"),
     ],
 )
-def test_where_there_are_none_it_is_said_why(
+def test_missing_tokens_are_explained(
     trajectory: Trajectory,
     who: Visitors,
     config: dict[str, Any],
@@ -92,14 +92,14 @@ def test_where_there_are_none_it_is_said_why(
     assert note in found["note"]
 
 
-def test_damaged_arrays_are_told_instead_of_failing(trajectory: Trajectory, who: Visitors) -> None:
+def test_damaged_arrays_are_reported_without_failing(trajectory: Trajectory, who: Visitors) -> None:
     TokenArrays.objects.update(data=b"not packed")
     found = who.owner.get(f"/t/{trajectory.slug}/tokens.json").json()
     assert found["turns"] == []
     assert "cannot be read: the token arrays are not zlib data." in found["note"]
 
 
-def test_they_take_few_queries(
+def test_the_token_view_takes_few_queries(
     trajectory: Trajectory, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_max_num_queries(5):

@@ -1,4 +1,4 @@
-"""Hosted models from the site: only the endpoints that its operator allows, and only with the key meant for each."""
+"""Hosted models on the site: only endpoints allowed by its operator, each only with its own key."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _listed(settings: Settings) -> None:
     ("url", "variable"),
     [(OPENAI, "OPENAI_API_KEY"), ("HTTPS://API.openai.com/v1/", "OPENAI_API_KEY"), ("http://models:8000/v1", "")],
 )
-def test_what_is_listed_may_be_asked_with_its_own_key(url: str, variable: str) -> None:
+def test_a_listed_endpoint_may_be_used_with_its_own_key(url: str, variable: str) -> None:
     assert hosted_endpoints.problem(section(url, variable)) is None
 
 
@@ -59,7 +59,7 @@ def test_what_is_listed_may_be_asked_with_its_own_key(url: str, variable: str) -
         "http://models:8000",
     ],
 )
-def test_no_other_address_may_be_asked(url: str) -> None:
+def test_an_unlisted_endpoint_is_refused(url: str) -> None:
     found = hosted_endpoints.problem(section(url))
     assert found is not None
     assert found[0] == "hosted.url"
@@ -68,21 +68,21 @@ def test_no_other_address_may_be_asked(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "variable", "told"),
+    ("url", "variable", "message"),
     [
         (OPENAI, "DATABASE_URL", "must be OPENAI_API_KEY for"),
         (OPENAI, "", "must be OPENAI_API_KEY for"),
         ("http://models:8000/v1", "ECHOSCOPE_SECRET_KEY", "must be empty for"),
     ],
 )
-def test_no_other_secret_may_be_sent_there(url: str, variable: str, told: str) -> None:
+def test_another_secret_is_refused(url: str, variable: str, message: str) -> None:
     found = hosted_endpoints.problem(section(url, variable))
     assert found is not None
     assert found[0] == "hosted.api_key_env"
-    assert told in found[1]
+    assert message in found[1]
 
 
-def test_without_a_list_nothing_may_be_asked(settings: Settings) -> None:
+def test_without_a_list_every_endpoint_is_refused(settings: Settings) -> None:
     settings.ECHOSCOPE_HOSTED_URLS = []
     found = hosted_endpoints.problem(section(OPENAI))
     assert found is not None
@@ -90,7 +90,7 @@ def test_without_a_list_nothing_may_be_asked(settings: Settings) -> None:
     assert hosted_endpoints.problem(HostedConfig()) is None
 
 
-def test_the_form_says_what_may_not_be_asked_and_launches_what_may(who: Visitors) -> None:
+def test_the_form_rejects_unlisted_endpoints_and_launches_listed_ones(who: Visitors) -> None:
     page = who.owner.get(f"/runs/new?preset={PRESET}").content.decode()
     fields = fields_of(page) | {"kind": "evaluate", "hosted.url": "https://evil.example/v1", "hosted.model": "m"}
     refused = who.owner.post("/runs/new", fields)
@@ -101,7 +101,7 @@ def test_the_form_says_what_may_not_be_asked_and_launches_what_may(who: Visitors
     assert Run.objects.get().config["hosted"]["model"] == "m"
 
 
-def test_the_api_refuses_it_too_for_new_runs_and_clones(callers: Callers, people: People) -> None:
+def test_the_api_rejects_unlisted_endpoints_for_new_runs_and_clones(callers: Callers, people: People) -> None:
     wanted = {"kind": "evaluate", "hosted.url": "http://10.0.0.1/v1", "hosted.model": "m"}
     refused = callers.owner.post("/api/runs", {"preset": PRESET, "overrides": wanted})
     assert refused.status_code == 422
@@ -114,14 +114,14 @@ def test_the_api_refuses_it_too_for_new_runs_and_clones(callers: Callers, people
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_goes_by_its_own_list_whatever_the_database_says(run: Run) -> None:
+def test_a_worker_uses_its_own_list_not_the_database(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(config=configuration("http://10.0.0.1/v1").model_dump(mode="json"))
     assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "failed"
     assert "This run is not allowed on this site: hosted.url: runs of this site may not use" in fresh(run).failure
     assert not (run.folder / "journal.jsonl").exists()
 
 
-def test_a_hosted_model_is_told_by_its_name_and_takes_no_device(people: People) -> None:
+def test_a_hosted_model_is_shown_by_name_and_needs_no_device(people: People) -> None:
     config = configuration(completion_price_per_million=2.0)
     assert summaries.algorithm_words(config.model_dump()) == "Evaluation · gpt-4o-mini"
     asked = config.model_copy(update={"policy": config.policy.model_copy(update={"device": "cuda"})})

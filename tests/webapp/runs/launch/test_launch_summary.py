@@ -1,4 +1,4 @@
-"""What the launch page says beside the form: differences, figures, warnings, YAML, the API's call, capacity."""
+"""Summary beside the launch form: differences, estimates, warnings, YAML, API call, capacity."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def shown(page: str, name: str) -> str:
     return html.unescape(found[1])
 
 
-def test_what_differs_from_the_preset_is_told_while_typing(who: Visitors) -> None:
+def test_differences_from_the_preset_are_shown_while_typing(who: Visitors) -> None:
     page = checked(who, iterations="7", **{"rollout.temperature": "0.8"})
     assert "2 settings differ from sokoban-starpo_s-pocket" in page
     assert "<del>48</del> → <ins>7</ins>" in page
@@ -51,7 +51,7 @@ def test_what_differs_from_the_preset_is_told_while_typing(who: Visitors) -> Non
     assert f"Same as {DEMO}" in checked(who)
 
 
-def test_a_clone_shows_what_differs_from_its_run(run: Run, who: Visitors) -> None:
+def test_a_clone_shows_its_differences_from_the_run(run: Run, who: Visitors) -> None:
     fields = fields_of(who.owner.get(f"/runs/new?clone={run.slug}").content.decode())
     page = html.unescape(who.owner.post("/runs/new/check", fields | {"seed": "5"}).content.decode())
     assert "1 setting differs from Trial" in page
@@ -65,27 +65,27 @@ def test_the_yaml_beside_the_form_is_the_configuration(who: Visitors) -> None:
     )
 
 
-def test_the_call_of_the_api_asks_for_the_same_run(who: Visitors) -> None:
+def test_the_api_call_launches_the_same_run(who: Visitors) -> None:
     page = checked(who, name="It's mine", visibility="private", **{"environment.settings.size": "7"})
     command = shown(page, "launch-curl")
     assert "$ECHOSCOPE_TOKEN" in command
     assert "http://testserver/api/runs" in command
     body = command[command.index("-d ") + 3 :]
-    told = subprocess.run(["sh", "-c", f"printf %s {body}"], capture_output=True, text=True, check=True).stdout
-    assert json.loads(told) == {
+    output = subprocess.run(["sh", "-c", f"printf %s {body}"], capture_output=True, text=True, check=True).stdout
+    assert json.loads(output) == {
         "preset": DEMO,
         "overrides": {"name": "It's mine", "environment.settings": {"size": 7}},
         "visibility": "private",
     }
 
 
-def test_members_of_several_teams_choose_one_and_the_call_names_it(people: People, who: Visitors) -> None:
+def test_members_of_several_teams_choose_one_and_the_api_call_names_it(people: People, who: Visitors) -> None:
     other = do_create_team("Second", people.owner)
     page = checked(who, team=other.slug)
     assert json.loads(shown(page, "launch-curl").split("-d '")[1][:-1])["team"] == other.slug
 
 
-def test_who_may_see_the_run_is_chosen_with_it(who: Visitors) -> None:
+def test_visibility_is_chosen_at_launch(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode())
     assert fields["visibility"] == "team"
     who.owner.post("/runs/new", fields | {"visibility": "private"})
@@ -107,7 +107,7 @@ def test_yaml_fills_the_form_and_launches_nothing(way: str, who: Visitors) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("iterations: many", "iterations: must be a whole number, not 'many'"),
         ("colour: blue", "no setting of"),
@@ -117,29 +117,29 @@ def test_yaml_fills_the_form_and_launches_nothing(way: str, who: Visitors) -> No
         ("environment:\n  name: Chess", "unknown environment 'Chess'"),
     ],
 )
-def test_yaml_that_makes_no_configuration_is_told_of_and_kept(text: str, told: str, who: Visitors) -> None:
+def test_invalid_yaml_is_reported_and_kept(text: str, message: str, who: Visitors) -> None:
     answer = who.owner.post("/runs/new/yaml", {"yaml": text})
     page = html.unescape(answer.content.decode())
     assert answer.status_code == 422
-    assert told in page
+    assert message in page
     assert f"{text}</textarea>" in page
 
 
 def test_only_members_fill_forms_from_yaml(run: Run, who: Visitors) -> None:
     assert who.viewer.post("/runs/new/yaml", {"yaml": "iterations: 9"}).status_code == 403
-    assert who.nobody.post("/runs/new/yaml", {}).headers["Location"].startswith("/login")
+    assert who.anonymous.post("/runs/new/yaml", {}).headers["Location"].startswith("/login")
     assert who.outsider.post("/runs/new/yaml", {"yaml": "", "clone": run.slug}).status_code == 404
     assert_private(f"/runs/new?clone={run.slug}", who)
 
 
-def test_the_form_can_be_checked_without_scripts(who: Visitors) -> None:
+def test_the_form_can_be_validated_without_javascript(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"do": "check", "iterations": "3"}
     page = who.owner.post("/runs/new", fields).content.decode()
     assert not Run.objects.exists()
     assert "<ins>3</ins>" in page
 
 
-def test_an_environments_page_leads_to_a_form_that_plays_it(who: Visitors) -> None:
+def test_an_environment_page_links_to_a_prefilled_form(who: Visitors) -> None:
     assert (
         fields_of(who.owner.get("/runs/new?environment=FrozenLake").content.decode())["environment.name"]
         == "FrozenLake"
@@ -148,7 +148,7 @@ def test_an_environments_page_leads_to_a_form_that_plays_it(who: Visitors) -> No
     assert who.owner.get("/runs/new?environment=Chess").status_code == 200
 
 
-def test_the_queue_is_told(run: Run, who: Visitors) -> None:
+def test_the_queue_is_shown(run: Run, who: Visitors) -> None:
     assert "No worker is running" in checked(who)
     now = timezone.now()
     Worker.objects.create(
@@ -157,7 +157,7 @@ def test_the_queue_is_told(run: Run, who: Visitors) -> None:
     assert "1 worker, 1 slot free; 1 run waiting before this one." in checked(who)
 
 
-def test_recorded_runs_tell_tokens_and_time(people: People, run: Run, who: Visitors) -> None:
+def test_recorded_runs_predict_tokens_and_time(people: People, run: Run, who: Visitors) -> None:
     config = load_preset(DEMO)
     unknown = {figure.title: figure for figure in estimates.figures(people.owner, config)}
     assert "From the demo on two idle CPU cores" in unknown["Time"].how
@@ -176,14 +176,14 @@ def test_recorded_runs_tell_tokens_and_time(people: People, run: Run, who: Visit
     assert estimates.figures(people.outsider, config)[1].title == "Time", "runs of other teams tell nothing"
 
 
-def test_a_model_nobody_ran_is_not_known() -> None:
+def test_a_model_without_runs_has_no_prediction() -> None:
     config = RunConfig.model_validate({"policy": {"model": "someone/Else-13B"}})
     assert estimates.needed_memory(config) is None
     assert estimates._memory(config, 0).value == "unknown"
     assert estimates._memory(config, 13_000_000_000).value == "more than 52.0 GB"
 
 
-def test_the_figure_is_the_trainers_own_with_its_largest_parts() -> None:
+def test_the_memory_estimate_is_the_trainers_with_its_largest_parts() -> None:
     config = load_preset("sokoban-starpo-paper")
     shape = shape_of(config.policy.model)
     assert shape is not None
@@ -193,7 +193,7 @@ def test_the_figure_is_the_trainers_own_with_its_largest_parts() -> None:
     assert "fewer parallel trajectories" in figure.how
 
 
-def test_the_queue_asks_for_what_a_run_cannot_do_without_on_each_of_its_gpus() -> None:
+def test_the_queue_requires_the_minimum_memory_per_gpu() -> None:
     config = load_preset("sokoban-starpo-paper")
     shape = shape_of(config.policy.model)
     assert shape is not None
@@ -207,7 +207,7 @@ def test_the_queue_asks_for_what_a_run_cannot_do_without_on_each_of_its_gpus() -
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"rollout": {"top_k": 20}}, "rollout.top_k excludes tokens"),
         ({"rollout": {"temperature": 0.5}}, "sample at temperature 0.5"),
@@ -224,7 +224,7 @@ def test_the_queue_asks_for_what_a_run_cannot_do_without_on_each_of_its_gpus() -
         ),
     ],
 )
-def test_what_may_surprise_is_told_before_the_launch(changes: dict[str, object], told: str) -> None:
+def test_warnings_are_shown_before_the_launch(changes: dict[str, object], message: str) -> None:
     assert summary.warnings(RunConfig(), SERVED, "training") == []
     (text,) = summary.warnings(RunConfig.model_validate(changes), SERVED, "training")
-    assert told in text
+    assert message in text

@@ -1,4 +1,4 @@
-"""Who goes next, and what a run that waits says about it."""
+"""Queue order, and the reason why a run waits."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def keys(runs: list[Run]) -> list[int]:
     return [run.pk for run in runs]
 
 
-def test_priority_goes_before_fair_shares_and_those_before_age() -> None:
+def test_order_is_by_priority_then_fair_share_then_age() -> None:
     runs = [waits(1, minutes=60), waits(2, team=2, minutes=1), waits(3, priority=2), waits(4, priority=0)]
     assert keys(line.claim_order(runs, {1: 5000.0, 2: 10.0}, NOW)) == [3, 2, 1, 4]
     assert keys(line.claim_order(runs, {}, NOW)) == [3, 1, 2, 4]
 
 
-def test_who_waits_for_long_rises_above_every_priority() -> None:
+def test_long_waits_rise_above_every_priority() -> None:
     old, urgent = waits(1, priority=0, minutes=4 * 60 + 1), waits(2, priority=2, minutes=10)
     assert keys(line.claim_order([urgent, old], {1: 10.0**9}, NOW)) == [1, 2], "same level, and it came first"
     older = waits(1, team=1, priority=0, minutes=6 * 60 + 1)
     assert keys(line.claim_order([waits(2, team=2, priority=2), older], {1: 10.0**9}, NOW)) == [1, 2]
 
 
-def test_teams_take_turns_however_many_runs_one_of_them_queues() -> None:
+def test_teams_alternate_regardless_of_their_queue_length() -> None:
     many = [waits(key, team=1, minutes=50 - key) for key in range(1, 5)]
     few = [waits(11, team=2, minutes=5), waits(12, team=2, minutes=4)]
     assert keys(line.projected_order([*many, *few], {}, NOW)) == [1, 11, 2, 12, 3, 4]
@@ -56,7 +56,7 @@ def test_teams_take_turns_however_many_runs_one_of_them_queues() -> None:
     runs=st.lists(st.tuples(st.integers(1, 3), st.floats(0, 1000), st.integers(0, 2), st.integers(0, 8)), max_size=12),
     used=st.dictionaries(st.integers(1, 3), st.floats(0, 1e6)),
 )
-def test_the_line_holds_everybody_once_and_begins_with_the_best(
+def test_the_queue_order_contains_each_run_once_and_starts_with_the_best(
     runs: list[tuple[int, float, int, int]], used: dict[int, float]
 ) -> None:
     waiting = [waits(key, team, minutes, priority, gpus) for key, (team, minutes, priority, gpus) in enumerate(runs, 1)]
@@ -68,14 +68,14 @@ def test_the_line_holds_everybody_once_and_begins_with_the_best(
 
 
 @pytest.mark.parametrize(
-    ("number", "told"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (11, "11th"), (22, "22nd"), (113, "113th")]
+    ("number", "expected"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (11, "11th"), (22, "22nd"), (113, "113th")]
 )
-def test_places_are_counted_as_people_do(number: int, told: str) -> None:
-    assert line.ordinal(number) == told
+def test_positions_are_written_as_ordinals(number: int, expected: str) -> None:
+    assert line.ordinal(number) == expected
 
 
 @pytest.mark.django_db
-def test_use_fades_by_half_in_six_hours_and_what_is_held_counts_an_hour_more(people: People, run: Run) -> None:
+def test_usage_halves_in_six_hours_and_held_gpus_count_an_hour_more(people: People, run: Run) -> None:
     other = Team.objects.exclude(pk=people.team.pk).get()
     DeviceUse.objects.create(team=people.team, run=run, weight=2, began_at=NOW - 7 * HOUR, ended_at=NOW - 6 * HOUR)
     DeviceUse.objects.create(team=other, weight=1, began_at=NOW - timedelta(seconds=1))
@@ -87,7 +87,7 @@ def test_use_fades_by_half_in_six_hours_and_what_is_held_counts_an_hour_more(peo
 
 
 @pytest.mark.django_db
-def test_a_claim_and_a_release_note_what_the_team_used(people: People, run: Run) -> None:
+def test_claims_and_releases_record_team_usage(people: People, run: Run) -> None:
     fair_share.begin(run, 2, NOW)
     fair_share.begin(run, 3, NOW + HOUR)
     fair_share.end([run.pk], NOW + 2 * HOUR)
@@ -118,7 +118,7 @@ def crew() -> list[line.AvailableWorker]:
         (ResourceRequest("training", 1, optional=True), ""),
     ],
 )
-def test_what_no_living_worker_has_is_named(needs: ResourceRequest, lack: str) -> None:
+def test_requirements_no_live_worker_meets_are_named(needs: ResourceRequest, lack: str) -> None:
     gpus = [{"id": str(number), "name": "A", "total": 24 * GIB, "free": 24 * GIB} for number in range(2)]
     machine = [{"name": "Machine", "total": 16 * GIB, "free": 9 * GIB}]
     worker("gpu@here", queues=["training", "gpu"], gpus=gpus, memory=machine)
@@ -128,7 +128,7 @@ def test_what_no_living_worker_has_is_named(needs: ResourceRequest, lack: str) -
 
 
 @pytest.mark.django_db
-def test_a_waiting_run_knows_its_place_and_why_it_waits(people: People, run: Run) -> None:
+def test_a_queued_run_shows_position_and_reason(people: People, run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(queued_at=timezone.now() - HOUR)
     second = do_create_run(people.team, people.owner, RunConfig(), scheduling=SchedulingOptions("gpu", 2))
     found = line.queue_positions(timezone.now())
@@ -142,7 +142,7 @@ def test_a_waiting_run_knows_its_place_and_why_it_waits(people: People, run: Run
     assert (found[third.pk].position, found[second.pk].position) == (2, 1)
 
 
-def test_a_configuration_asks_for_the_device_it_can_use() -> None:
+def test_a_configuration_requests_a_device_it_can_use() -> None:
     pocket, cuda, cpu = (RunConfig.model_validate({"policy": {"device": device}}) for device in ("auto", "cuda", "cpu"))
     large = RunConfig.model_validate({"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}})
     everything = {"training", "cpu", "gpu"}
@@ -163,7 +163,7 @@ def test_a_configuration_asks_for_the_device_it_can_use() -> None:
     assert device_classes.default_gpus(pocket, "training") == 1
 
 
-def test_a_worker_serves_its_hardware_and_the_name_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_serves_its_hardware_and_configured_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(device_classes.VARIABLE, raising=False)
     assert (device_classes.class_of_worker(0), device_classes.class_of_worker(4)) == ("cpu", "gpu")
     monkeypatch.setenv(device_classes.VARIABLE, "h100")

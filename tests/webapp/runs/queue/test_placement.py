@@ -1,4 +1,4 @@
-"""Whether a run fits a worker: GPUs that nobody else has, memory that is really free."""
+"""Fit of a run on a worker: unreserved GPUs, free memory."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ MACHINE = WorkerCapacity(("training", "cpu"), total=16 * GIB, free=8 * GIB)
 
 
 def rack(*runs: int, share: int = 1) -> WorkerCapacity:
-    """A worker with a GPU of 24 GiB for each number of runs that has it reserved."""
+    """A worker with one 24 GiB GPU per argument: the number of runs that reserved it."""
     gpus = tuple(GpuCapacity(str(number), 24 * GIB, 24 * GIB, count) for number, count in enumerate(runs))
     return WorkerCapacity(("training", "gpu"), gpus, share, 64 * GIB, 64 * GIB)
 
 
-def test_a_run_gets_gpus_that_nobody_else_has() -> None:
+def test_a_run_gets_unused_gpus() -> None:
     assert reserve(ResourceRequest("gpu", 2), rack(0, 1, 0, 0)) == ("0", "2")
     assert reserve(ResourceRequest("gpu", 2), rack(0, 1)) is None
     assert reserve(ResourceRequest("gpu", 1), rack(1, 1)) is None
 
 
-def test_runs_share_a_gpu_only_where_the_worker_says_so() -> None:
+def test_runs_share_a_gpu_only_if_the_worker_allows_it() -> None:
     assert reserve(ResourceRequest("gpu", 1), rack(1, share=2)) == ("0",)
     assert reserve(ResourceRequest("gpu", 1), rack(1, 0, share=2)) == ("1",), "the emptiest first"
     assert reserve(ResourceRequest("gpu", 2), rack(0, share=2)) is None, "two GPUs are two, not the same one twice"
 
 
-def test_what_may_do_without_a_gpu_takes_one_where_there_is_one() -> None:
+def test_runs_with_an_optional_gpu_take_one_if_available() -> None:
     optional = ResourceRequest("training", 1, optional=True)
     assert reserve(optional, MACHINE) == ()
     assert reserve(optional, rack(0)) == ("0",)
@@ -47,12 +47,12 @@ def test_what_may_do_without_a_gpu_takes_one_where_there_is_one() -> None:
     assert reserve(ResourceRequest("training", 0), rack(1)) == (), "and what wants none leaves them alone"
 
 
-def test_a_worker_takes_only_its_own_classes() -> None:
+def test_a_worker_claims_only_its_own_classes() -> None:
     assert reserve(ResourceRequest("gpu", 1, optional=True), MACHINE) is None
     assert reserve(ResourceRequest("h100", 1), rack(0)) is None
 
 
-def test_memory_must_be_free_on_each_gpu_or_on_the_machine() -> None:
+def test_memory_must_be_free_on_each_gpu_or_on_the_host() -> None:
     assert reserve(ResourceRequest("gpu", 1, 30 * GIB), rack(0, 0)) is None
     assert reserve(ResourceRequest("gpu", 2, 30 * GIB), rack(0, 0)) == ("0", "1")
     assert reserve(ResourceRequest("cpu", 0, 9 * GIB), MACHINE) is None
@@ -62,7 +62,7 @@ def test_memory_must_be_free_on_each_gpu_or_on_the_machine() -> None:
     assert reserve(ResourceRequest("cpu", 0, 10**15), unknown) == (), "what nobody measured stops nobody"
 
 
-def test_only_gpus_are_worth_waiting_for_with_an_idle_worker() -> None:
+def test_only_a_lack_of_free_gpus_reserves_a_worker() -> None:
     assert lacks_gpus_only(ResourceRequest("gpu", 2), rack(1, 0))
     assert not lacks_gpus_only(ResourceRequest("gpu", 3), rack(1, 0)), "it never fits"
     assert not lacks_gpus_only(
@@ -70,7 +70,7 @@ def test_only_gpus_are_worth_waiting_for_with_an_idle_worker() -> None:
     )
 
 
-def test_a_run_that_has_only_begun_counts_with_what_it_will_take() -> None:
+def test_a_starting_run_counts_with_its_estimated_memory() -> None:
     gpus = [{"id": "0", "name": "H", "total": 24 * GIB, "free": 23 * GIB}]
     memory = [{"name": "Machine", "total": 16 * GIB, "free": 15 * GIB}]
     held = [Allocation(("0",), 20 * GIB), Allocation((), 6 * GIB)]

@@ -1,4 +1,4 @@
-"""What a run asks of the workers can be chosen: class, GPUs and priority, by those who may."""
+"""Selection of class, GPUs and priority of a run, by permission."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def test_high_priority_is_for_admins(run: Run, who: Visitors, member: Client) ->
     assert Run.objects.get().priority == Run.Priority.HIGH
 
 
-def test_the_form_launches_what_was_asked_of_the_workers(who: Visitors, member: Client) -> None:
+def test_the_form_launches_with_the_selected_requirements(who: Visitors, member: Client) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode())
-    asked = {"queue": "h100", "gpus": "4", "priority": "high"}
-    assert member.post("/runs/new", fields | asked).status_code == 403
+    requirements = {"queue": "h100", "gpus": "4", "priority": "high"}
+    assert member.post("/runs/new", fields | requirements).status_code == 403
     assert not Run.objects.exists()
-    who.owner.post("/runs/new", fields | asked)
+    who.owner.post("/runs/new", fields | requirements)
     run = Run.objects.get()
     assert (run.queue, run.gpus, run.priority) == ("h100", 4, Run.Priority.HIGH)
     clone = fields_of(who.owner.get(f"/runs/new?clone={run.slug}").content.decode())
     assert (clone["queue"], clone["gpus"], clone["priority"]) == ("h100", "4", "normal")
 
 
-def test_what_no_worker_can_be_asked_is_told_beside_its_field(who: Visitors) -> None:
+def test_impossible_requirements_are_reported_at_their_field(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"gpus": "many", "queue": "two words"}
     response = who.owner.post("/runs/new", fields)
     page = html.unescape(response.content.decode())
@@ -67,15 +67,15 @@ def test_what_no_worker_can_be_asked_is_told_beside_its_field(who: Visitors) -> 
     assert not Run.objects.exists()
 
 
-def test_the_page_and_the_list_say_why_a_run_waits(run: Run, who: Visitors) -> None:
+def test_the_page_and_the_list_show_why_a_run_waits(run: Run, who: Visitors) -> None:
     Run.objects.update(queue="gpu", gpus=2)
     worker("one@here", queues=["training", "gpu"], gpus=[{"id": "0", "name": "A", "total": None, "free": None}])
-    told = "Waiting for a worker of class gpu with 2 GPUs; the largest running one has 1"
+    message = "Waiting for a worker of class gpu with 2 GPUs; the largest running one has 1"
     for address in (f"/runs/{run.slug}/", "/", "/workers"):
-        assert told in html.unescape(who.owner.get(address).content.decode()), address
+        assert message in html.unescape(who.owner.get(address).content.decode()), address
 
 
-def test_the_workers_page_says_who_has_which_gpu(run: Run, who: Visitors) -> None:
+def test_the_workers_page_shows_which_run_uses_which_gpu(run: Run, who: Visitors) -> None:
     gpus = [{"id": str(number), "name": "A100", "total": 80 * 2**30, "free": 2**30} for number in range(2)]
     one = worker("one@here", queues=["training", "gpu"], device_class="h100", gpus=gpus)
     Run.objects.update(state=Run.State.RUNNING, worker=one, reserved=["1"])
@@ -93,9 +93,9 @@ def test_a_worker_that_is_not_known_yet_takes_nothing(run: Run) -> None:
     assert Run.objects.get().state == Run.State.QUEUED
 
 
-def test_the_api_tells_why_a_run_waits_and_takes_what_is_asked(run: Run, who: Visitors, member: Client) -> None:
-    told = who.owner.get(f"/api/runs/{run.slug}").json()
-    assert (told["queue"], told["gpus"], told["priority"]) == ("training", 0, "normal")
-    assert told["waiting"] == {"position": 1, "message": "Waiting for a worker; none is running", "possible": False}
+def test_the_api_shows_why_a_run_waits_and_accepts_requirements(run: Run, who: Visitors, member: Client) -> None:
+    payload = who.owner.get(f"/api/runs/{run.slug}").json()
+    assert (payload["queue"], payload["gpus"], payload["priority"]) == ("training", 0, "normal")
+    assert payload["waiting"] == {"position": 1, "message": "Waiting for a worker; none is running", "possible": False}
     Run.objects.update(state=Run.State.FINISHED)
     assert who.owner.get(f"/api/runs/{run.slug}").json()["waiting"] is None
