@@ -14,9 +14,7 @@ HELLO = "import os, sys; print('hello', os.environ['GREETED']); sys.exit(3)"
 ENDLESS = "import time; time.sleep(600)"
 
 
-def test_output_is_kept_in_the_file_and_shown_when_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_output_is_kept_in_the_file_and_shown_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "logs" / "hello.txt"
     with Background([sys.executable, "-c", HELLO], log, {"GREETED": "world"}) as program:
         assert capsys.readouterr().out == ""

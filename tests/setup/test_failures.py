@@ -217,7 +217,7 @@ class TestTheBuildOfTorch:
             ("networkx>=2.5.1", False),
         ],
     )
-    def test_only_nvidias_packages_for_this_machine_count(self, requirement: str, requires: bool) -> None:
+    def test_only_nvidia_packages_for_this_platform_count(self, requirement: str, requires: bool) -> None:
         report = {"install": [{"metadata": {"requires_dist": [requirement]}}]}
         assert torch_build.requires_cuda(report) is requires
 

@@ -57,7 +57,7 @@ def test_the_sign_in_link_works_exactly_once(live_stack: LiveStack) -> None:
     assert "/login" in second
 
 
-def test_manage_py_finds_the_embedded_database_by_itself(live_stack: LiveStack) -> None:
+def test_manage_py_finds_the_embedded_database(live_stack: LiveStack) -> None:
     recorded = live_stack.manage(
         "shell", input="from webapp.teams.models import User; print(User.objects.get().username)"
     )
@@ -71,7 +71,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("farewell", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_however_it_ends_no_process_is_left(home: Path, farewell: signal.Signals) -> None:
+def test_no_process_is_left_after_any_exit(home: Path, farewell: signal.Signals) -> None:
     stack = running_product.start(home)
     wait_for(lambda: "programs" in (stack.home / "running.json").read_text(), "its note", stack.logs)
     pids = {name: stack.pid(name) for name in PROGRAMS}
@@ -82,7 +82,7 @@ def test_however_it_ends_no_process_is_left(home: Path, farewell: signal.Signals
     assert not any(command_line(pid) for pid in pids.values())
 
 
-def test_started_again_it_goes_on_with_its_data(home: Path) -> None:
+def test_a_restart_keeps_the_data(home: Path) -> None:
     first = running_product.start(home)
     running_product.stop(first)
     second = running_product.start(home)

@@ -94,13 +94,15 @@ def test_tokens_log_probabilities_and_usage_are_returned(server: str, tmp_path: 
     assert values["hosted/cost"] > 0
 
 
-def test_the_seed_decides_what_is_drawn(server: str, tmp_path: Path) -> None:
+def test_the_seed_determines_the_samples(server: str, tmp_path: Path) -> None:
     evaluation = {"prompts": 4, "temperature": 1.0, "suites": []}
     play(settings(server, evaluation=evaluation), tmp_path / "one")
     play(settings(server, evaluation=evaluation), tmp_path / "two")
     play(settings(server, evaluation=evaluation | {"seed": 7}), tmp_path / "other")
-    said = [[turn.response for _, turn in sorted(turns(tmp_path / name).items())] for name in ("one", "two", "other")]
-    assert said[0] == said[1] != said[2]
+    responses = [
+        [turn.response for _, turn in sorted(turns(tmp_path / name).items())] for name in ("one", "two", "other")
+    ]
+    assert responses[0] == responses[1] != responses[2]
 
 
 def test_a_model_with_its_own_tags_gets_no_prefill(server: str, tmp_path: Path) -> None:

@@ -65,6 +65,6 @@ function aboutArms(trajectory, hint) {
   const names = best.actions?.join(" or ") ?? "";
   const worth = best.value === null || best.value === undefined ? "" : `, which pays ${number(best.value)} points on average`;
   if (hint.actions?.length) return `Best arm: ${names}${worth}.`;
-  if (hint.solvable === "no") return names ? `Not the best arm, which was ${names}${worth}.` : `Lost: ${hint.reason ?? "not the best arm"}.`;
+  if (hint.solvable === "no") return names ? `Not the best arm. The best one was ${names}${worth}.` : `Lost: ${hint.reason ?? "not the best arm"}.`;
   return names ? `The best arm was pulled: ${names}${worth}.` : "The best arm was pulled.";
 }

@@ -70,7 +70,7 @@ def test_any_text_round_trips_as_a_level_file_or_is_refused(text):
     assert file.text() == text
 
 
-def test_every_faulty_level_is_named_with_its_file_its_place_and_the_reason(tmp_path):
+def test_a_faulty_level_is_reported_with_file_position_and_reason(tmp_path):
     path = tmp_path / "bad.txt"
     path.write_text(f"; 0\n{ROOM}\n; 1\n####\n#@.#\n####\n\n; 2\n######\n#@$q.#\n######\n")
     with pytest.raises(LevelFileError) as refused:

@@ -63,7 +63,7 @@ def test_asymmetric_clip_bounds_negative_rewards_more_tightly() -> None:
     assert float(low.min()) == -1.0
 
 
-def test_identity_leaves_scores_alone() -> None:
+def test_identity_keeps_scores_unchanged() -> None:
     assert (
         rewards.normalize(SCORES, STATES, ENVIRONMENTS, grouping="state", method="identity").tolist() == SCORES.tolist()
     )

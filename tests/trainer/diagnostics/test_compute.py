@@ -167,7 +167,7 @@ def test_a_group_with_identical_answers_has_no_diversity() -> None:
     assert compute.distinct_in_group([0, 1], ["a", "b"]) is None
 
 
-def test_an_entropy_that_the_engine_does_not_tell_is_estimated_by_what_was_drawn() -> None:
+def test_missing_engine_entropy_is_estimated_from_sampled_tokens() -> None:
     reported, unreported = (
         turn(entropy=0.5, tokens=4),
         turn(entropy=1.5, tokens=12).model_copy(update={"entropy": None}),

@@ -130,9 +130,11 @@ def test_readings_contain_values_and_limits() -> None:
     assert recorded[0][1] == {}, "nothing can be compared at first"
     assert finite(recorded[-1][1]) == recorded[-1][1], "each of them is in the table of metrics"
     first = next(number for number, _, alarm in recorded if alarm)
-    spread = [(said["echo_trap/spread"], said["echo_trap/spread_limit"]) for _, said, _ in recorded[first - 3 : first]]
+    spread = [
+        (values["echo_trap/spread"], values["echo_trap/spread_limit"]) for _, values, _ in recorded[first - 3 : first]
+    ]
     assert all(value < limit for value, limit in spread), "the sign was there for a third of the window"
-    calm = [said for number, said, _ in recorded if 25 < number < first - 20]
+    calm = [values for number, values, _ in recorded if 25 < number < first - 20]
     assert all(
         not sign.crossed(reading[sign.name], reading[sign.limit])
         for reading in calm

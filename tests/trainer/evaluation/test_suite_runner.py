@@ -30,7 +30,7 @@ def test_the_evaluation_depends_on_its_own_seed_only():
     assert questions(longer)[:256] == questions(base)
 
 
-def test_no_question_comes_twice_and_none_is_trained_on():
+def test_evaluation_prompts_are_distinct_and_held_out():
     seeds = [plan.seed for plan in group_plans(RunConfig(), 0)]
     assert len(set(seeds)) == 256
     trained = {derive(123, Purpose.INITIAL_STATE, i, g) for i in range(1, 41) for g in range(8)}
@@ -42,7 +42,7 @@ def test_names_of_trajectories_differ_by_evaluation_and_prompt():
     assert len(set(names)) == 512
 
 
-def test_more_samples_leave_the_first_ones_as_they_are_and_draw_others():
+def test_more_samples_extend_the_first_ones():
     one, four = (
         group_plans(evaluation_run(prompts=5), 0),
         group_plans(evaluation_run(prompts=5, samples_per_prompt=4), 0),
@@ -56,7 +56,7 @@ def test_more_samples_leave_the_first_ones_as_they_are_and_draw_others():
     assert len(set(drawn)) == len(drawn)
 
 
-def test_every_suite_starts_from_the_same_seeds_under_names_of_its_own():
+def test_every_suite_uses_the_same_seeds_under_its_own_ids():
     config = evaluation_run(prompts=5, samples_per_prompt=2)
     own, other = group_plans(config, 10), group_plans(config, 10, suite=1)
     assert [plan.seed for plan in own] == [plan.seed for plan in other]
@@ -82,7 +82,7 @@ def test_a_finished_evaluation_is_summarised_with_its_interval():
     assert not any("pass@" in name for name in values)
 
 
-def test_several_samples_tell_how_often_one_of_k_succeeds():
+def test_several_samples_give_pass_at_k():
     (suite,) = suites_of(evaluation_run(samples_per_prompt=3))
     outcomes = [[True, False, False], [False, False, False], [True, True, False]]
     event, values = summarize(suite, 0, played(*outcomes), final=False)
@@ -96,7 +96,7 @@ def test_several_samples_tell_how_often_one_of_k_succeeds():
         spec_of(name)
 
 
-def test_a_prompt_with_too_few_finished_samples_is_left_out_of_the_larger_k():
+def test_a_prompt_with_too_few_samples_is_excluded_from_larger_k():
     (suite,) = suites_of(evaluation_run(samples_per_prompt=2))
     event, _ = summarize(suite, 0, played([True, True], [False]), final=False)
     assert event.pass_at == {1: 0.5, 2: 1.0}

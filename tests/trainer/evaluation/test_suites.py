@@ -57,7 +57,7 @@ def test_other_environments_use_their_own_budgets_and_wording():
     assert bandit.evaluation == run.evaluation
 
 
-def test_the_other_environments_of_a_mixed_run_are_examined_as_they_are_trained_in():
+def test_other_environments_of_a_mixed_run_are_evaluated_with_training_settings():
     mixed = {"mix": [{"name": "FrozenLake", "share": 0.5, "settings": {"size": 5}}]}
     run = config("Bandit", environment=mixed)
     sokoban, lake, bandit = suites_of(run)

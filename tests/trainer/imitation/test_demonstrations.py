@@ -152,7 +152,7 @@ def test_mistakes_are_played_and_not_taught(chat):
     assert all(d.taught <= set(range(len(d.trajectory.turns))) for d in demonstrations)
 
 
-def test_noise_makes_taught_answers_contradict_the_thought(chat):
+def test_noise_makes_trained_answers_contradict_the_thought(chat):
     noisy = [demonstrated(chat, "Sokoban", seed, noise=1.0) for seed in range(12)]
     clean = [demonstrated(chat, "Sokoban", seed) for seed in range(12)]
     first = [(n.trajectory.turns[0], c.trajectory.turns[0]) for n, c in zip(noisy, clean, strict=True)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.trainer import tiny
 from tests.trainer.learner.test_learner import learner_for, played, weights
 from tests.trainer.loops.test_train import events, run
-from tests.trainer.policy.test_chat_format import STYLES, environments, responses
+from tests.trainer.policy.test_chat_format import STYLES, env_names, responses
 from tests.trainer.rollout.test_runner import player, train_request
 from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.losses import LossTotals
@@ -36,7 +36,7 @@ def test_every_sampled_token_is_trained_once_with_its_sampling_context(data):
         "max_turns": 5,
         "context_turns": data.draw(st.integers(0, 6)),
     }
-    run = RunConfig.model_validate({"environment": {"name": data.draw(environments)}, "rollout": rollout})
+    run = RunConfig.model_validate({"environment": {"name": data.draw(env_names)}, "rollout": rollout})
     episode = tiny.episode(chat, run, seed=data.draw(st.integers(0, 50)))
     held, drawn = [], []  # tokens held by the engine; each sampled token with its whole context
     while not episode.ended:

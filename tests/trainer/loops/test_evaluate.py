@@ -147,7 +147,7 @@ def test_a_former_journal_of_a_mixture_counts_for_the_same_settings(whole, tmp_p
     assert not results(copy, config)
 
 
-def test_a_finished_one_taken_up_again_plays_nothing_more(whole, tmp_path):
+def test_a_finished_evaluation_plays_nothing_when_resumed(whole, tmp_path):
     config, folder, _ = whole
     copy = shutil.copytree(folder, tmp_path / "copy")
     end = play(config, copy)

@@ -64,7 +64,7 @@ def account(folder: Path) -> dict[str, float]:
     return {name.removeprefix("hosted/"): value for name, value in values.items() if name.startswith("hosted/")}
 
 
-def test_a_hosted_model_plays_every_suite_and_the_journal_tells_it(tmp_path: Path) -> None:
+def test_a_hosted_model_plays_every_suite_and_the_journal_records_it(tmp_path: Path) -> None:
     with Server(reply_with_tokens).running() as server:
         end = play(settings(server), tmp_path)
     assert (end.reason, end.message) == ("completed", "All 2 suites are played.")
@@ -91,7 +91,7 @@ def test_a_hosted_model_plays_every_suite_and_the_journal_tells_it(tmp_path: Pat
     }
 
 
-def test_the_whole_dialogue_is_sent_each_turn_and_each_row_draws_for_itself(tmp_path: Path) -> None:
+def test_each_turn_sends_the_whole_dialogue_and_rows_are_independent(tmp_path: Path) -> None:
     with Server(reply_with_tokens).running() as server:
         play(settings(server, evaluation={"prompts": 2, "suites": []}), tmp_path)
     first = next(body for body in server.bodies if len(body["messages"]) == 2)
@@ -104,7 +104,7 @@ def test_the_whole_dialogue_is_sent_each_turn_and_each_row_draws_for_itself(tmp_
     assert len(set(seeds)) == len(seeds)
 
 
-def test_tokens_and_their_log_probabilities_are_kept_where_the_endpoint_tells_them(tmp_path: Path) -> None:
+def test_reported_tokens_and_log_probabilities_are_recorded(tmp_path: Path) -> None:
     with Server(reply_with_tokens).running() as server:
         play(settings(server), tmp_path)
     kept = [token_arrays.unpack(event.data) for event in events(tmp_path, TrajectoryTokens)]
@@ -115,7 +115,7 @@ def test_tokens_and_their_log_probabilities_are_kept_where_the_endpoint_tells_th
         assert token_arrays.cut(TEXT, arrays.lengths[:6].tolist()) == TOKENS[:-1]
 
 
-def test_what_the_endpoint_does_not_tell_is_missing_and_the_count_is_its_own(tmp_path: Path) -> None:
+def test_unreported_values_are_absent_and_counts_are_the_endpoints(tmp_path: Path) -> None:
     with Server(reply_without_tokens).running() as server:
         play(settings(server, {"unsupported_params": ["logprobs", "seed", "temperature", "system"]}), tmp_path)
     assert not events(tmp_path, TrajectoryTokens)
@@ -189,7 +189,7 @@ def test_a_wrong_key_ends_the_run_and_is_never_logged(tmp_path: Path, monkeypatc
     assert "sk-secret" not in "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
 
 
-def test_the_budget_ends_the_run_before_it_is_passed_and_a_higher_one_pays_only_for_the_rest(tmp_path: Path) -> None:
+def test_the_budget_is_not_exceeded_and_a_higher_one_pays_only_the_rest(tmp_path: Path) -> None:
     with Server(reply_with_tokens).running() as server:
         whole = play(settings(server), tmp_path / "whole")
         number = len(server.bodies)
@@ -232,7 +232,7 @@ def test_an_interrupted_run_resumes_without_repeating_requests(tmp_path: Path) -
     assert attempts[2].evaluated_suites == ["Sokoban", "Bandit"]
 
 
-def test_a_stop_does_not_wait_for_an_answer(tmp_path: Path) -> None:
+def test_a_stop_does_not_wait_for_a_response(tmp_path: Path) -> None:
     requested, release = threading.Event(), threading.Event()
 
     def answer(body: dict[str, Any]) -> Reply:

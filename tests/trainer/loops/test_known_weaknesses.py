@@ -62,7 +62,7 @@ def test_the_loss_mask_covers_sampled_tokens_only_and_holds_the_last_reward() ->
 
 
 @pytest.mark.parametrize("ended", [True, False])
-def test_responses_are_learned_from_as_they_were_sampled_with_the_samplers_log_probabilities(chat, ended) -> None:
+def test_responses_are_trained_as_sampled_with_sampler_log_probabilities(chat, ended) -> None:
     drawn = tiny.sampled(chat, UGLY, ended=ended)
     played = dialogue(chat, UGLY, ended=ended)
     batch = collate([played], pad_id=0)

@@ -101,7 +101,7 @@ def play(config, folder, stop=None):
 @pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))
 def whole(request, pocket_folder, tmp_path_factory):
     """The settings of a run, the folder of its uninterrupted run, and the number of its stop checks."""
-    config, asked = tiny.config(pocket_folder, **VARIANTS[request.param]), Asked()
+    config, counter = tiny.config(pocket_folder, **VARIANTS[request.param]), StopCounter()
     folder = tmp_path_factory.mktemp("whole")
     assert play(config, folder, counter).reason == "completed"
     learnt = [
@@ -181,7 +181,7 @@ def newest_weights(folder: Path) -> Path:
 def test_resume_falls_back_to_the_newest_sound_checkpoint(whole, tmp_path) -> None:
     config, unbroken, polls = whole
     config = config.model_copy(update={"checkpoint": config.checkpoint.model_copy(update={"every": 1})})
-    assert play(config, tmp_path, Asked(0.97 * polls)).reason == "interrupted"
+    assert play(config, tmp_path, StopCounter(0.97 * polls)).reason == "interrupted"
     weights = newest_weights(tmp_path)
     weights.write_bytes(weights.read_bytes()[:-100])
     damaged, older = checkpoints.checkpoint_iterations(tmp_path)[-1], checkpoints.checkpoint_iterations(tmp_path)[-2]
@@ -197,7 +197,7 @@ def test_resume_falls_back_to_the_newest_sound_checkpoint(whole, tmp_path) -> No
 
 def test_resume_reports_that_no_checkpoint_is_sound_and_can_then_start_over(whole, tmp_path) -> None:
     config, unbroken, polls = whole
-    assert play(config, tmp_path, Asked(0.97 * polls)).reason == "interrupted"
+    assert play(config, tmp_path, StopCounter(0.97 * polls)).reason == "interrupted"
     for iteration in checkpoints.checkpoint_iterations(tmp_path):
         (checkpoints.path_of(tmp_path, iteration) / "state.json").write_text("")
     with pytest.raises(ModelError, match="No checkpoint of this run can be read"):
@@ -209,7 +209,7 @@ def test_resume_reports_that_no_checkpoint_is_sound_and_can_then_start_over(whol
 def test_time_of_the_last_checkpoint_is_reported_after_a_resume(whole, tmp_path) -> None:
     config, _, polls = whole
     config = config.model_copy(update={"checkpoint": config.checkpoint.model_copy(update={"every": 1})})
-    play(config, tmp_path, Asked(0.55 * polls))
+    play(config, tmp_path, StopCounter(0.55 * polls))
     saved = checkpoints.checkpoint_iterations(tmp_path)[-1]
     seconds = checkpoints.load_progress(tmp_path, saved).checkpoint_seconds
     play(config, tmp_path)

@@ -149,7 +149,7 @@ def test_only_short_successful_demonstrations_are_used_by_default(chat):
     assert not is_usable(Demonstration(Trajectory("t", 0, 0), frozenset()), RunConfig())
 
 
-def test_a_mixed_run_shows_its_environments_in_their_shares(chat):
+def test_a_mixed_run_uses_demonstrations_in_the_configured_shares(chat):
     run_config = RunConfig.model_validate(
         {"environment": {"name": "Bandit", "mix": [{"name": "Sokoban", "share": 0.5}]}}
     )

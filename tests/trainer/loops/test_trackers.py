@@ -161,7 +161,7 @@ def test_trackio_keeps_one_run_across_attempts(tmp_path, monkeypatch):
     assert [(row["step"], row["reward/mean"]) for row in rows] == [(1, 0.5), (2, 1.0), (2, 1.0), (3, 1.5)]
 
 
-def test_a_real_run_sends_what_its_journal_says(pocket_folder, tmp_path):
+def test_a_real_run_sends_the_metrics_of_its_journal(pocket_folder, tmp_path):
     config = tiny.config(pocket_folder, iterations=2, trackers=["tensorboard"])
     run_factory.run(config, tmp_path, tmp_path / "cache")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -341,7 +341,7 @@ def test_changed_settings_are_detected_on_resume(pocket_folder, tmp_path):
 
 @pytest.mark.parametrize("model", ["pocket", "llama"])
 @pytest.mark.parametrize("environment", ["Sokoban", "FrozenLake", "Bandit"])
-def test_random_weights_of_any_architecture_play_any_world_and_take_their_penalties(
+def test_random_weights_of_any_architecture_play_any_environment(
     pocket_folder, llama_folder, tmp_path, model, environment
 ):
     folder = {"pocket": pocket_folder, "llama": llama_folder}[model]

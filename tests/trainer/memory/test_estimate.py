@@ -284,7 +284,7 @@ def test_constants_match_those_of_other_modules():
 
 
 @pytest.mark.parametrize("environment", envs.names())
-def test_states_of_the_built_in_worlds_are_as_long_as_is_reckoned(environment):
+def test_states_of_built_in_environments_have_the_estimated_length(environment):
     tokenizer = tiny.styles()["chatml"]
     env = envs.make(environment, {})
     limit = estimate.STATE_TOKENS.get(environment, estimate.DEFAULT_STATE_TOKENS)

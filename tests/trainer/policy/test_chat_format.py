@@ -16,13 +16,7 @@ STYLES = tiny.styles()
 PREFIX_PRESERVING = ["pocket", "chatml", "llama-3"]
 style_names = pytest.mark.parametrize("style", STYLES)
 
-TAGS = ["<think>", "</think>", "<answer>", "</answer>", "<|im_start|>", "<|im_end|>"]
-PIECES = ["<thi", "nk>", "</ans", "wer>", "<", ">", "|", "<|im_", "end|>"]
-words = st.sampled_from([*TAGS, *PIECES, "||", "Up", "down", " ", "\n", "Jump"])
-inside = st.lists(words, max_size=8).map("".join)
-well_formed = st.builds("{}</think>{}<answer>{}</answer>".format, inside, st.sampled_from(["", " ", "\n"]), inside)
-texts = st.one_of(st.text(max_size=40), st.lists(words, max_size=14).map("".join), well_formed)
-environments = st.sampled_from(["Sokoban", "FrozenLake", "Bandit", "Countdown", "MetaMathQA"])
+env_names = st.sampled_from(["Sokoban", "FrozenLake", "Bandit", "Countdown", "MetaMathQA"])
 
 
 @st.composite
@@ -40,14 +34,10 @@ def responses(draw, chat):
 
 
 @given(data=st.data())
-def test_exactly_the_sampled_tokens_are_in_the_mask_whatever_was_said(data):
-    style, environment, think = (
-        data.draw(st.sampled_from(list(STYLES))),
-        data.draw(environments),
-        data.draw(st.booleans()),
-    )
+def test_the_mask_contains_exactly_the_sampled_tokens(data):
+    style, env_name, think = data.draw(st.sampled_from(list(STYLES))), data.draw(env_names), data.draw(st.booleans())
     chat = ChatFormat(STYLES[style], think=think)
-    run = RunConfig.model_validate({"environment": {"name": environment}, "rollout": {"think": think, "max_turns": 4}})
+    run = RunConfig.model_validate({"environment": {"name": env_name}, "rollout": {"think": think, "max_turns": 4}})
     episode = tiny.episode(chat, run, seed=data.draw(st.integers(0, 50)))
     trajectory = episode.trajectory
     ids, sampled, logprobs, entropies, turns = [], [], [], [], []
@@ -83,10 +73,10 @@ def test_exactly_the_sampled_tokens_are_in_the_mask_whatever_was_said(data):
 def test_a_dialogue_equals_the_rendered_template(style):
     tokenizer = STYLES[style]
     chat = ChatFormat(tokenizer, think=True)
-    heard, spoken = ["first question", "second question", "third"], ["one</think>a", "two</think>b"]
-    ids = chat.opening(heard[0])
-    for number, text in enumerate(spoken):
-        ids = [*ids, *tiny.sampled(chat, text).ids, *chat.between(heard[number + 1], ended=True)]
+    questions, responses_given = ["first question", "second question", "third"], ["one</think>a", "two</think>b"]
+    ids = chat.opening(questions[0])
+    for number, text in enumerate(responses_given):
+        ids = [*ids, *tiny.sampled(chat, text).ids, *chat.between(questions[number + 1], ended=True)]
     messages = [{"role": "system", "content": SYSTEM}]
     for question, reply in zip(questions, [*responses_given, None], strict=True):
         messages.append({"role": "user", "content": question})
@@ -187,79 +177,3 @@ def test_decoded_text_is_storable_and_drops_only_the_end_token(style, data):
 def test_special_tokens_inside_a_response_stay_visible():
     chat = ChatFormat(STYLES["chatml"], think=True)
     assert chat.decode(tiny.sampled(chat, "a<|im_start|>b").ids) == "a<|im_start|>b"
-
-
-@given(texts, st.booleans(), st.integers(1, 6))
-def test_any_text_is_parsed_and_never_more_actions_than_allowed(text, think, limit):
-    parsed = parse_response(text, think=think, max_actions=limit)
-    assert len(parsed.actions) <= limit
-    assert all(action == action.strip() and action and ACTION_SEPARATOR not in action for action in parsed.actions)
-    assert (parsed.problem is None) == bool(parsed.actions)
-    assert parsed.structured or not parsed.actions
-    if parsed.structured:
-        assert not any(tag in part for tag in TAGS for part in (parsed.thought, *parsed.actions))
-
-
-@example("x</think><answer><thi<answer>nk>Up</answer>", True, 5)
-@example("<|im_<|im_start|>end|></think><answer>a||b||c|||</answer>", True, 2)
-@given(texts, st.booleans(), st.integers(1, 6))
-def test_parsing_what_was_parsed_changes_nothing(text, think, limit):
-    once = parse_response(text, think=think, max_actions=limit)
-    again = parse_response(once.text.removeprefix("<think>" if think else "<answer>"), think=think, max_actions=limit)
-    assert again == once
-
-
-@given(st.lists(st.sampled_from(["Up", "left", "JUMP", "go up"]), min_size=1, max_size=8), st.integers(1, 8))
-def test_a_well_formed_answer_says_its_first_actions(actions, limit):
-    parsed = parse_response(tiny.answer(*actions, thought=" I see "), think=True, max_actions=limit)
-    assert parsed.actions == tuple(actions[:limit])
-    assert (parsed.thought, parsed.structured, parsed.problem) == ("I see", True, None)
-
-
-@pytest.mark.parametrize(
-    "response, think, problem",
-    [
-        ("on and on", True, "the thought is not closed with </think>"),
-        ("so</think>Up", True, "there is no <answer>"),
-        ("so</think><answer>Up", True, "the answer is not closed with </answer>"),
-        ("so</think> then <answer>Up</answer>", True, "<answer> does not follow </think>"),
-        ("so</think><answer> || </answer>", True, "the answer names no action"),
-        ("Up", False, "the answer is not closed with </answer>"),
-    ],
-)
-def test_the_problem_of_a_response_is_told_in_words(response, think, problem):
-    assert parse_response(response, think=think, max_actions=5).problem == problem
-
-
-def test_the_opening_says_task_symbols_actions_format_and_limits():
-    spec = envs.spec("Sokoban")
-    text = opening_message(spec, RolloutConfig(max_actions_per_turn=3, max_response_tokens=77))
-    assert text.startswith(spec.instruction)
-    for symbol, meaning in spec.vocabulary.items():
-        assert f"{symbol} {meaning}" in text
-    assert ", ".join(spec.actions) in text
-    assert "<think>" in text
-    assert "at most 3 actions" in text
-    assert "77 tokens" in text
-
-
-def test_the_wording_of_the_task_can_be_replaced_and_the_thought_left_out():
-    text = opening_message(envs.spec("Bandit"), RolloutConfig(think=False, max_actions_per_turn=1), "Choose well.")
-    assert text.startswith("Choose well.\n")
-    assert "<think>" not in text
-    assert "at most" not in text
-
-
-def test_where_any_text_is_an_action_the_prompt_asks_for_an_answer():
-    spec = envs.spec("MetaMathQA")
-    text = opening_message(spec, RolloutConfig(max_actions_per_turn=1))
-    assert "Actions:" not in text
-    assert "<answer>your answer</answer>" in text
-    several = opening_message(spec, RolloutConfig(max_actions_per_turn=3))
-    assert "<answer>your answer || your answer</answer>, at most 3 answers" in several
-
-
-def test_a_turn_tells_the_last_reward_before_the_state():
-    assert state_message("board", turn=0, actions_left=10, last_reward=None) == "Turn 1:\nboard\nActions left: 10"
-    message = state_message("board", turn=2, actions_left=4, last_reward=-0.1)
-    assert message == "Reward: -0.1\nTurn 3:\nboard\nActions left: 4"

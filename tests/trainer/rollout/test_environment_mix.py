@@ -84,10 +84,10 @@ def test_a_run_in_one_environment_has_one_share_with_its_own_settings():
         ("Bandit", "mix: must be a list, not 'Bandit'"),
     ],
 )
-def test_invalid_mixtures_are_refused_with_the_reason(wrong, says):
+def test_invalid_mixtures_are_refused_with_the_reason(wrong, message):
     with pytest.raises(ValidationError) as error:
         RunConfig.model_validate({"environment": {"mix": wrong}})
-    assert re.search(says, "; ".join(f"{where}: {text}" for where, text in validation_errors(error.value)))
+    assert re.search(message, "; ".join(f"{where}: {text}" for where, text in validation_errors(error.value)))
 
 
 def test_equivalent_settings_are_the_same_run():
@@ -135,7 +135,7 @@ def test_a_rare_environment_still_comes_up():
     assert sum(played) == pytest.approx(20, abs=2)
 
 
-def test_trajectories_bear_the_number_of_their_environment_and_its_budgets(chat):
+def test_trajectories_have_the_index_and_budgets_of_their_environment(chat):
     mix = [{"name": "FrozenLake", "share": 0.25}, {"name": "Bandit", "share": 0.25}]
     config = mixed(mix=mix, settings={}, instruction=None)
     config = config.model_copy(update={"rollout": config.rollout.model_copy(update={"groups": 4, "group_size": 2})})
@@ -181,8 +181,8 @@ def test_a_run_in_two_environments_trains_and_evaluates_in_both(pocket_folder, t
     assert Counter(event.environment for event in trained) == {"Sokoban": 2, "Bandit": 2}
     ids = [member for event in events(tmp_path, GroupStarted) for member in event.members]
     assert len(ids) == len(set(ids)), "no two trajectories of a run share a name"
-    exams = [(event.suite, event.iteration) for event in events(tmp_path, Evaluation)]
-    assert exams == [("Sokoban", 0), ("Bandit", 0), ("Sokoban", 2), ("Bandit", 2)]
+    suites = [(event.suite, event.iteration) for event in events(tmp_path, Evaluation)]
+    assert suites == [("Sokoban", 0), ("Bandit", 0), ("Sokoban", 2), ("Bandit", 2)]
     evaluated = {(e.suite, e.environment) for e in events(tmp_path, GroupStarted) if e.split == "eval"}
     assert evaluated == {("Sokoban", "Sokoban"), ("Bandit", "Bandit")}
     recorded = [event.values for event in events(tmp_path, Metrics) if "time/update" in event.values]

@@ -27,7 +27,7 @@ def broken_config(**settings):
 
 def play(chat, settings, sizes, actions=("Go", "Go")):
     """Groups of the given sizes, dynamics seeds from 0 (group 0) and 100 (group 1) on; equal responses."""
-    config = RunConfig.model_validate({"environment": trouble(**settings)})
+    config = RunConfig.model_validate({"environment": broken_config(**settings)})
     script = [[tiny.sampled(chat, tiny.answer(*actions))] * 5 for _ in range(sum(sizes))]
     emitted = []
     runner = player(config, chat, ScriptedSampler(script), emitted)

@@ -59,7 +59,7 @@ def test_further_environments_that_differ_are_shown_one_per_line(people: People,
     assert "- {name: FrozenLake, share: 0.25, settings: {size: 5}}\n- {name: Bandit, share: 0.25}" in page
 
 
-def test_runs_with_the_same_settings_are_said_to_have_them(people: People, run: Run, who: Visitors) -> None:
+def test_identical_settings_are_stated(people: People, run: Run, who: Visitors) -> None:
     other = another(people, run)
     other.config["name"] = "Named otherwise"
     other.save(update_fields=["config"])

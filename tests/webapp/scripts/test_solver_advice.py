@@ -1,4 +1,4 @@
-"""Text of the solver's advice about a position, without a browser."""
+"""The solver's words about a position, without a browser."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_the_best_play_is_compared_with_the_actions_taken(index: int, words: str
 
 def test_a_failed_trajectory_is_reported_and_a_running_one_is_not_compared() -> None:
     failed = trajectory([action("Left", far(3, "Up"))], far(2, "Up"), success=False)
-    assert said(failed, 0).endswith("Optimal from the start: 2 actions; this trajectory used 1 and did not solve it.")
-    assert said(failed | {"success": None}, 0) == "Best play: 2 actions to go, next Up."
+    assert advice(failed, 0).endswith("Optimal from the start: 2 actions; this trajectory used 1 and did not solve it.")
+    assert advice(failed | {"success": None}, 0) == "Best play: 2 actions to go, next Up."
 
 
 def test_a_losing_move_is_reported_with_its_reason() -> None:
@@ -78,21 +78,21 @@ def test_a_losing_move_is_reported_with_its_reason() -> None:
 
 def test_random_dynamics_show_a_probability_and_unknown_ones_a_reason() -> None:
     lake = trajectory([], {"value": 0.743, "actions": ["Down"]})
-    assert said(lake, 0) == "Best play wins 74.3 % of the time from here, next Down."
-    assert said(trajectory([], {"solvable": "unknown"}), 0) == "No solver advice: its search budget was exceeded."
-    assert said(trajectory([], None), 0) == ""
+    assert advice(lake, 0) == "Best play wins 74.3 % of the time from here, next Down."
+    assert advice(trajectory([], {"solvable": "unknown"}), 0) == "No solver advice: its search budget was exceeded."
+    assert advice(trajectory([], None), 0) == ""
 
 
 def test_a_text_environment_reports_a_right_answer() -> None:
     question = trajectory([], {"distance": 1, "actions": ["23 + 1 + 18"]}) | {"board": {"kind": "text", "text": "42"}}
-    assert said(question, 0) == "A correct answer: 23 + 1 + 18."
+    assert advice(question, 0) == "A correct answer: 23 + 1 + 18."
 
 
 @pytest.mark.parametrize(
     ("best", "after"),
     [
         (True, "The best arm was pulled: Dragon, which pays 0.25 points on average."),
-        (False, "Not the best arm, which was Dragon, which pays 0.25 points on average."),
+        (False, "Not the best arm. The best one was Dragon, which pays 0.25 points on average."),
     ],
 )
 def test_a_bandit_reports_the_best_arm_and_its_value(best: bool, after: str) -> None:

@@ -144,7 +144,7 @@ def test_text_stays_inside_its_box() -> None:
     assert width(fitted("m" * 90, 20, 200), 20) <= 200
 
 
-def test_without_other_faces_plain_letters_take_the_place_of_unknown_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fallback_fonts_unknown_characters_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pictures_text, "system_font", lambda size: None)
     monkeypatch.setattr(pictures_text, "_has_glyph", pictures_text._has_glyph.__wrapped__)
     face, written = pictures_text.choose("Käse × 2 → ½ 中", 20)

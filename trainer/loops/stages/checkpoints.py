@@ -114,7 +114,7 @@ def newest_sound(run: Path) -> tuple[int | None, dict[int, str]]:
 
 
 def set_aside(run: Path, iteration: int) -> Path:
-    """Rename a damaged checkpoint so that it is no longer used, but can still be examined. Returns its new folder."""
+    """Rename a damaged checkpoint so that it is no longer used, but can still be inspected. Returns its new folder."""
     folder = path_of(run, iteration)
     target = folder.with_name(f"{folder.name}.{_DAMAGED}")
     shutil.rmtree(target, ignore_errors=True)

@@ -8,7 +8,7 @@ from trainer.policy.packing.shared_prefix import SharedPrefix, find_shared_prefi
 PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), max_size=12)
 
 
-def test_an_instruction_is_read_once_for_all_then_each_group_s_own_start():
+def test_an_instruction_is_shared_by_all_and_a_start_by_each_group():
     instruction = list(range(50))
     prompts = [instruction + [1] * 10, instruction + [2] * 20, instruction + [1] * 10, instruction + [2] * 20]
     whole, groups = find_shared_prefixes(prompts, min_tokens=9)

@@ -178,7 +178,7 @@ def test_a_history_restore_gets_the_full_page(played: Run, who: Visitors) -> Non
     assert "<html" in page
 
 
-def test_an_empty_run_says_what_will_be_here(run: Run, who: Visitors) -> None:
+def test_an_empty_run_explains_the_page(run: Run, who: Visitors) -> None:
     assert "No trajectories yet" in get(who.viewer, run)
     assert "No trajectory matches" in get(who.viewer, run, "iteration=4")
 

@@ -171,7 +171,7 @@ def test_a_form_opened_before_settings_were_renamed_launches_the_same(who: Visit
     assert "names FrozenLake, which is not in environment.others" in " ".join(wrong.errors.values())
 
 
-def test_settings_of_an_environment_are_checked_by_its_own_model(who: Visitors) -> None:
+def test_environment_settings_are_validated_by_their_own_model(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"environment.settings.boxes": "99"}
     page = who.owner.post("/runs/new/check", fields).content.decode()
     assert 'id="f-environment-settings-boxes-error" hx-swap-oob="true">must be at most 4</p>' in page

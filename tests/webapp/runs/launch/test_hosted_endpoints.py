@@ -124,9 +124,9 @@ def test_a_worker_uses_its_own_list_not_the_database(run: Run) -> None:
 def test_a_hosted_model_is_shown_by_name_and_needs_no_device(people: People) -> None:
     config = configuration(completion_price_per_million=2.0)
     assert summaries.algorithm_words(config.model_dump()) == "Evaluation · gpt-4o-mini"
-    asked = config.model_copy(update={"policy": config.policy.model_copy(update={"device": "cuda"})})
-    assert device_classes.suggested_class(asked, ["cpu", "gpu"]) == "cpu"
-    assert device_classes.default_gpus(asked, "training") == 0
+    requested = config.model_copy(update={"policy": config.policy.model_copy(update={"device": "cuda"})})
+    assert device_classes.suggested_class(requested, ["cpu", "gpu"]) == "cpu"
+    assert device_classes.default_gpus(requested, "training") == 0
     figures = {figure.title: figure.value for figure in estimates.figures(people.owner, config)}
     written = 256 * 5 * 96
     assert figures["Cost of generated tokens"] == f"at most {written * 2 / 1e6:.2f}"

@@ -88,7 +88,7 @@ def test_the_workers_page_shows_which_run_uses_which_gpu(run: Run, who: Visitors
     )
 
 
-def test_a_worker_that_is_not_known_yet_takes_nothing(run: Run) -> None:
+def test_an_unregistered_worker_claims_nothing(run: Run) -> None:
     assert serve("nobody@nowhere") == "this worker has not sent a heartbeat yet"
     assert Run.objects.get().state == Run.State.QUEUED
 
