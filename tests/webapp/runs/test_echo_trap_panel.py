@@ -8,6 +8,7 @@ import pytest
 from pytest_django import Settings
 
 from tests.webapp import journal_builder
+from tests.webapp.fragments import contains
 from tests.webapp.javascript import evaluate
 from tests.webapp.page_requests import Visitors, who
 from trainer.journal import events
@@ -87,7 +88,7 @@ def test_the_page_shows_the_numbers_their_limits_what_was_done_and_the_past(run:
     assert page.count(f"/runs/{run.slug}/trajectories?iteration=2") >= 1, (
         "the change of state leads to its trajectories"
     )
-    assert "undone by a rewind" in page
+    assert contains(page, "undone by a rewind")
     assert "not known yet" in page, "what could not be compared is said to be unknown"
 
 

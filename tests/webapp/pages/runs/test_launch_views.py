@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import envs
 from tests.webapp.conftest import People
+from tests.webapp.fragments import compact, contains
 from tests.webapp.page_requests import Visitors, assert_private, who
 from trainer.config.files import load_preset, preset_names
 from trainer.config.run import RunConfig
@@ -36,7 +37,7 @@ def fields_of(page: str) -> dict[str, str]:
     for name, options in re.findall(r'<select[^>]*name="([^"]+)"[^>]*>(.*?)</select>', form, re.S):
         chosen = re.search(r"<option([^>]*) selected>([^<]*)", options) or re.search(r"<option([^>]*)>([^<]*)", options)
         value = re.search(r'value="([^"]*)"', chosen[1]) if chosen else None
-        found[name] = html.unescape(value[1] if value else chosen[2] if chosen else "")
+        found[name] = html.unescape(value[1] if value else chosen[2].strip() if chosen else "")
     return found
 
 
@@ -88,12 +89,12 @@ def test_a_wrong_value_comes_back_with_a_sentence_beside_its_field(who: Visitors
 def test_the_check_while_typing_fills_and_empties_the_slots(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode())
     good = who.owner.post("/runs/new/check", fields).content.decode()
-    assert 'id="f-rollout-groups-error" hx-swap-oob="true"></p>' in good
+    assert contains(good, 'id="f-rollout-groups-error" hx-swap-oob="true"></p>')
     preset = load_preset("sokoban-pocket")
     shape = f"{preset.iterations} iterations of {preset.rollout.groups} × {preset.rollout.group_size} trajectories"
     assert shape in good
     bad = who.owner.post("/runs/new/check", fields | {"rollout.groups": "0"}).content.decode()
-    assert 'id="f-rollout-groups-error" hx-swap-oob="true">must be greater than 0</p>' in bad
+    assert contains(bad, 'id="f-rollout-groups-error" hx-swap-oob="true">must be greater than 0</p>')
     assert "1 invalid setting:" in bad
 
 
@@ -119,7 +120,7 @@ def test_reward_terms_are_written_as_pairs_and_told_apart(who: Visitors) -> None
 def test_settings_of_an_environment_are_checked_by_its_own_model(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"environment.settings.boxes": "99"}
     page = who.owner.post("/runs/new/check", fields).content.decode()
-    assert 'id="f-environment-settings-boxes-error" hx-swap-oob="true">must be at most 4</p>' in page
+    assert contains(page, 'id="f-environment-settings-boxes-error" hx-swap-oob="true">must be at most 4</p>')
 
 
 def test_choosing_another_environment_brings_its_settings(who: Visitors) -> None:
@@ -177,7 +178,7 @@ def test_what_the_form_shows_is_what_it_reads(name: str, seed: int, rate: float,
 
 
 def test_the_shipped_presets_are_offered_by_environment_variant_and_policy(who: Visitors) -> None:
-    page = who.owner.get("/runs/new?preset=sokoban-pocket").content.decode()
+    page = compact(who.owner.get("/runs/new?preset=sokoban-pocket").content.decode())
     offered = re.findall(r'<a class="preset" href="\?preset=([^"]+)"( aria-current="true")? aria-label="([^"]+)"', page)
     assert sorted(name for name, _, _ in offered) == preset_names()
     assert [name for name, chosen, _ in offered if chosen] == ["sokoban-starpo_s-pocket"]

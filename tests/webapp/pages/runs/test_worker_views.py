@@ -10,6 +10,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp.conftest import People
+from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, who
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue.capacity import capacity_now
@@ -70,8 +71,8 @@ def test_a_silent_worker_is_lost_and_one_that_leaves_says_so(who: Visitors) -> N
     worker("gone@there", silent=3600)
     worker("going@here", stopping=True)
     shown = page(who.owner)
-    assert ">Lost<" in shown
-    assert ">Stopping<" in shown
+    assert contains(shown, ">Lost<")
+    assert contains(shown, ">Stopping<")
     assert "No worker serves this queue" not in shown
 
 
