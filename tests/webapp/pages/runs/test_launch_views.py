@@ -35,7 +35,8 @@ def fields_of(page: str) -> dict[str, str]:
     for name, text in re.findall(r'<textarea[^>]*name="([^"]+)"[^>]*>([^<]*)', form):
         found[name] = html.unescape(text)
     for name, options in re.findall(r'<select[^>]*name="([^"]+)"[^>]*>(.*?)</select>', form, re.S):
-        chosen = re.search(r"<option([^>]*) selected>([^<]*)", options) or re.search(r"<option([^>]*)>([^<]*)", options)
+        selected = re.search(r"<option([^>]*) selected\s*>([^<]*)", options)
+        chosen = selected or re.search(r"<option([^>]*)>([^<]*)", options)
         value = re.search(r'value="([^"]*)"', chosen[1]) if chosen else None
         found[name] = html.unescape(value[1] if value else chosen[2].strip() if chosen else "")
     return found

@@ -164,7 +164,7 @@ def test_the_newest_result_stands_in_the_row_with_its_interval(people: People, w
     examined(run, 5, 0.9, suite="FrozenLake")
     page = who.owner.get("/").content.decode()
     assert contains(page, "<b>50.0 %</b>")
-    assert "45.0 % to 55.0 %" in page
+    assert contains(page, "45.0 % to 55.0 %")
 
 
 def test_long_curves_are_averaged_by_the_database_and_end_with_the_newest_value(people: People) -> None:

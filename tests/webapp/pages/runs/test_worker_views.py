@@ -50,11 +50,11 @@ def test_workers_show_what_they_play_but_not_to_strangers(run: Run, who: Visitor
     )
     mine = page(who.viewer)
     assert "Trial" in mine
-    assert "Iteration 2 of 4 · rollout 3 of 8 trajectories · 10 min left" in mine
+    assert contains(mine, "Iteration 2 of 4 · rollout 3 of 8 trajectories · 10 min left")
     stranger = page(who.outsider)
     assert "worker@here" in stranger
     assert "Trial" not in stranger
-    assert "1 run of another team" in stranger
+    assert contains(stranger, "1 run of another team")
     assert who.nobody.get("/workers").status_code == 302
 
 
