@@ -57,5 +57,16 @@ def test_the_npm_lock_names_no_registry() -> None:
     assert '"resolved"' not in (ROOT / "package-lock.json").read_text()
 
 
+def test_lines_of_html_templates_are_at_most_120_columns() -> None:
+    """Texts of mails are exempt: their lines are those of the mail."""
+    long = [
+        f"{path.relative_to(ROOT)}:{number}: {len(line)}"
+        for path in sorted((ROOT / "templates").rglob("*.html"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if len(line) > 120
+    ]
+    assert not long, "\n".join(long)
+
+
 def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name.strip()).lower()

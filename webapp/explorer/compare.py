@@ -63,11 +63,13 @@ class Side:
 
     @property
     def tokens(self) -> float | None:
-        return self.run.summary.get("tokens", self.reward.tokens if self.reward else None)
+        tokens: float | None = self.run.summary.get("tokens", self.reward.tokens if self.reward else None)
+        return tokens
 
     @property
     def seconds(self) -> float | None:
-        return self.run.summary.get("seconds", self.reward.seconds if self.reward else None)
+        seconds: float | None = self.run.summary.get("seconds", self.reward.seconds if self.reward else None)
+        return seconds
 
     @property
     def source(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from itertools import groupby
 from django.db.models.fields.json import KT
 from django.db.models.functions import MD5
 
+from webapp.core import formatting
 from webapp.explorer.rows import OutcomeLabel, outcome
 from webapp.trajectories.models import Trajectory, Turn
 
@@ -47,6 +48,14 @@ class Iteration:
     @property
     def top(self) -> float:
         return MAX_BAR - self.height
+
+    @property
+    def label(self) -> str:
+        """Accessible name of its link."""
+        single = len(self.members) == 1
+        result = self.first.outcome.word if single else f"{self.solved} of {self.ended} solved"
+        reward = "" if self.mean is None else f", reward {formatting.signed(self.mean)}"
+        return f"Iteration {self.iteration}: {result}{reward}"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from django.utils import timezone
 import envs
 from tests.webapp.api.api_clients import Callers, Program, problem, program
 from tests.webapp.conftest import People
+from tests.webapp.fragments import contains
 from trainer.config.files import preset_names
 from webapp.runs.models import Run, Worker
 from webapp.teams.actions import do_revoke_token
@@ -119,9 +120,9 @@ def test_the_reference_is_public_complete_and_self_hosted() -> None:
     document = Client().get("/api/openapi.json").json()
     text = page.content.decode()
     for path, operations in document["paths"].items():
-        assert f"<code>{path}</code>" in text
+        assert contains(text, f"<code>{path}</code>")
         for operation in operations.values():
             assert f'id="{operation["operationId"]}"' in text
     assert not re.findall(r"""(?:src|srcset|href|action|url)\s*[=(]\s*["']?(?!http://testserver)\w*:?//""", text)
-    assert "<style" not in text
+    assert not contains(text, "<style")
     assert " style=" not in text

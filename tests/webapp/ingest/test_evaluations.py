@@ -10,6 +10,7 @@ import pytest
 from pytest_django import Settings
 
 from tests.webapp import journal_builder
+from tests.webapp.fragments import compact
 from tests.webapp.page_requests import Visitors, who
 from trainer.journal import events
 from webapp.ingest.tailer import JournalTailer
@@ -69,10 +70,10 @@ def test_the_page_shows_every_suite_and_measured_pass_at_k(run: Run, who: Visito
     several = {"samples": 4, "pass_at": {4: 0.75, 1: 0.5}}
     journal_builder.write(run.folder, taken_up(1), *played("Sokoban", **several), *played("FrozenLake:size=5"))
     JournalTailer(run).drain()
-    page = who.owner.get(f"/runs/{run.slug}/evaluation").content.decode()
+    page = compact(who.owner.get(f"/runs/{run.slug}/evaluation").content.decode())
     assert "pass@k" in page
     assert "2 × 4" in page
-    first, last = page.index('<span class="soft">1:</span> 50'), page.index('<span class="soft">4:</span> 75')
+    first, last = page.index('<span class="soft">1:</span>50'), page.index('<span class="soft">4:</span>75')
     assert first < last
     assert "FrozenLake:size=5" in page
     assert "suite=FrozenLake%3Asize%3D5" in page

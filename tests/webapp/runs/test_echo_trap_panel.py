@@ -8,6 +8,7 @@ import pytest
 from pytest_django import Settings
 
 from tests.webapp import journal_builder
+from tests.webapp.fragments import contains
 from tests.webapp.javascript import evaluate
 from tests.webapp.page_requests import Visitors, who
 from trainer.journal import events
@@ -81,14 +82,14 @@ def test_the_page_shows_values_limits_actions_and_history(run: Run, who: Visitor
     page = who.viewer.get(f"/runs/{run.slug}/").content.decode()
     assert "45 %, limit 50 %" in page
     assert "since iteration 2" in page
-    assert "Rewound from iteration 3 to 1 (rewind 1); changed optimizer.policy_lr = 0.0005." in page
-    assert "rewind to the last good checkpoint" in page
+    assert contains(page, "Rewound from iteration 3 to 1 (rewind 1); changed optimizer.policy_lr = 0.0005.")
+    assert contains(page, "rewind to the last good checkpoint")
     assert "optimizer.policy_lr ×0.5" in page
     assert page.count(f"/runs/{run.slug}/trajectories?iteration=2") >= 1, (
         "the change of state leads to its trajectories"
     )
-    assert "undone by a rewind" in page
-    assert "no data yet" in page, "signals without a value are reported as missing"
+    assert contains(page, "undone by a rewind")
+    assert contains(page, "no data yet"), "signals without a value are reported as missing"
 
 
 def test_bands_span_from_one_state_change_to_the_next() -> None:

@@ -26,8 +26,8 @@ class SignupView(AllauthSignupView):
     """The sign-up form after an invitation link; without one, a page about invitations."""
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        invitation = invitations.remembered(self.request)
-        return super().get_context_data(**kwargs) | {"invitation": invitation}
+        context: dict[str, Any] = super().get_context_data(**kwargs)
+        return context | {"invitation": invitations.remembered(self.request)}
 
     def get_initial(self) -> dict[str, Any]:
         invitation = invitations.remembered(self.request)

@@ -12,6 +12,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.webapp.conftest import People
 from tests.webapp.explorer.scripted_run import write_story
+from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, assert_private, who
 from webapp.annotations.models import Star, Tag, Tagging
 from webapp.core import formatting
@@ -141,9 +142,9 @@ def test_invalid_values_are_reported_and_kept_in_their_field(played: Run, who: V
 
 def test_every_filter_has_a_chip_that_removes_it(played: Run, who: Visitors) -> None:
     page = get(who.viewer, played, "iteration=2&outcome=success&reward_min=-1")
-    assert 'href="?outcome=success&reward_min=-1" aria-label="Remove filter: iteration 2"' in page
-    assert 'href="?iteration=2&reward_min=-1" aria-label="Remove filter: solved"' in page
-    assert 'href="?iteration=2&outcome=success" aria-label="Remove filter: reward ≥ −1"' in page
+    assert contains(page, 'href="?outcome=success&reward_min=-1" aria-label="Remove filter: iteration 2"')
+    assert contains(page, 'href="?iteration=2&reward_min=-1" aria-label="Remove filter: solved"')
+    assert contains(page, 'href="?iteration=2&outcome=success" aria-label="Remove filter: reward ≥ −1"')
 
 
 def test_matches_are_highlighted_and_text_is_escaped(played: Run, who: Visitors) -> None:
@@ -152,10 +153,10 @@ def test_matches_are_highlighted_and_text_is_escaped(played: Run, who: Visitors)
     event = turn.event | {"thought": "I fear <script>alert(1)</script> & <b>zugzwang</b> here."}
     Turn.objects.filter(pk=turn.pk).update(event=event)
     response = who.viewer.get(f"/runs/{played.slug}/trajectories?text=zugzwang").content.decode()
-    assert "<mark>zugzwang</mark>" in response
+    assert contains(response, "<mark>zugzwang</mark>")
     assert "Turn 2: " in response
-    assert "<script>alert" not in response
-    assert "<b>zug" not in response
+    assert not contains(response, "<script>alert")
+    assert not contains(response, "<b>zug")
     assert listed(response) == [turn.trajectory.slug]
 
 
@@ -167,7 +168,7 @@ def test_htmx_gets_the_partial_and_the_short_url(played: Run, who: Visitors) -> 
     assert listed(page) == listed(get(who.viewer, played, query))
     assert response["HX-Push-Url"] == f"/runs/{played.slug}/trajectories?iteration_min=2&sort=-reward"
     assert "HX-Request" in response["Vary"]
-    assert '<span class="field-error" id="tokens_min-error" hx-swap-oob="true">“x” is not' in page
+    assert contains(page, '<span class="field-error" id="tokens_min-error" hx-swap-oob="true">“x” is not')
     whole = get(who.viewer, played, query)
     for name in re.findall(r'id="(\w+-error)" hx-swap-oob', page):
         assert f'id="{name}"' in whole, "the part replaces only what the page has"
