@@ -5,18 +5,22 @@ from __future__ import annotations
 import logging
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from trainer.journal.events import Notice
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
+from webapp.annotations.queries import is_annotated
 from webapp.ingest import writer
 from webapp.ingest.imports import do_settle_end
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs import run_files
 from webapp.runs.actions import notify_on_commit
-from webapp.runs.models import Run
+from webapp.runs.models import GeneralizationMatrix, Run
+from webapp.trajectories.models import ShareLink, TokenArrays, Turn
 
 logger = logging.getLogger(__name__)
 
@@ -41,11 +45,11 @@ def do_rebuild(run: Run, folder: Path | None = None, *, skip_bad_lines: bool = F
     """
     run = Run.objects.select_for_update().get(pk=run.pk)
     before = run.seq
-    writer.clear(run)
+    _clear(run)
     run.rebuild_requested = False
     run.save()
     JournalTailer(run, folder, skip_bad_lines=skip_bad_lines).drain()
-    writer.drop_unannounced(run)
+    _drop_unannounced(run)
     run.refresh_from_db()
     logger.warning("Run %s: rebuilt from its journal, %d events (%d before).", run.slug, run.seq, before)
     notify_on_commit(run.pk)
@@ -99,3 +103,36 @@ def do_requested_rebuilds() -> int:
         except RebuildRefused as refusal:
             Run.objects.filter(pk=run.pk).update(rebuild_requested=False, journal_error=str(refusal))
     return len(requested)
+
+
+def _clear(run: Run) -> None:
+    """Delete what was read from the journal, and reset the columns of `run` (not saved) that the ingest writes.
+
+    Trajectories and groups stay, superseded, until the journal has been read again: those that it announces again keep
+    their permalinks, shares and annotations. `_drop_unannounced` then deletes the others.
+    """
+    for rows in (run.metrics, run.alarms, run.rewinds, run.notices, run.checkpoints, run.evaluations, run.batches):
+        rows.all().delete()
+    GeneralizationMatrix.objects.filter(run=run).delete()
+    unprotected = run.trajectories.exclude(pk__in=_shared()).exclude(is_annotated())
+    Turn.objects.filter(trajectory__in=unprotected).delete()
+    TokenArrays.objects.filter(trajectory__in=unprotected).delete()
+    run.trajectories.update(superseded=True)
+    run.groups.update(superseded=True)
+    blank = Run()
+    for name in writer.WRITTEN:
+        if name not in ("state", "resync_seq"):
+            setattr(run, name, getattr(blank, name))
+    run.rebuilds += 1
+
+
+def _drop_unannounced(run: Run) -> None:
+    """After a rebuild: delete trajectories that the journal does not hold, unless they are shared or annotated."""
+    gone = run.trajectories.filter(superseded=True).exclude(pk__in=_shared()).exclude(is_annotated())
+    Turn.objects.filter(trajectory__in=gone).delete()
+    gone.delete()
+    run.groups.filter(superseded=True, trajectories__isnull=True).delete()
+
+
+def _shared() -> QuerySet[ShareLink, Any]:
+    return ShareLink.objects.values("trajectory")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, Q
 
 from trainer.journal import events as journal
 from trainer.journal import token_arrays
@@ -17,7 +17,7 @@ from webapp.core import ids
 from webapp.ingest.lines import JournalLine
 from webapp.runs.echo_trap import record_rewind
 from webapp.runs.generalization import record_matrix
-from webapp.runs.models import Alarm, Checkpoint, Evaluation, GeneralizationMatrix, MetricPoint, Notice, Run
+from webapp.runs.models import Alarm, Checkpoint, Evaluation, MetricPoint, Notice, Run
 from webapp.trajectories.models import Group, ShareLink, TokenArrays, Trajectory, Turn
 
 WRITTEN = [
@@ -255,39 +255,6 @@ def _left_by_a_rebuild(run: Run, keys: Sequence[str]) -> dict[str, str]:
     Turn.objects.filter(trajectory__in=left).delete()
     TokenArrays.objects.filter(trajectory__in=left).delete()
     return dict(left.values_list("key", "slug"))
-
-
-def clear(run: Run) -> None:
-    """Delete what was read from the journal, and reset the columns of `run` (not saved) that the ingest writes.
-
-    Trajectories and groups stay, superseded, until the journal has been read again: those that it announces again keep
-    their permalinks, shares and annotations. `drop_unannounced` then deletes the others.
-    """
-    for rows in (run.metrics, run.alarms, run.rewinds, run.notices, run.checkpoints, run.evaluations, run.batches):
-        rows.all().delete()
-    GeneralizationMatrix.objects.filter(run=run).delete()
-    unprotected = run.trajectories.exclude(pk__in=_shared()).exclude(is_annotated())
-    Turn.objects.filter(trajectory__in=unprotected).delete()
-    TokenArrays.objects.filter(trajectory__in=unprotected).delete()
-    run.trajectories.update(superseded=True)
-    run.groups.update(superseded=True)
-    blank = Run()
-    for name in WRITTEN:
-        if name not in ("state", "resync_seq"):
-            setattr(run, name, getattr(blank, name))
-    run.rebuilds += 1
-
-
-def drop_unannounced(run: Run) -> None:
-    """After a rebuild: delete trajectories that the journal does not hold, unless they are shared or annotated."""
-    gone = run.trajectories.filter(superseded=True).exclude(pk__in=_shared()).exclude(is_annotated())
-    Turn.objects.filter(trajectory__in=gone).delete()
-    gone.delete()
-    run.groups.filter(superseded=True, trajectories__isnull=True).delete()
-
-
-def _shared() -> QuerySet[ShareLink, Any]:
-    return ShareLink.objects.values("trajectory")
 
 
 def _play(run: Run, lines: Sequence[JournalLine]) -> None:
