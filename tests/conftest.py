@@ -38,7 +38,7 @@ REDIS = Redis(HOME / "redis", free_port(), secrets.token_urlsafe(8))
 os.environ.update(
     DJANGO_SETTINGS_MODULE="webapp.settings",
     ECHOSCOPE_DATA_DIR=str(HOME),
-    DATABASE_URL=POSTGRES.url(),
+    DATABASE_URL=f"{POSTGRES.url()}?options=-c%20lock_timeout%3D60s",  # a test is one transaction, however long
     REDIS_URL=REDIS.url(),
 )
 

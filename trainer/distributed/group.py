@@ -62,6 +62,9 @@ class ProcessGroup(Protocol):
     def guard(self, report: Callable[[str], None]) -> None:
         """From now on, end this process after `report(reason)` when another rank ends, even if it hangs."""
 
+    def check(self) -> None:
+        """Raises RankLostError if another rank has ended."""
+
     def close(self) -> None:
         """End the run on all ranks."""
 
@@ -88,6 +91,9 @@ class SingleProcess:
         """No-op."""
 
     def guard(self, report: Callable[[str], None]) -> None:
+        """No-op."""
+
+    def check(self) -> None:
         """No-op."""
 
     def close(self) -> None:

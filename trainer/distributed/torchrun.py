@@ -181,6 +181,12 @@ class TorchrunGroup:
         """Apply the settings that this process needs before it creates its learner."""
         self.sharded = spec.config.parallel.sharding == "full"
 
+    def check(self) -> None:
+        """Raises RankLostError if another rank has ended or failed. Pending messages are dropped."""
+        for number in range(1, self.size):
+            for _ in self.messages(number):
+                pass
+
     def guard(self, report: Callable[[str], None]) -> None:
         """From now on, end this process after `report(reason)` when another rank ends, even if it hangs."""
 

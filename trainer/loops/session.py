@@ -166,6 +166,7 @@ def run_session(
                 yield session
         except Interrupted:
             session.on_interrupt()
+            session.group.check()  # when one process dies, the launcher signals the others
     except Exception as error:
         message = str(error) if isinstance(error, EXPLAINED_ERRORS) else f"{type(error).__name__}: {error}"
         session.journal.write(session.reporter.finished("error", message))

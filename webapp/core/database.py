@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from channels.db import database_sync_to_async
-from django.db import InterfaceError, OperationalError, connection, transaction
-from psycopg.errors import LockNotAvailable
+from django.db import Error, InterfaceError, OperationalError, connection, transaction
+from psycopg.errors import IdleInTransactionSessionTimeout, LockNotAvailable
 
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
 
@@ -40,6 +40,11 @@ def clock_offset() -> float:
     began, asked = time.monotonic(), datetime.now(UTC)
     now = database_now()
     return (asked - now).total_seconds() + (time.monotonic() - began) / 2
+
+
+def is_unavailable(error: Error) -> bool:
+    """Whether the database ended the connection or cannot be reached, so that the work can be repeated."""
+    return isinstance(error, DATABASE_UNAVAILABLE) or isinstance(error.__cause__, IdleInTransactionSessionTimeout)
 
 
 class RowLocked(Exception):

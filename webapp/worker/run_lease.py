@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from django.db import close_old_connections, connection
+from django.db import Error, close_old_connections, connection
 
-from webapp.core.database import DATABASE_UNAVAILABLE, database_now
+from webapp.core.database import database_now, is_unavailable
 from webapp.runs import actions
 from webapp.runs.models import Run, RunQuerySet
 
@@ -72,7 +72,9 @@ class RunLease:
         """(True, result) of database work; (False, None) while PostgreSQL is away: the next tick retries."""
         try:
             return True, work()
-        except DATABASE_UNAVAILABLE as error:
+        except Error as error:
+            if not is_unavailable(error):
+                raise
             self._reconnect(error)
             return False, None
 
@@ -81,7 +83,9 @@ class RunLease:
         while True:
             try:
                 return work()
-            except DATABASE_UNAVAILABLE as error:
+            except Error as error:
+                if not is_unavailable(error):
+                    raise
                 self._reconnect(error)
                 time.sleep(self._retry_interval)
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import OperationalError, ProgrammingError, connection, transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -24,6 +24,7 @@ from webapp.runs import actions
 from webapp.runs.models import Run, Worker
 from webapp.worker import heartbeat
 from webapp.worker.heartbeat import Heartbeat
+from webapp.worker.run_lease import RunLease
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -157,3 +158,22 @@ def test_a_launch_does_not_wait_for_redis(run: Run, monkeypatch: pytest.MonkeyPa
     assert sent.wait(SECONDS)
     assert not answered.is_set(), "the caller is here already"
     answered.set()
+
+
+def test_a_transaction_ended_by_the_database_is_repeated(run: Run) -> None:
+    lease = RunLease(run, refresh_interval=1, renew_interval=1, retry_interval=0.01)
+    attempts = []
+
+    def freeze_once() -> int:
+        attempts.append(None)
+        with transaction.atomic(), connection.cursor() as cursor:
+            if len(attempts) == 1:
+                cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '50ms'")
+                cursor.execute("SELECT 1")
+                time.sleep(0.5)
+            return Run.objects.filter(pk=run.pk).update(title="Repeated")
+
+    assert lease.persist(freeze_once) == 1
+    assert len(attempts) == 2
+    with pytest.raises(ProgrammingError):
+        lease.persist(lambda: Run.objects.raw("SELECT nothing")[0])

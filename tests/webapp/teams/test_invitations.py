@@ -227,7 +227,7 @@ def test_single_sign_on_creates_accounts_by_invitation_only(
     client.get(f"/invitations/{invitation.token}")
     assert sign_in_with(provider, client) == "/"
     assert role_of(people, "eve") == "member"
-    assert provider.asked[-1]["code_verifier"]
+    assert provider.requests[-1]["code_verifier"]
     again = Client()
     assert sign_in_with(provider, again, next="/workers") == "/workers"
     assert again.get("/account").status_code == 200

@@ -239,11 +239,11 @@ def paused(run: Run) -> None:
 def test_a_journal_that_lost_its_end_is_rebuilt_and_trained_on(run: Run) -> None:
     paused(run)
     path = run.folder / JOURNAL_FILE
-    lines, before = path.read_bytes().splitlines(keepends=True), fresh(run).seq
+    lines, before, done = path.read_bytes().splitlines(keepends=True), fresh(run).seq, fresh(run).iteration
     path.write_bytes(b"".join(lines[:-7]) + lines[-7][:9])
     assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "finished"
     run = fresh(run)
-    assert (run.journal_error, run.rebuilds, run.iteration) == ("", 1, 4)
+    assert (run.journal_error, run.rebuilds, run.iteration) == ("", 1, max(4, done))
     assert run.notices.filter(message__contains=f"{before - len(lines) + 7} events before what had been shown").exists()
     assert_complete(run)
 

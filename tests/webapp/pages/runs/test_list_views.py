@@ -64,7 +64,7 @@ def test_the_query_count_of_the_runs_page_is_constant(
         made = make(people, f"Run {number}", config={"tags": [f"tag{number}"]})
         MetricPoint.objects.create(run=made, name="success/rate", iteration=1, value=0.5, tokens=1, seconds=1)
         add_evaluation(made, 1, 0.5)
-    with django_assert_max_num_queries(13):  # four of them for the queue
+    with django_assert_max_num_queries(14):  # five of them for the queue
         who.owner.get("/")
     with django_assert_max_num_queries(9):
         who.owner.get("/", headers={"HX-Request": "true"})

@@ -91,7 +91,7 @@ def test_visibility_is_chosen_at_launch(who: Visitors) -> None:
     assert fields["visibility"] == "team"
     who.owner.post("/runs/new", fields | {"visibility": "private"})
     assert Run.objects.get().visibility == Run.Visibility.PRIVATE
-    who.owner.post("/runs/new", fields | {"visibility": "everybody"})
+    who.owner.post("/runs/new", fields | {"visibility": "everybody", "launch_key": ""})
     assert Run.objects.order_by("-pk")[0].visibility == Run.Visibility.TEAM
 
 
