@@ -100,7 +100,9 @@ def _checks() -> int:
 WHOLE_PRODUCT = ["tests/system", "tests/browser"]
 WITH_VLLM = "tests/vllm"
 MEMORY_BESIDE = 12 * machine.GIB
-"""Memory from which on the tests in the browser and those with vLLM run beside the others."""
+"""Memory from which on two browser tests run at once."""
+CORES_BESIDE = 4
+"""Cores from which on, with this memory, browser and vLLM tests run beside the others."""
 
 
 def _argv(words: list[str]) -> list[str]:
@@ -115,8 +117,8 @@ def _show(title: str, program: Background) -> int:
 def test(arguments: list[str]) -> int:
     """Run all checks and all tests.
 
-    Browser and vLLM tests wait much of the time, so both run in the background of the checks and of the other tests,
-    and their output follows. With too little memory everything runs in turn.
+    Browser and vLLM tests wait much of the time, so with enough cores and memory both run in the background of the
+    checks and of the other tests, and their output follows. Otherwise everything runs in turn.
 
     With ONE=tests/…::name in the environment, run only that test, file or folder.
     """
@@ -124,8 +126,9 @@ def test(arguments: list[str]) -> int:
         return test_one(one, arguments)
     set_up("dev")
     variables = {"CHROMIUM": browser.ensure()}
-    beside = machine.memory_bytes() >= MEMORY_BESIDE
-    browser_tests = Background(_browser_tests(arguments, 2 if beside else 1), LOGS / "browser.txt", variables)
+    enough_memory = machine.memory_bytes() >= MEMORY_BESIDE
+    beside = enough_memory and (os.cpu_count() or 1) >= CORES_BESIDE
+    browser_tests = Background(_browser_tests(arguments, 2 if enough_memory else 1), LOGS / "browser.txt", variables)
     with_vllm = Background([sys.executable, "-m", "bootstrap", "test-vllm", *arguments], LOGS / "vllm.txt")
     if not beside:
         code = _test(arguments)

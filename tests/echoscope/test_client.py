@@ -102,7 +102,7 @@ def test_the_client_has_a_method_for_every_operation() -> None:
         assert all(part in source for part in fixed), path
 
 
-def test_errors_are_exceptions_whose_messages_say_what_to_do(
+def test_errors_are_exceptions_with_advice(
     client: Client, live_server: LiveServer, people_on_site: People, run_on_site: Run
 ) -> None:
     with pytest.raises(Invalid) as invalid:

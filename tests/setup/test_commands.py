@@ -80,12 +80,17 @@ def test_tests_in_browser_and_with_vllm_run_beside_the_others(
     steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "memory_bytes", lambda: 16 * machine.GIB)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
     assert commands.test([]) == 1, "the failure of a program in the background is the command's"
     assert steps == ["start browser", "start vllm", *FAST, "show browser", "show vllm", "end vllm", "end browser"]
 
 
-def test_with_little_memory_they_run_in_turn(steps: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "memory_bytes", lambda: 8 * machine.GIB)
+@pytest.mark.parametrize(("memory", "cores"), [(8, 4), (16, 2)])
+def test_with_little_memory_or_few_cores_they_run_in_turn(
+    memory: int, cores: int, steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "memory_bytes", lambda: memory * machine.GIB)
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
     assert commands.test([]) == 1
     assert steps == [*FAST, "start browser", "show browser", "end browser", "start vllm", "show vllm", "end vllm"]
 

@@ -133,6 +133,7 @@ ADDRESSES: dict[str, Address] = {
     "run-export": Address("reader", open=True),
     "run-visibility": Address("writer", "post", data={"visibility": "team"}),
     "run-checkpoint": Address("reader"),
+    "run-rebuild": Address("writer", "post"),
     "run-priority": Address("writer", "post", data={"priority": "low"}),
     "run-request": Address("writer", "post"),
     "compare": Address("person", page=True),

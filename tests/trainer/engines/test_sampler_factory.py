@@ -209,7 +209,7 @@ def test_a_rejected_request_is_not_repeated(server, fake_server):
 def test_a_healthy_server_that_never_completes_a_request_ends_the_run(server, fake_server):
     server.timeout = 0.05
     fake_server.faults = ["status"] * 10_000
-    with pytest.raises(ServerError, match="does not complete a request: status 500"):
+    with pytest.raises(ServerError, match="does not complete requests: status 500"):
         server.complete({"prompt": [1]})
 
 

@@ -66,7 +66,7 @@ def test_the_query_count_of_the_runs_page_is_constant(
         add_evaluation(made, 1, 0.5)
     with django_assert_max_num_queries(14):  # five of them for the queue
         who.owner.get("/")
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(10):
         who.owner.get("/", headers={"HX-Request": "true"})
 
 
