@@ -31,7 +31,8 @@ class Watch:
 
     def _console(self, message: ConsoleMessage) -> None:
         cut_on_purpose = "ERR_INTERNET_DISCONNECTED" in message.text or message.text.startswith(CUT)
-        if message.type == "error" and not cut_on_purpose:
+        left = message.text.startswith("htmx:sendAbort")  # the page was left while it fetched a part of itself
+        if message.type == "error" and not cut_on_purpose and not left:
             self.faults.append(f"console: {message.text}")
 
     def _request(self, request: Request) -> None:
