@@ -6,14 +6,27 @@ pull. Success means that the high arm was pulled, whatever it paid.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from gymnasium.error import ResetNeeded
 from pydantic import Field, model_validator
 
-from envs.base import Arm, ArmsBoard, EnvSettings, EnvSpec, Hint, TextEnv
+from envs.base import (
+    Arm,
+    ArmsBoard,
+    Claim,
+    EnvSettings,
+    EnvSpec,
+    GridBoard,
+    Hint,
+    PageBoard,
+    TextBoard,
+    TextEnv,
+)
+from envs.claims.bandit_claims import read_bandit_claims
 from envs.spaces import ActionNames, text_space
 from envs.support.rng import SeededRng, Stream, dynamics_of
+from envs.text_roles import TextRole
 
 HIGH_REWARD = 1.0
 
@@ -21,8 +34,12 @@ HIGH_REWARD = 1.0
 class BanditSettings(EnvSettings):
     """Settings of the two arms."""
 
-    low_name: str = Field("Phoenix", min_length=1, max_length=40, description="Arm with the certain reward.")
-    high_name: str = Field("Dragon", min_length=1, max_length=40, description="Arm that pays 1 or nothing.")
+    low_name: Annotated[str, TextRole.PLAIN] = Field(
+        "Phoenix", min_length=1, max_length=40, description="Arm with the certain reward."
+    )
+    high_name: Annotated[str, TextRole.PLAIN] = Field(
+        "Dragon", min_length=1, max_length=40, description="Arm that pays 1 or nothing."
+    )
     low_reward: float = Field(
         0.15, ge=0, le=1, description="Reward of the low arm (paper: 0.15; its published code: 0.1)."
     )
@@ -57,12 +74,13 @@ class Bandit(TextEnv):
             title=self.NAME,
             summary=self.SUMMARY,
             instruction="Pull one arm: one pays little but surely, the other much but rarely. Their names are a clue.",
+            paper_instruction=_paper_instruction(*arms),
             vocabulary={},
             actions=tuple(sorted(arms)),
             max_turns=1,
             max_actions_per_turn=1,
             max_actions=1,
-            success=f"The high arm ({self.settings.high_name}) was pulled.",
+            success="The arm that pays much, but rarely, was pulled.",
         )
         self.action_space: ActionNames = ActionNames(self.env_spec.actions)
         self.observation_space = text_space([*arms, "Arms: , points.0123456789-e"], max_length=120)
@@ -75,7 +93,8 @@ class Bandit(TextEnv):
             seed = int(self.np_random.integers(2**62))
         arms = [self.settings.low_name, self.settings.high_name]
         self._arms = SeededRng(seed, Stream.START).sample(arms, 2)
-        self.env_spec = self.env_spec.model_copy(update={"actions": tuple(self._arms)})
+        order = {"actions": tuple(self._arms), "paper_instruction": _paper_instruction(*self._arms)}
+        self.env_spec = self.env_spec.model_copy(update=order)
         self._dynamics = dynamics_of(seed, options)
         self._pulled: str | None = None
         self._paid = 0.0
@@ -111,6 +130,11 @@ class Bandit(TextEnv):
             ]
         )
 
+    @classmethod
+    def read_claims(cls, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
+        """Names, order, pulls and payments of the arms."""
+        return read_bandit_claims(thought, board)
+
     def hint(self) -> Hint:
         """The arm with the higher expected value, and that value. After the pull, whether it was the high arm."""
         if self._pulled == self.settings.low_name:
@@ -130,11 +154,25 @@ class Bandit(TextEnv):
         return {"success": success, "effective": pulled, "valid": valid, "actual": None}  # as in StepInfo
 
 
+def _paper_instruction(first: str, second: str) -> str:
+    """The content of the paper's prompt (appendix E.1), which leaves the pay of the arms to their names."""
+    return (
+        f"This is a game with a bandit: earn as much as you can by your choice of an arm. There are two arms, {first} "
+        f"and {second}. Each pays by a distribution of its own, which its name has to do with. Think about what each "
+        "name stands for, to guess how that arm may pay. Then name the arm that you expect to pay more on average, "
+        f"{first} or {second}: <answer>{first}</answer> or <answer>{second}</answer>."
+    )
+
+
 class BanditRevSettings(BanditSettings):
     """Settings of Bandit with exchanged names."""
 
-    low_name: str = Field("Dragon", min_length=1, max_length=40, description="Arm with the certain reward.")
-    high_name: str = Field("Phoenix", min_length=1, max_length=40, description="Arm that pays 1 or nothing.")
+    low_name: Annotated[str, TextRole.PLAIN] = Field(
+        "Dragon", min_length=1, max_length=40, description="Arm with the certain reward."
+    )
+    high_name: Annotated[str, TextRole.PLAIN] = Field(
+        "Phoenix", min_length=1, max_length=40, description="Arm that pays 1 or nothing."
+    )
 
 
 class BanditRev(Bandit):
@@ -148,8 +186,12 @@ class BanditRev(Bandit):
 class BanditTestSettings(BanditSettings):
     """Settings of Bandit with other names."""
 
-    low_name: str = Field("Librarian", min_length=1, max_length=40, description="Arm with the certain reward.")
-    high_name: str = Field("Trader", min_length=1, max_length=40, description="Arm that pays 1 or nothing.")
+    low_name: Annotated[str, TextRole.PLAIN] = Field(
+        "Librarian", min_length=1, max_length=40, description="Arm with the certain reward."
+    )
+    high_name: Annotated[str, TextRole.PLAIN] = Field(
+        "Trader", min_length=1, max_length=40, description="Arm that pays 1 or nothing."
+    )
 
 
 class BanditTest(Bandit):

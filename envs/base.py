@@ -18,7 +18,7 @@ class EnvSettings(BaseModel):
 class EnvSpec(BaseModel):
     """Static description of an environment, for policies and viewers.
 
-    `instruction` can be replaced per run; everything else follows from the rules.
+    `instruction` can be replaced per run, or by `paper_instruction`; everything else follows from the rules.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -27,6 +27,9 @@ class EnvSpec(BaseModel):
     title: str
     summary: str = Field(description="One sentence for users.")
     instruction: str = Field(description="The task, as the policy reads it.")
+    paper_instruction: str = Field(
+        "", description="The task with the content of the paper's prompt (arXiv 2504.20073); empty = it has none."
+    )
     vocabulary: dict[str, str] = Field(description="Symbol of the text state → meaning, in prompt order.")
     actions: tuple[str, ...] = Field(description="Names of the actions; empty when any text is an action.")
     max_turns: int = Field(gt=0, description="Default budget of turns.")
@@ -130,6 +133,27 @@ class Hint(BaseModel):
     reason: str | None = None
 
 
+class Claim(BaseModel):
+    """A statement of a thought about the state, compared with the board.
+
+    `start` and `end` are characters of the thought (code points, from 0, end exclusive). `kind` is what it is about, a
+    name of envs.claims.kinds.CLAIM_KINDS; others count as "other". `actual` says how it really is; None for true ones.
+    `cells` are rows and columns of a grid, from 0, and `marks` names of arms or texts of a page's items: what viewers
+    highlight; `actual_cells` are where a misplaced thing really is. None where there is nothing.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    start: int = Field(ge=0)
+    end: int = Field(gt=0)
+    true: bool
+    kind: str | None = None
+    actual: str | None = None
+    cells: list[tuple[int, int]] | None = None
+    actual_cells: list[tuple[int, int]] | None = None
+    marks: list[str] | None = None
+
+
 class StepInfo(BaseModel):
     """Contents of the info dictionary of `reset` and `step` (a plain dict), for viewers and metrics."""
 
@@ -153,6 +177,7 @@ class TextEnv(gymnasium.Env[str, str]):
         Settings: model of the environment's settings.
         trusted: every call is known to return promptly. Other environments run in a sandbox process with time-outs, so
             that a hang or crash ends only its own trajectory.
+        variables: environment variables that the class reads; a sandbox process receives no others but basic ones.
         env_spec: description of the environment (`spec` is Gymnasium's own registration record).
     """
 
@@ -160,6 +185,7 @@ class TextEnv(gymnasium.Env[str, str]):
     render_mode = "ansi"
     Settings: ClassVar[type[EnvSettings]] = EnvSettings
     trusted: ClassVar[bool] = False
+    variables: ClassVar[tuple[str, ...]] = ()
     env_spec: EnvSpec
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
@@ -191,6 +217,36 @@ class TextEnv(gymnasium.Env[str, str]):
     @abstractmethod
     def board(self) -> GridBoard | ArmsBoard | PageBoard | TextBoard:
         """The board that a viewer draws."""
+
+    @classmethod
+    def read_claims(cls, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
+        """Statements of a thought about the state, each true or false; what is uncertain is left out.
+
+        None: this environment compares nothing. Also called by the site, on boards of any age, so it must return
+        promptly for any text.
+
+        Args:
+            thought: as the policy wrote it.
+            board: the state before the turn, which the policy had read.
+        """
+        return None
+
+    @classmethod
+    def action_values(
+        cls, board: GridBoard | ArmsBoard | PageBoard | TextBoard, settings: EnvSettings, actions_left: int
+    ) -> dict[str, float] | None:
+        """By action: the chance of success if it is taken and best play follows, within the actions left.
+
+        None: nothing is left to chance, or the chances are unknown; viewers then compare the hints before and after an
+        action. An action is judged by this expectation, so that a bad outcome of a good action is no mistake. Also
+        called by the site, on boards of any age, so it must return promptly.
+
+        Args:
+            board: the state before the action.
+            settings: of the environment.
+            actions_left: the agent's budget, this action included.
+        """
+        return None
 
     def hint(self) -> Hint | None:
         """A solver's advice about the current state; None without a solver."""

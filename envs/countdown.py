@@ -11,16 +11,29 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeGuard
+from typing import Annotated, Any, ClassVar, Self, TypeGuard
 
 from gymnasium.error import ResetNeeded
 from pydantic import Field, model_validator
 
-from envs.base import EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv
+from envs.base import (
+    ArmsBoard,
+    Claim,
+    EnvSettings,
+    EnvSpec,
+    GridBoard,
+    Hint,
+    PageBoard,
+    StepInfo,
+    TextBoard,
+    TextEnv,
+)
+from envs.claims.countdown_claims import read_countdown_claims
 from envs.spaces import AnyText, text_space
 from envs.support.arithmetic import ExpressionError, Operators, evaluate, find_expression, signs_reach
 from envs.support.json_records import RecordsError, read_records, stamp
 from envs.support.rng import SeededRng, Stream
+from envs.text_roles import TextRole
 
 RIGHT, WELL_FORMED, WRONG = 1.0, 0.1, 0.0
 """Rewards of an answer."""
@@ -47,7 +60,7 @@ class CountdownSettings(EnvSettings):
     operators: Operators = Field(
         "+-*/", description="Operators with which every problem can be solved; an answer may use all."
     )
-    path: str | None = Field(
+    path: Annotated[str | None, TextRole.PATH] = Field(
         None,
         max_length=1000,
         description="File of problems, JSONL or a JSON list, with the fields nums and target; empty = generated ones.",
@@ -229,6 +242,11 @@ class Countdown(TextEnv):
             lines += ["", self._verdict(self._answer)]
         return TextBoard(text="\n".join(lines))
 
+    @classmethod
+    def read_claims(cls, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
+        """The target, the numbers, and the value of expressions."""
+        return read_countdown_claims(thought, board)
+
     def hint(self) -> Hint:
         """An expression that equals the target; if there is none, a well-formed one. After the answer, whether it was
         right.
@@ -253,7 +271,7 @@ class Countdown(TextEnv):
     def _draw(self, rng: SeededRng) -> tuple[Problem, str]:
         """A problem and its solution: generated, or a solvable one of the file."""
         settings = self.settings
-        if settings.path is None:
+        if not settings.path:
             problem = make_problem(rng, settings)
             solution = problem.solution(settings.operators)
             assert solution is not None, problem

@@ -6,7 +6,7 @@ probability 1/3 each. Reward is 1 at the goal, else 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
@@ -15,7 +15,8 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 from pydantic import Field
 
-from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, TextEnv
+from envs.base import ArmsBoard, Claim, EnvSettings, EnvSpec, GridBoard, Hint, PageBoard, TextBoard, TextEnv
+from envs.claims.grid_claims import read_grid_claims
 from envs.spaces import ActionNames, text_space
 from envs.support.rng import SeededRng, Stream, dynamics_of
 
@@ -32,6 +33,7 @@ VOCABULARY = {
 }
 _LETTERS = str.maketrans("SFHG", "P_OG")
 _BOARD = str.maketrans("P_OGX√", "@ OGX+")
+_FROM_BOARD = str.maketrans("@ ", "P_")
 _EQUAL = 1e-9
 MAX_SIDE = 20
 
@@ -164,6 +166,16 @@ def success_within(lake: Lake, slippery: bool, horizon: int) -> NDArray[np.float
     return values
 
 
+def _paper_instruction(*, slippery: bool) -> str:
+    """The content of the paper's prompt (appendix E.3)."""
+    slips = " As the ice is slippery, you may move in another direction than you intend." if slippery else ""
+    return (
+        f"This is a FrozenLake puzzle. Keep out of the holes and get to the target.{slips} Example of an answer: "
+        "<think>To stay out of the hole and get to the target, I should go left, then up.</think>"
+        "<answer>Left || Up</answer>"
+    )
+
+
 class FrozenLake(TextEnv):
     """Walk over the ice to the goal. `reset(options={"map": text})` starts on a given map."""
 
@@ -179,6 +191,7 @@ class FrozenLake(TextEnv):
             title="FrozenLake",
             summary="Cross a lake of ice to the goal without falling into a hole, though the ice makes you slip.",
             instruction=f"Reach the goal and avoid the holes.{slips}",
+            paper_instruction=_paper_instruction(slippery=self.settings.slippery),
             vocabulary=VOCABULARY,
             actions=ACTIONS,
             max_turns=5,
@@ -233,6 +246,29 @@ class FrozenLake(TextEnv):
     def board(self) -> GridBoard:
         """The lake in the characters of the frozen_lake theme."""
         return GridBoard(theme="frozen_lake", rows=self.render().translate(_BOARD).split("\n"))
+
+    @classmethod
+    def read_claims(cls, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
+        """Positions, directions, distances, neighbours and counts of the things on the board."""
+        return read_grid_claims(thought, board)
+
+    @classmethod
+    def action_values(
+        cls, board: GridBoard | ArmsBoard | PageBoard | TextBoard, settings: EnvSettings, actions_left: int
+    ) -> dict[str, float] | None:
+        """Probability of reaching the goal after each action on slippery ice, by value iteration."""
+        if not (isinstance(board, GridBoard) and isinstance(settings, FrozenLakeSettings) and settings.slippery):
+            return None
+        rows = "\n".join(board.rows)
+        if actions_left < 1 or rows.count("@") != 1:  # the episode is over
+            return None
+        lake = parse(rows.translate(_FROM_BOARD))
+        cell, lake = lake.start, replace(lake, start=lake.goal)  # one entry of the cache for all cells
+        values = success_within(lake, True, max(actions_left, lake.cells))[actions_left - 1]
+        return {
+            name: float(np.mean(values[lake.outcomes(cell, action, slippery=True)]))
+            for action, name in enumerate(ACTIONS)
+        }
 
     def hint(self) -> Hint:
         """All best next actions and the maximum probability of reaching the goal within the next `horizon` actions.

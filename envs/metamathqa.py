@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from gymnasium.error import ResetNeeded
 from pydantic import Field
@@ -21,6 +21,7 @@ from envs.spaces import AnyText
 from envs.support.json_records import RecordsError, read_records, stamp
 from envs.support.rng import SeededRng, Stream
 from envs.support.word_problems import Question, make_question
+from envs.text_roles import TextRole
 
 VARIABLE = "ECHOSCOPE_METAMATH_DATA"
 """Environment variable with the file of questions, used if the setting `path` is empty."""
@@ -35,7 +36,7 @@ class MetaMathQASettings(EnvSettings):
     """Settings of questions and attempts."""
 
     max_tries: int = Field(5, ge=1, le=20, description="Answers after which the environment itself ends the episode.")
-    path: str | None = Field(
+    path: Annotated[str | None, TextRole.PATH] = Field(
         None,
         max_length=1000,
         description=(

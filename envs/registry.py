@@ -6,6 +6,7 @@ Built-in modules are imported when first used.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -13,9 +14,11 @@ from typing import Any
 
 import gymnasium
 
-from envs.base import EnvSettings, EnvSpec, TextEnv
+from envs.base import ArmsBoard, Claim, EnvSettings, EnvSpec, GridBoard, PageBoard, TextBoard, TextEnv
 
 GROUP = "echoscope.envs"
+MAX_CLAIM_TEXT = 20_000
+"""Characters of a thought that are compared with the state."""
 BUILT_IN = {
     "Sokoban": "envs.sokoban.sokoban_env:Sokoban",
     "LargeSokoban": "envs.sokoban.sokoban_env:LargeSokoban",
@@ -69,6 +72,54 @@ def environment_class(name: str) -> type[TextEnv]:
     if name not in plugins:
         raise ValueError(f"unknown environment {name!r}; choose one of {', '.join(names())}")
     return plugins[name]
+
+
+def read_claims(
+    name: str, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard | None
+) -> list[Claim] | None:
+    """Claims of a thought in an environment, in order of the text; none beyond the first MAX_CLAIM_TEXT characters.
+
+    None without a board, for an unknown environment, and for one that compares nothing or fails at it: claims are shown
+    and counted, and never end a trajectory.
+    """
+    if board is None:
+        return None
+    try:
+        reader = environment_class(name).read_claims
+    except ValueError:
+        return None
+    try:
+        return reader(thought[:MAX_CLAIM_TEXT], board)
+    except Exception as error:  # noqa: BLE001 - third-party packages may fail in any way
+        warnings.warn(
+            f"{name} could not compare a thought with its state ({type(error).__name__}: {error})",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+def action_values(
+    name: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard, settings: Mapping[str, Any], actions_left: int
+) -> dict[str, float] | None:
+    """`TextEnv.action_values` of an environment; None for an unknown one and for one that fails at it."""
+    try:
+        env_class = environment_class(name)
+        return env_class.action_values(board, env_class.Settings.model_validate(dict(settings)), actions_left)
+    except ValueError:
+        return None
+    except Exception as error:  # noqa: BLE001 - third-party packages may fail in any way
+        warnings.warn(
+            f"{name} could not rate the actions of a state ({type(error).__name__}: {error})",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+def compares_thoughts(name: str) -> bool:
+    """Whether an environment compares thoughts with its states. Raises ValueError for an unknown name."""
+    return environment_class(name).read_claims.__func__ is not TextEnv.read_claims.__func__  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=1)

@@ -24,6 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from envs import registry
 from envs.base import ArmsBoard, Board, EnvSpec, GridBoard, Hint, PageBoard, TextBoard, TextEnv
 from envs.sandbox.host import COMMAND, error_line, receive, send
+from envs.sandbox.host_environment import host_environment
 
 _BOARD: TypeAdapter[Any] = TypeAdapter(Board)
 _SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -115,7 +116,9 @@ class _HostProcess:
                 [sys.executable, "-P", "-m", "envs.sandbox.host", str(child_end.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(child_end.fileno(),),
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | dict.fromkeys(_SINGLE_THREADED, "1"),
+                env=host_environment(os.environ, registry.environment_class(sandbox.name).variables)
+                | {"PYTHONPATH": os.pathsep.join(sys.path)}
+                | dict.fromkeys(_SINGLE_THREADED, "1"),
             )
         self.close = weakref.finalize(self, _end_host, self._process, self.control)
         deadline = time.monotonic() + sandbox.start_timeout

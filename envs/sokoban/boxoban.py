@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from envs.sokoban.level_files import find_levels, fingerprint
 from envs.sokoban.levels import Level
 from envs.sokoban.sokoban_env import Sokoban, SokobanSettings
 from envs.support.rng import SeededRng, Stream
+from envs.text_roles import TextRole
 
 VARIABLE = "ECHOSCOPE_BOXOBAN_LEVELS"
 """Environment variable with the file or folder of levels, used if the setting `path` is empty."""
@@ -22,7 +23,7 @@ VARIABLE = "ECHOSCOPE_BOXOBAN_LEVELS"
 class BoxobanSettings(SokobanSettings):
     """Source of the levels."""
 
-    path: str = Field(
+    path: Annotated[str, TextRole.PATH] = Field(
         "",
         max_length=4096,
         description=f"File of levels (Boxoban or XSB text), or a folder of such files; empty = the file or folder that "

@@ -9,12 +9,18 @@ import io
 import os
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from envs.sokoban.levels import XSB, Level, LevelError, parse
+from envs.support import data_files
 
 ENDINGS = (".txt", ".xsb", ".sok")
 """Endings of level files in a folder, case-insensitive."""
+MAX_BYTES = 64 * data_files.MIB
+"""Maximum size of a level file."""
+MAX_FILES = 20_000
+"""Maximum number of level files in a folder."""
 MAX_LISTED_FAULTS = 10
 """Number of faults listed in full by an error message."""
 
@@ -138,7 +144,10 @@ def _paths(path: Path) -> list[Path]:
     """The file itself, or the level files in the folder (recursive)."""
     if not path.is_dir():
         return [path]
-    paths = sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file())
+    found = (file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file())
+    paths = sorted(islice(found, MAX_FILES + 1))
+    if len(paths) > MAX_FILES:
+        raise LevelFileError(f"{path}: more than {MAX_FILES:,} level files in this folder. Give a smaller one.")
     if not paths:
         raise LevelFileError(f"{path}: no level file in this folder (looked for {', '.join(ENDINGS)}).")
     return paths
@@ -146,9 +155,9 @@ def _paths(path: Path) -> list[Path]:
 
 def _stat(path: Path) -> os.stat_result:
     try:
-        return path.stat()
-    except OSError as error:
-        raise LevelFileError(f"{path}: {error.strerror}. Give a file of levels or a folder of such files.") from None
+        return data_files.status(path, MAX_BYTES)
+    except data_files.DataFileError as error:
+        raise LevelFileError(f"{path}: {error}. Give a file of levels or a folder of such files.") from None
 
 
 def _is_row(content: str) -> bool:
@@ -165,9 +174,9 @@ def _is_row(content: str) -> bool:
 def _read(path: Path, changed: int, size: int) -> LevelFile:
     """Read the file; `changed` and `size` are the cache key."""
     try:
-        text = path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise LevelFileError(f"{path}: {error.strerror}. Give a readable level file.") from None
+        text = data_files.read_bytes(path, MAX_BYTES).decode("utf-8")
+    except data_files.DataFileError as error:
+        raise LevelFileError(f"{path}: {error}. Give a readable level file.") from None
     except UnicodeDecodeError as error:
         raise LevelFileError(f"{path}: byte {error.start + 1} is not UTF-8, so this is no level file.") from None
     return parse_levels(text, str(path))

@@ -29,19 +29,36 @@ _ACTIONS_PER_PULL = 8
 _MAX_PULL = 4
 _LENGTH_SCALE = 2.5
 """Lengths are drawn in proportion to d·exp(−d / scale): median 4, 90th percentile 8 between 1 and 10."""
+_LENGTH_SPREAD = 0.28
+"""With a typical length, lengths are normal about it with this coefficient of variation: median 6, 90th percentile 8
+about 6 between 2 and 10, as in the rooms of RAGEN's generator, which plays ten moves back from a solved room and keeps
+the position that is hardest by a heuristic score."""
 
 
 class NoRoomError(ValueError):
     """No room with these settings was found. The message says what to change."""
 
 
-def make_room(rng: SeededRng, size: int, boxes: int, shortest: int, longest: int) -> Level:
+def length_weights(lengths: range, typical: int | None = None) -> list[float]:
+    """Relative frequency of each length of an optimal solution.
+
+    Args:
+        lengths: the possible ones, ascending.
+        typical: the most frequent one, moved into the range; None = short ones prevail.
+    """
+    if typical is None:
+        return [length * math.exp(-(length - lengths[0]) / _LENGTH_SCALE) for length in lengths]
+    centre = min(max(typical, lengths[0]), lengths[-1])
+    return [math.exp(-(((length - centre) / (_LENGTH_SPREAD * centre)) ** 2) / 2) for length in lengths]
+
+
+def make_room(rng: SeededRng, size: int, boxes: int, shortest: int, longest: int, typical: int | None = None) -> Level:
     """Make a room with a solution of `shortest` to `longest` actions (see the module's docstring) and no box on a
-    target. Raises NoRoomError if none was found.
+    target; `typical` as in `length_weights`. Raises NoRoomError if none was found.
     """
     shortest = max(shortest, boxes)  # every box needs at least one push
     lengths = range(shortest, longest + 1)
-    weights = [length * math.exp(-(length - shortest) / _LENGTH_SCALE) for length in lengths]
+    weights = length_weights(lengths, typical)
     length = shortest
     for attempt in range(_MAX_ATTEMPTS):
         if attempt % _ATTEMPTS_PER_LENGTH == 0:

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal, Self
 from gymnasium.error import ResetNeeded
 from pydantic import Field, model_validator
 
-from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, TextEnv
+from envs.base import ArmsBoard, Claim, EnvSettings, EnvSpec, GridBoard, Hint, PageBoard, TextBoard, TextEnv
+from envs.claims.grid_claims import read_grid_claims
 from envs.sokoban import levels, moves, rooms, solver
 from envs.sokoban.exact import Advisor
 from envs.sokoban.moves import ACTIONS, State
@@ -26,6 +27,13 @@ REWARDS = tuple(
 )
 """Reward of an action by [solved][rise]; rise is the sign of the change of the number of boxes on targets."""
 
+PAPER_INSTRUCTION = (
+    "This is a Sokoban puzzle. You are the player, and every box has to be pushed onto a target. If a box is next to "
+    "you, a step towards it pushes it on. A box can neither be pushed through a wall nor pulled. Answer with a "
+    "sequence of actions, such as <answer>Right || Right || Up</answer>."
+)
+"""The content of the paper's prompt (appendix E.2)."""
+
 
 class SokobanSettings(EnvSettings):
     """Settings of the rooms."""
@@ -34,6 +42,13 @@ class SokobanSettings(EnvSettings):
     boxes: int = Field(1, ge=1, le=4, description="Boxes, and targets for them.")
     min_length: int = Field(1, ge=1, le=100, description="Shortest optimal solution of a room, in actions.")
     max_length: int = Field(10, ge=1, le=100, description="Longest optimal solution of a room, in actions.")
+    typical_length: int | None = Field(
+        None,
+        ge=1,
+        le=100,
+        description="Length that most optimal solutions are near, between the shortest and the longest; empty = short "
+        "ones prevail.",
+    )
     vocabulary: Literal["standard", "letters"] = Field(
         "standard", description="Symbols of the text: standard (# _ O √ X P S) or letters (W . G C B A @)."
     )
@@ -77,6 +92,7 @@ class Sokoban(TextEnv):
                 f"Push {'every box onto a target' if many else 'the box onto the target'}. "
                 "Boxes can be pushed, never pulled."
             ),
+            paper_instruction=PAPER_INSTRUCTION,
             vocabulary=levels.meanings(self.settings.vocabulary),
             actions=ACTIONS,
             max_turns=5,
@@ -142,6 +158,11 @@ class Sokoban(TextEnv):
         """The room in XSB characters."""
         return GridBoard(theme="sokoban", rows=self._rows())
 
+    @classmethod
+    def read_claims(cls, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
+        """Positions, directions, distances, neighbours and counts of the things on the board."""
+        return read_grid_claims(thought, board)
+
     def hint(self) -> Hint:
         """Best next actions and number of actions to success, regardless of any action budget.
 
@@ -178,7 +199,9 @@ class Sokoban(TextEnv):
     def _draw(self, seed: int) -> levels.Level:
         """The room of a seed."""
         room = self.settings
-        return rooms.make_room(SeededRng(seed, Stream.START), room.size, room.boxes, room.min_length, room.max_length)
+        return rooms.make_room(
+            SeededRng(seed, Stream.START), room.size, room.boxes, room.min_length, room.max_length, room.typical_length
+        )
 
     def _solver(self) -> Advisor:
         """The solver of this room, cached for the episode."""
@@ -210,6 +233,13 @@ class LargeSokobanSettings(SokobanSettings):
 
     size: int = Field(8, ge=5, le=20, description="Cells along each side of the room, walls included.")
     boxes: int = Field(2, ge=1, le=4, description="Boxes, and targets for them.")
+    typical_length: int | None = Field(
+        6,
+        ge=1,
+        le=100,
+        description="Length that most optimal solutions are near, between the shortest and the longest; empty = short "
+        "ones prevail, as in runs recorded before this setting.",
+    )
 
 
 class LargeSokoban(Sokoban):

@@ -8,9 +8,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
+from envs.support import data_files
+
+MAX_BYTES = 4 * data_files.GIB
+"""Maximum size of a file of records."""
+MAX_LINE = 16 * data_files.MIB
+"""Maximum number of characters of a record in a JSONL file."""
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
@@ -25,24 +32,22 @@ class RecordsError(ValueError):
 def stamp(path: Path) -> tuple[int, int]:
     """Modification time and size of the file, a cache key. Raises RecordsError if it cannot be read."""
     try:
-        status = path.stat()
-    except OSError as error:
-        raise RecordsError(
-            path, None, f"cannot be read ({error.strerror}); give the path of an existing file"
-        ) from None
+        status = data_files.status(path, MAX_BYTES)
+    except data_files.DataFileError as error:
+        raise _unreadable(path, error) from None
     return status.st_mtime_ns, status.st_size
 
 
 def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """All records with the number of their first line, from 1. Raises RecordsError."""
     try:
-        with path.open(encoding="utf-8-sig") as file:
+        with TextIOWrapper(data_files.open_binary(path, MAX_BYTES), encoding="utf-8-sig") as file:
             beginning = file.read(4096).lstrip()
             file.seek(0)
             if beginning.startswith("["):
                 yield from _listed(path, file.read())
             else:
-                for number, line in enumerate(file, start=1):
+                for number, line in enumerate(_lines(path, file), start=1):
                     if line.strip():
                         value, end = _decode(path, line.strip(), 0, number)
                         if end != len(line.strip()):
@@ -50,10 +55,22 @@ def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                         yield number, _record(path, number, value)
     except UnicodeDecodeError:
         raise RecordsError(path, None, "is not UTF-8 text; save it as UTF-8") from None
-    except OSError as error:
-        raise RecordsError(
-            path, None, f"cannot be read ({error.strerror}); give the path of an existing file"
-        ) from None
+    except data_files.DataFileError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: data_files.DataFileError) -> RecordsError:
+    return RecordsError(path, None, f"cannot be read ({error}); give the path of an existing file")
+
+
+def _lines(path: Path, file: TextIOWrapper) -> Iterator[str]:
+    """The lines of a JSONL file, none of them above MAX_LINE."""
+    number = 0
+    while line := file.readline(MAX_LINE + 1):
+        number += 1
+        if len(line) > MAX_LINE:
+            raise RecordsError(path, number, f"is longer than {MAX_LINE:,} characters; write one object per line")
+        yield line
 
 
 def _listed(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from envs.support import data_files
 from envs.webshop.catalogue import Catalogue, Product, Request, draws_of
 
 Goals = Literal["auto", "human", "synthetic"]
@@ -20,6 +21,8 @@ Goals = Literal["auto", "human", "synthetic"]
 PRODUCTS = ("items_shuffle.json", "items_shuffle*.json", "products*.json", "products*.jsonl")
 INSTRUCTIONS = ("items_ins_v2.json", "items_ins_v2*.json")
 HUMAN = "items_human_ins.json"
+MAX_BYTES = 16 * data_files.GIB
+"""Maximum size of a file; the published product file has about 5 GiB."""
 DEFAULT_PRICE = 100.0
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
@@ -115,8 +118,8 @@ def _read(path: Path, text: str, where: str) -> Any:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return data_files.read_bytes(path, MAX_BYTES).decode("utf-8")
+    except (data_files.DataFileError, UnicodeDecodeError) as error:
         raise CatalogueError(f"{path} cannot be read ({error}); fetch the file again") from error
 
 

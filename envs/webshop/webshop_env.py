@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from gymnasium.error import ResetNeeded
 from pydantic import Field
 
-from envs.base import EnvSettings, EnvSpec, Hint, PageBoard, StepInfo, TextEnv
+from envs.base import (
+    ArmsBoard,
+    Claim,
+    EnvSettings,
+    EnvSpec,
+    GridBoard,
+    Hint,
+    PageBoard,
+    StepInfo,
+    TextBoard,
+    TextEnv,
+)
+from envs.claims.webshop_claims import read_webshop_claims
 from envs.spaces import AnyText
+from envs.text_roles import TextRole
 from envs.webshop import catalogue_files, generated, pages, reward
 from envs.webshop.catalogue import Catalogue, Goal, Split
 from envs.webshop.oracle import Oracle
@@ -37,7 +50,7 @@ _OFFER = "You can do one of these now: "
 class WebShopSettings(EnvSettings):
     """Settings of the shop, its requests and its texts."""
 
-    path: str | None = Field(
+    path: Annotated[str | None, TextRole.PATH] = Field(
         None,
         description=f"Folder with the benchmark's files (items_shuffle*.json, items_ins_v2*.json); empty = "
         f"the one that {VARIABLE} names, or else a generated catalogue.",
@@ -47,7 +60,7 @@ class WebShopSettings(EnvSettings):
         "auto", description="Requests: written by people (human), generated (synthetic), or human if available (auto)."
     )
     split: Split = Field("train", description="Part of the goals to play.")
-    hints: str | None = Field(
+    hints: Annotated[str | None, TextRole.PLAIN] = Field(
         None, max_length=4000, description="Lines shown under every page; empty = the shop's own, - = none."
     )
     longest_text: int = Field(
@@ -160,6 +173,11 @@ class WebShop(TextEnv):
                 f"the limit, kind of product × {bought.r_type:g}"
             )
         return pages.draw(self.catalogue, self._place, self.goal.text, self._last, verdict)
+
+    @classmethod
+    def read_claims(cls, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
+        """Price, rating, options, results and the request's limit on the page."""
+        return read_webshop_claims(thought, board)
 
     def hint(self) -> Hint:
         """Advice of an oracle that knows the requested product."""

@@ -1,0 +1,128 @@
+"""Sentences and clauses of a thought, and whether each states something about the present.
+
+Questions, conditions, plans, wishes, guesses, memories and denials state nothing. After the first sentence that plays
+ahead ("if I push …", "then …"), the pieces that can move are no longer where the board shows them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+MAX_SENTENCE = 600
+"""Longer sentences are not read: they are lists, code or repetition."""
+
+_PLAIN = str.maketrans(
+    {**dict.fromkeys('`_“”"', " "), "’": "'", "‘": "'", "\t": " ", "\u00a0": " ", "−": "-", "–": "-"}
+)
+_EMPHASIS = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)|(?<=[A-Za-z)])\*|\*(?=[A-Za-z])|(?m:^) *\* ")
+_END = re.compile(r"[.!?…](?=[\s)\]]|$)|\n|[;|]")
+_BREAK = re.compile(
+    r",(?![\s]*\d)|[()](?=\s)| - |—|→|=>|->|: |"
+    r"\b(?:but|so(?! far)|because|since|while|whereas|which|therefore|thus|hence|although|though|where)\b|"
+    r"\band(?= (?:i|i'm|i've|we|it|there|there's|then|need|needs|should|must|want|wants|can|will|the|my|have to)\b)",
+    re.IGNORECASE,
+)
+
+_WHOLE = re.compile(
+    r"^\s*with\b|\b(?:if|would|wouldn't|suppose|supposing|assume|assuming|unless|when|whenever|once (?:i|the|we|it)|"
+    r"imagine|whether|"
+    r"maybe|perhaps|might|probably|possibly|presumably|ideally|hopefully|hypothetically|pretend|otherwise|"
+    r"let's say|what|for example|e\.g|say that|i guess|wonder|wondering)\b|'d\b",
+    re.IGNORECASE,
+)
+"""Words that take the whole sentence out of the present."""
+_CLAUSE = re.compile(
+    r"\b(?:not|cannot|no|none|never|neither|nor|without|hardly|isn|aren|wasn|"
+    r"need|needs|needed|want|wants|should|shall|must|may|could|can|will|won't|going to|gonna|have to|has to|try|trying|"
+    r"let me push|let me move|plan|aim|seem|seems|appears?|looks like|likely|i think|i believe|unsure|about|"
+    r"around|roughly|"
+    r"nearly|almost|approximately|so that|in order|make sure|ensure|until|till|before|after|afterwards|later|"
+    r"then|next turn|"
+    r"was|were|had|been|moved|pushed|went|used to|previously|earlier|originally|initially|"
+    r"become|becomes|end up|ends up|ending|get|gets|getting|got|bring|put|lands?|new|would|instead of|rather)\b"
+    r"|n't\b|'ll\b",
+    re.IGNORECASE,
+)
+"""Words that take their clause out of the present."""
+_MOTION = re.compile(
+    r"\b(?:push|pushing|move|moves|moving|go|goes|going|step|walk|walking|slide|sliding|press|take|try|trying|choose|do|play|use)\b[^.]*?"
+    r"\b(?:up|down|left|right|north|south|east|west|upwards?|downwards?)\b",
+    re.IGNORECASE,
+)
+_AHEAD = re.compile(
+    r"\b(?:if|would|once (?:i|the|we|it)|then|after|will|suppose|assuming|imagine)\b|'ll\b|'d\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A piece of the plain text. `text` has the same length as in the thought; `start` is its place there.
+
+    `asserts`: not a question, condition or guess as a whole. `settled`: up to this character of it nothing plays ahead.
+    """
+
+    text: str
+    start: int
+    asserts: bool
+    settled: int
+    clauses: tuple[tuple[int, int, bool], ...]
+
+    def states(self, start: int, end: int, *, ignore: re.Pattern[str] | None = None) -> bool:
+        """Whether every clause that the stretch touches states something about the present.
+
+        Args:
+            start, end: within the sentence.
+            ignore: words within the stretch itself that do not count as a denial or a memory.
+        """
+        if not self.asserts:
+            return False
+        for first, last, present in self.clauses:
+            if first < end and start < last and not present:
+                if ignore is None:
+                    return False
+                rest = self.text[first : max(first, start)] + " " + self.text[min(last, end) : last]
+                if _CLAUSE.search(rest) or not ignore.search(self.text[max(first, start) : min(last, end)]):
+                    return False
+        return True
+
+
+def plain(thought: str) -> str:
+    """The thought without marks of emphasis and with plain quotes and dashes; every character keeps its place."""
+    return _EMPHASIS.sub(lambda match: " " * len(match.group()), thought.translate(_PLAIN))
+
+
+def sentences(thought: str) -> Iterator[Sentence]:
+    """The sentences of a thought in order, without empty and overlong ones."""
+    text = plain(thought)
+    ahead = False
+    for start, end, closing in _pieces(text):
+        piece = text[start:end]
+        if not piece.strip():
+            continue
+        if len(piece) > MAX_SENTENCE:
+            ahead = True
+            continue
+        plays = [match.start() for match in (_MOTION.search(piece), _AHEAD.search(piece)) if match]
+        asserts = closing != "?" and _WHOLE.search(piece) is None
+        settled = 0 if ahead else min(plays, default=len(piece))
+        yield Sentence(piece, start, asserts, settled, tuple(_clauses(piece)) if asserts else ())
+        ahead = ahead or bool(plays)
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and closing character of each sentence."""
+    start = 0
+    for match in _END.finditer(text):
+        yield start, match.start(), match.group()
+        start = match.end()
+    yield start, len(text), ""
+
+
+def _clauses(piece: str) -> Iterator[tuple[int, int, bool]]:
+    """Start, end and whether it states something about the present, of each clause. A clause starts with its link."""
+    starts = [0, *(match.start() for match in _BREAK.finditer(piece)), len(piece)]
+    for first, last in pairwise(starts):
+        yield first, last, _CLAUSE.search(piece, first, last) is None
