@@ -19,6 +19,7 @@ class Purpose(IntEnum):
     CRITIC = 7
     REWIND = 8
     ADAPTER = 9
+    DIAGNOSTICS = 10
 
 
 def derive(*path: int) -> int:

@@ -156,14 +156,34 @@ def rloo(rewards: Tensor, group: Tensor, mask: Tensor) -> Tensor:
 
 
 def reinforce_plus_plus(rewards: Tensor, mask: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
-    """Discounted reward-to-go, whitened over the batch; no critic, no groups.
+    """Discounted reward-to-go over policy tokens, whitened over the batch; no critic, no groups.
 
-    The reward-to-go restarts at every gap in the mask: a reward reaches only the tokens of its own turn, so rewards
-    must be at the end of each turn.
+    Environment tokens are skipped as in `gae`: a turn's reward reaches its own tokens and those of all earlier turns,
+    discounted once per policy token.
 
     Returns:
         (B, T) advantages and (B, T) returns, both 0 off the mask.
-    Source: Hu 2025 (REINFORCE++).
+    Source: Hu 2025 (REINFORCE++), with the trajectory objective of StarPO, arXiv 2504.20073, eq. 2.
+    """
+    rewards, chosen = only(rewards, mask), mask.bool()
+    returns = torch.zeros_like(rewards)
+    running = torch.zeros_like(rewards[:, 0])
+    for t in range(rewards.shape[1] - 1, -1, -1):
+        running = torch.where(chosen[:, t], rewards[:, t] + gamma * running, running)
+        returns[:, t] = running
+    returns = only(returns, mask)
+    return only(masked_whiten(returns, mask), mask), returns
+
+
+def reinforce_plus_plus_verl(rewards: Tensor, mask: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
+    """`reinforce_plus_plus` whose reward-to-go restarts at every gap in the mask, as in veRL.
+
+    A reward reaches only the tokens of its own turn. A turn gets no credit for what follows from it, and with all
+    rewards on the last turn the earlier ones get none at all.
+
+    Returns:
+        (B, T) advantages and (B, T) returns, both 0 off the mask.
+    Source: veRL's REINFORCE++ on a mask with gaps.
     """
     rewards, chosen = only(rewards, mask), mask.bool()
     returns = torch.zeros_like(rewards)
@@ -228,6 +248,11 @@ def rloo_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> Adv
 def reinforce_plus_plus_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
     """`reinforce_plus_plus`; its returns have no critic to train."""
     return AdvantageEstimate(reinforce_plus_plus(inputs.rewards, inputs.mask, settings.gamma)[0])
+
+
+def reinforce_plus_plus_verl_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
+    """`reinforce_plus_plus_verl`."""
+    return AdvantageEstimate(reinforce_plus_plus_verl(inputs.rewards, inputs.mask, settings.gamma)[0])
 
 
 def reinforce_plus_plus_baseline_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:

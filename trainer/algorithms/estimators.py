@@ -87,6 +87,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "grpo": Estimator("trainer.algorithms.advantages:grpo_advantages", needs_groups=True),
     "rloo": Estimator("trainer.algorithms.advantages:rloo_advantages", needs_groups=True),
     "reinforce_plus_plus": Estimator("trainer.algorithms.advantages:reinforce_plus_plus_advantages"),
+    "reinforce_plus_plus_verl": Estimator("trainer.algorithms.advantages:reinforce_plus_plus_verl_advantages"),
     "reinforce_plus_plus_baseline": Estimator(
         "trainer.algorithms.advantages:reinforce_plus_plus_baseline_advantages", needs_groups=True
     ),

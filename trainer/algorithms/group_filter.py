@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal
 
 NOISE = 0.01
-"""Standard deviation of rewards below which the SNR-aware filter sees no signal (RAGEN-2)."""
+"""Standard deviation of rewards below which `snr` sees no signal, and the slack of the sum in `top_p_linear`."""
 EQUAL_REWARDS = 1e-6
 """Rewards closer than this are equal: sums of the same terms in another order differ in the last bits."""
 
@@ -41,14 +41,14 @@ class FilterResult:
         weights: for each group the factor of its trajectories' advantages: 1 but for the soft filter.
         groups: statistics of each group.
         kept_share: share of the groups that is kept.
-        kept_std: mean standard deviation of the kept groups.
+        kept_std: mean standard deviation of the kept groups; None if there are none.
     """
 
     kept: list[bool]
     weights: list[float]
     groups: list[GroupStats]
     kept_share: float
-    kept_std: float
+    kept_std: float | None
 
 
 def group_stats(rewards: Sequence[float]) -> GroupStats:
@@ -71,7 +71,7 @@ class Candidates:
 
     Attributes:
         groups: statistics of all groups of the rollout.
-        numbers: indices of those that may be kept, ascending and at least one.
+        numbers: indices of those that may be kept, ascending; at least one unless the filter `may_be_empty`.
         keep: the setting `algorithm.group_filter_keep`.
     """
 
@@ -106,7 +106,10 @@ def widest_range(candidates: Candidates) -> list[int]:
 
 
 def signal_share(candidates: Candidates) -> list[int]:
-    """The fewest groups of largest std that hold the share `keep` of the sum of all, none below NOISE; at least one."""
+    """The fewest groups of largest std that hold the share `keep` of the sum of all, none below NOISE; at least one.
+
+    RAGEN-2's SNR-aware filter with a floor per group and without skipped updates; the published one is `linear_top_p`.
+    """
     groups = candidates.groups
     descending = sorted(candidates.numbers, key=lambda g: -groups[g].std)
     required = candidates.keep * sum(groups[g].std for g in candidates.numbers)
@@ -116,6 +119,51 @@ def signal_share(candidates: Candidates) -> list[int]:
             break
         chosen.append(g)
         held += groups[g].std
+    return chosen
+
+
+def linear_top_p(candidates: Candidates) -> list[int]:
+    """The fewest groups of largest std whose sum reaches keep × Σ std − NOISE; none if that is not above 0.
+
+    No group is too narrow on its own, but those without any spread are never needed for the sum. With keep 1 all
+    candidates are kept.
+    Source: RAGEN-2, arXiv 2604.06268, the SNR-aware filter, as its published code computes it: strategy top_p with
+    `rollout_filter_top_p_prob_mode` linear and `rollout_filter_selection_eps` 0.01.
+    """
+    if candidates.keep >= 1:
+        return candidates.numbers
+    groups = candidates.groups
+    required = candidates.keep * math.fsum(groups[g].std for g in candidates.numbers) - NOISE
+    chosen, held = [], 0.0
+    for g in sorted(candidates.numbers, key=lambda g: -groups[g].std):
+        if held >= required or groups[g].std <= 0:
+            break
+        chosen.append(g)
+        held += groups[g].std
+    return chosen if held >= required else []
+
+
+def softmax_top_p(candidates: Candidates) -> list[int]:
+    """The fewest groups of largest std whose shares of the softmax over all stds add up to at least `keep`.
+
+    Each share is positive, so that at least one candidate is kept where there is one, and groups without any spread
+    may be kept too. With keep 1 all are.
+    Source: the published code of RAGEN-2, arXiv 2604.06268: strategy top_p with `rollout_filter_top_p_prob_mode`
+    softmax. Of it: temperature 1, so that the shares depend on the scale of the rewards. Ours: the earlier group first
+    among equals.
+    """
+    if candidates.keep >= 1 or not candidates.numbers:
+        return candidates.numbers
+    groups = candidates.groups
+    widest = max(groups[g].std for g in candidates.numbers)
+    mass = {g: math.exp(groups[g].std - widest) for g in candidates.numbers}
+    required = candidates.keep * math.fsum(mass.values())
+    chosen, held = [], 0.0
+    for g in sorted(candidates.numbers, key=lambda g: -groups[g].std):
+        chosen.append(g)
+        held += mass[g]
+        if held >= required:
+            break
     return chosen
 
 
@@ -141,12 +189,15 @@ class GroupFilter:
     """An entry of the registry.
 
     Attributes:
-        choose: indices of the groups to keep, at least one.
+        choose: indices of the groups to keep, at least one unless `may_be_empty`.
         weights: factor of each group's advantages.
+        may_be_empty: whether the filter may keep no group, so that the iteration has no update. It then also gets no
+            candidates where `drop_zero_std` drops all groups; other filters get all groups in that case.
     """
 
     choose: Callable[[Candidates], list[int]]
     weights: Callable[[Sequence[GroupStats]], list[float]] = equal_weights
+    may_be_empty: bool = False
 
 
 FILTERS: dict[str, GroupFilter] = {
@@ -155,18 +206,33 @@ FILTERS: dict[str, GroupFilter] = {
     "std_rev": GroupFilter(narrowest_std),
     "range": GroupFilter(widest_range),
     "snr": GroupFilter(signal_share),
+    "top_p_linear": GroupFilter(linear_top_p, may_be_empty=True),
+    "top_p_softmax": GroupFilter(softmax_top_p, may_be_empty=True),
     "min_p": GroupFilter(min_p),
     "soft": GroupFilter(all_candidates, weights=std_weights),
 }
 """Values of `algorithm.group_filter`: a new one is a function and a line here.
 
-Source: StarPO-S, arXiv 2504.20073 (`std`); RAGEN-2, arXiv 2604.06268 (`snr`, `min_p`, `soft`).
+Source: StarPO-S, arXiv 2504.20073 (`std`); RAGEN-2, arXiv 2604.06268 (`top_p_linear`, `top_p_softmax`, `min_p`, `soft`;
+`snr` is a variant of `top_p_linear`).
+"""
+
+LOSS_SCALES: dict[str, Callable[[float], float]] = {
+    "none": lambda share: 1.0,
+    "linear": lambda share: share,
+    "sqrt": math.sqrt,
+}
+"""Values of `algorithm.filter_loss_scaling`: share of kept groups → factor of their advantages.
+
+Source: RAGEN-2, arXiv 2604.06268 (`filter_loss_scaling` of its published code).
 """
 
 if TYPE_CHECKING:
     FilterMethod = str
+    FilterLossScaling = str
 else:
     FilterMethod = Literal[tuple(FILTERS)]
+    FilterLossScaling = Literal[tuple(LOSS_SCALES)]
 
 
 def keep_groups(
@@ -177,21 +243,23 @@ def keep_groups(
     Args:
         rewards_by_group: for each group the raw rewards R(τ) of its trajectories.
         method: a name of `FILTERS`.
-        keep: share of all groups that is kept, rounded up; `snr` and `min_p` read it differently.
+        keep: share of all groups that is kept, rounded up; `snr`, `top_p_linear`, `top_p_softmax` and `min_p` read it
+            differently.
         drop_zero_std: never keep a group whose rewards are all equal, even if fewer than the share remain. Where all
-            groups are like that, the method and the share decide alone.
+            groups are like that, the method and the share decide alone, or none is kept if the method may keep none.
     Returns:
-        The choice; at least one group is kept. Of equals the earlier group is kept.
+        The choice; at least one group is kept unless the method may keep none. Of equals the earlier group is kept.
     Raises:
         ValueError: there is no group.
     """
     groups = [group_stats(rewards) for rewards in rewards_by_group]
     if not groups:
         raise ValueError("no groups to filter: the rollout is empty")
-    numbers = list(range(len(groups)))
-    if drop_zero_std:
-        numbers = [g for g in numbers if groups[g].informative] or numbers
     group_filter = FILTERS[method]
+    every = numbers = list(range(len(groups)))
+    if drop_zero_std:
+        numbers = [g for g in every if groups[g].informative]
+        numbers = numbers if numbers or group_filter.may_be_empty else every
     return _result(groups, group_filter.choose(Candidates(groups, numbers, keep)), group_filter.weights(groups))
 
 
@@ -234,5 +302,5 @@ def _result(groups: list[GroupStats], chosen: list[int], weights: list[float]) -
         weights=weights,
         groups=groups,
         kept_share=len(chosen) / len(groups),
-        kept_std=fmean(groups[g].std for g in chosen),
+        kept_std=fmean(groups[g].std for g in chosen) if chosen else None,
     )

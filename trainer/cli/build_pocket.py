@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from trainer.config.run import PolicyConfig, RunConfig, WarmupConfig
+from trainer.config.run import PolicyConfig, RolloutConfig, RunConfig, WarmupConfig
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.evaluation import suite_runner
 from trainer.imitation import warmup
-from trainer.paths import POCKET_CHECKPOINT
+from trainer.imitation.courses import COURSES
+from trainer.paths import shipped_folder
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import Policy, load
 from trainer.rollout.runner import RolloutRequest, RolloutRunner
@@ -19,7 +20,7 @@ from trainer.rollout.runner import RolloutRequest, RolloutRunner
 
 def success_rate(policy: Policy, config: RunConfig) -> float:
     """Success rate on the fixed prompts of the evaluation."""
-    chat = ChatFormat(policy.tokenizer, think=config.rollout.think)
+    chat = ChatFormat(policy.tokenizer, think=config.rollout.think, system=config.rollout.system)
     runner = RolloutRunner(
         config=config,
         chat=chat,
@@ -36,7 +37,8 @@ def success_rate(policy: Policy, config: RunConfig) -> float:
 
 def build(settings: WarmupConfig, folder: Path | None, report: Callable[[str], None]) -> None:
     """Train, save and measure; the record beside the weights contains settings and success rates."""
-    target = folder or POCKET_CHECKPOINT
+    target = folder or shipped_folder(settings.course)
+    target.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
 
     def progress(done: int, total: int) -> None:
@@ -46,10 +48,12 @@ def build(settings: WarmupConfig, folder: Path | None, report: Callable[[str], N
 
     warmup.write(target, settings, progress)
     policy = load(target, PolicyConfig())
-    rates = {config.environment.name: round(success_rate(policy, config), 4) for config, _ in warmup.tasks()}
+    tasks = COURSES[settings.course].tasks(RolloutConfig())
+    rates = {config.environment.name: round(success_rate(policy, config), 4) for config, _ in tasks}
     record = target / warmup.RECORD
     facts = json.loads(record.read_text())
-    facts["command"] = "python -m trainer build-pocket"
+    course = "" if settings.course == "general" else f" --set course={settings.course}"
+    facts["command"] = f"python -m trainer build-pocket{course}"
     facts["success_on_256_fixed_prompts_at_temperature_0.5"] = rates
     record.write_text(json.dumps(facts, indent=2) + "\n")
     report(f"{target}: {policy.parameters:,} parameters, success {rates}")

@@ -19,10 +19,19 @@ from trainer.cli import estimate_memory
 from trainer.cli.parser import current_arguments, parser
 from trainer.cli.profiling import profiled
 from trainer.config.files import load_preset, load_yaml, preset_names, validation_errors, with_overrides
+from trainer.config.no_effect import ignored_changes
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig, WarmupConfig
 from trainer.engines.vllm import serve
-from trainer.journal import run_log
-from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, CONFIG_FILE, FAILED, INTERRUPTED, JOURNAL_FILE
+from trainer.journal import disk_space, run_log
+from trainer.journal.protocol import (
+    BAD_CONFIGURATION,
+    COMPLETED,
+    CONFIG_FILE,
+    DISK_FULL,
+    FAILED,
+    INTERRUPTED,
+    JOURNAL_FILE,
+)
 from trainer.journal.reader import count_attempts
 from trainer.paths import default_cache
 
@@ -60,7 +69,9 @@ def default_config_of(environment: str) -> RunConfig:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. Returns 0 completed, 1 failed, 2 bad configuration, 75 stopped on request with a checkpoint."""
+    """Run a command. Returns 0 completed, 1 failed, 2 bad configuration, 74 disk full, 75 stopped on request with a
+    checkpoint.
+    """
     arguments = parser().parse_args(current_arguments(sys.argv[1:] if argv is None else argv))
     run_log.configure(arguments.log_level)
     try:
@@ -70,10 +81,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"error: {field or 'settings'}: {problem}", file=sys.stderr)
         return BAD_CONFIGURATION
     except (ValueError, OSError) as error:
+        _print_error(error)
+        return DISK_FULL if disk_space.is_full(error) else BAD_CONFIGURATION
+    try:
+        with profiled(getattr(arguments, "profile", None)):
+            return work()
+    except Exception as error:
+        if not disk_space.is_full(error):
+            raise
+        _print_error(error)
+        return DISK_FULL
+
+
+def _print_error(error: Exception) -> None:
+    """Print the error, unless standard error is a file on a full disk."""
+    try:
         print(f"error: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
-    with profiled(getattr(arguments, "profile", None)):
-        return work()
+    except OSError:
+        pass
 
 
 def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
@@ -125,6 +150,8 @@ def _prepare_run(config: RunConfig, arguments: argparse.Namespace, stop: Stop | 
     folder: Path = arguments.out
     if os.environ.get("RANK", "0") != "0":  # rank 0 has claimed the folder
         return partial(_train, config, folder, stop)
+    for note in ignored_changes(config).values():
+        print(f"note: {note}", file=sys.stderr)
     _claim(arguments)
     (folder / CONFIG_FILE).write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
     return partial(_train, config, folder, stop)
@@ -245,7 +272,9 @@ def _failures() -> tuple[type[Exception], ...]:
 def _failed(error: Exception) -> int:
     from trainer.loops.session import BAD_SETTINGS
 
-    print(f"error: {error}", file=sys.stderr)
+    _print_error(error)
+    if disk_space.is_full(error):
+        return DISK_FULL
     return BAD_CONFIGURATION if isinstance(error, BAD_SETTINGS) else FAILED
 
 

@@ -91,7 +91,7 @@ def _add_folder(command: argparse.ArgumentParser) -> None:
 
 def _add_policy_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Commands for existing policies."""
-    evaluate = commands.add_parser("evaluate", help="play a policy through fixed prompts, without learning")
+    evaluate = commands.add_parser("evaluate", help="play a policy through fixed puzzles, without learning")
     evaluate.add_argument("--policy", required=True, help="folder of a checkpoint or a run, hub id, or pocket")
     evaluate.add_argument("--hosted", default="", metavar="URL", help="endpoint at which --policy is a model's name")
     evaluate.add_argument("--suites", nargs="+", default=[], metavar="SUITE", help="as in Sokoban FrozenLake:size=5")

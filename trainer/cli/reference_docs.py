@@ -23,7 +23,8 @@ from trainer.metrics.spec import SECTIONS, MetricSpec
 DOCS = Path(__file__).parents[2] / "docs"
 _FAMILIES = (
     f"{TERM_PREFIX}<term>",
-    *(f"eval/<suite>/{what}" for what in ("success", "success_low", "success_high", "reward")),
+    *(f"eval/<suite>/{what}" for what in ("success", "success_low", "success_high")),
+    *(f"eval/<suite>/{what}" for what in ("success_best_play", "success_random_play", "reward")),
     *(f"eval/<suite>/{what}" for what in ("turns", "actions", "response")),
 )
 

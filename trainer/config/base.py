@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from trainer.config import former_names
 
 
-def setting(default: Any, help: str, *, unit: str = "", source: str = "", formerly: str = "", **limits: Any) -> Any:
+def setting(
+    default: Any,
+    help: str,
+    *,
+    unit: str = "",
+    source: str = "",
+    formerly: str = "",
+    added: bool = False,
+    **limits: Any,
+) -> Any:
     """A field with its help, unit and source; `limits` are pydantic's (gt, ge, lt, le).
 
     Args:
         formerly: an earlier name of the setting, still accepted in its place.
+        added: digests leave the setting out at its default, under which runs are as before it was added.
     """
     extra: dict[str, Any] = {"unit": unit, "source": source}
     if formerly:
         extra["formerly"] = formerly
+    if added:
+        extra["added"] = True
     return Field(default, description=help, json_schema_extra=extra, **limits)
 
 
@@ -36,16 +49,45 @@ class Section(BaseModel):
         return former_names.rename_keys(cls, data) if isinstance(data, Mapping) else data
 
     def stable_dump(self) -> dict[str, Any]:
-        """The settings under their oldest names, for digests: renaming a setting does not change them."""
+        """The settings under their oldest names, for digests: renaming or adding a setting does not change them."""
         result: dict[str, Any] = {}
         for name, value in self.model_dump().items():
-            inner = getattr(self, name)
+            inner, field = getattr(self, name), type(self).model_fields[name]
+            extra = field.json_schema_extra
+            if isinstance(extra, dict) and extra.get("added") and inner == field.default:
+                continue
             if name in self.FORMER_PARTS:
                 result |= self.FORMER_PARTS[name].split(value)
+                continue
+            field = type(self).model_fields[name]
+            extra = field.json_schema_extra
+            if isinstance(extra, dict) and extra.get("added") and value == field.default:
                 continue
             value = inner.stable_dump() if isinstance(inner, Section) else value
             result[former_names.former_name(type(self), name)] = value
         return result
+
+
+def base_url(text: str, example: str, about_keys: str = "") -> str:
+    """The base URL of a server, without trailing slashes. `about_keys`: where credentials belong instead.
+
+    Raises:
+        ValueError: it is no http(s) address, or holds credentials, a query or a fragment. A `#` would cut off the path
+            that a client appends, so that the text alone would decide what is requested.
+    """
+    url = text.strip().rstrip("/")
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        valid = False
+    if not valid or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        raise ValueError(f"must be an address such as {example}, not {url!r}")
+    if "@" in parts.netloc:
+        raise ValueError(f"must not hold a user name or key{about_keys and ': '}{about_keys}")
+    if "?" in url or "#" in url:
+        raise ValueError("must be the base URL, without ? and #")
+    return url
 
 
 def _as_list(value: Any) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
-from urllib.parse import urlsplit
+from typing import Annotated, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from trainer.config.base import Section, TextList, setting
+from envs.text_roles import TextRole
+from trainer.config.base import Section, TextList, base_url, setting
+
+WEIGHTS_VARIABLE = "ECHOSCOPE_ENGINE_WEIGHTS"
+"""Environment variable with the folder for weights, used if the setting `weights_dir` is empty."""
 
 
 class EngineConfig(Section):
@@ -19,7 +22,11 @@ class EngineConfig(Section):
         "for GPUs and models from about 0.5B; server: vLLM servers started by `python -m trainer serve-vllm`. The last "
         "two need algorithm.tis_cap=2.",
     )
-    urls: TextList = setting([], "Addresses of the servers, for engine.name=server, as in http://gpu1:8000.")
+    urls: Annotated[TextList, TextRole.URL] = setting(
+        [],
+        "Addresses of the servers, for engine.name=server, as in http://gpu1:8000. On a site, only those that its "
+        "operator lists.",
+    )
     gpu_memory_utilization: float = setting(
         0.4,
         "Share of the GPU's memory for a vLLM engine beside the learner: weights and KV cache.",
@@ -53,20 +60,18 @@ class EngineConfig(Section):
         gt=0,
         le=86_400,
     )
-    weights_dir: str = setting(
+    weights_dir: Annotated[str, TextRole.OPERATOR] = setting(
         "",
-        "Folder visible to learner and servers, through which weights are passed; empty = in the run's folder.",
+        f"Folder visible to learner and servers, through which weights are passed; empty = the one that "
+        f"{WEIGHTS_VARIABLE} names, else in the run's folder. On a site, always empty.",
         formerly="weights",
     )
 
     @field_validator("urls")
     @classmethod
     def check_addresses(cls, value: list[str]) -> list[str]:
-        """Addresses without a trailing slash or /v1, each only once."""
-        cleaned = [url.strip().rstrip("/").removesuffix("/v1") for url in value]
-        for url in cleaned:
-            if not _valid_address(url):
-                raise ValueError(f"must be addresses such as http://gpu1:8000, not {url!r}")
+        """Addresses without credentials, query, trailing slash and /v1, each only once."""
+        cleaned = [base_url(url, "http://gpu1:8000").removesuffix("/v1") for url in value]
         if len(set(cleaned)) < len(cleaned):
             raise ValueError("lists the same server twice")
         return cleaned
@@ -82,11 +87,3 @@ class EngineConfig(Section):
     def foreign(self) -> bool:
         """Whether tokens are sampled by another engine than the trainer's own model."""
         return self.name != "transformers"
-
-
-def _valid_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        return False

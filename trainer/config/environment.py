@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ValidationError, ValidationInfo, field_validator, model_validator
 
 import envs
+from envs.text_roles import TextRole
 from trainer.config.base import Section, setting
 from trainer.config.former_names import FormerParts
 
 BUDGETS = {"max_turns": 100, "max_actions_per_turn": 100, "max_actions": 1000}
 """Budgets of an episode that belong to its environment, with their upper limits."""
+DEFAULTS_VERSION = 2
+FORMER_DEFAULTS: Mapping[int, Mapping[str, Mapping[str, Any]]] = {1: {"LargeSokoban": {"typical_length": None}}}
+"""Version of the environments' default settings → environment → the defaults that were others then."""
 
 
 class MixedEnvironment(Section):
     """A further environment of a run, with its share of the groups."""
 
-    name: str = setting(..., "Name of a registered environment.")
+    name: Annotated[str, TextRole.PLAIN] = setting(..., "Name of a registered environment.")
     share: float = setting(..., "Share of the groups; the first environment gets what the others leave.", gt=0, lt=1)
-    settings: dict[str, Any] = setting({}, "Settings of the environment, as listed for each of them.")
+    settings: Annotated[dict[str, Any], TextRole.ENVIRONMENT] = setting(
+        {}, "Settings of the environment, as listed for each of them."
+    )
     max_turns: int | None = setting(
         None,
         "Maximum turns of a trajectory; empty = the environment's recommended budget, as for the other budgets.",
@@ -133,9 +139,27 @@ class EnvironmentConfig(Section):
         "mix": FormerParts(("others", "other_settings", "other_budgets"), _join, _split)
     }
 
-    name: str = setting("Sokoban", "Name of a registered environment.")
-    settings: dict[str, Any] = setting({}, "Settings of the environment, as listed for each of them.")
-    instruction: str | None = setting(None, "Wording of the task in the prompt; empty = the environment's own.")
+    name: Annotated[str, TextRole.PLAIN] = setting("Sokoban", "Name of a registered environment.")
+    settings: Annotated[dict[str, Any], TextRole.ENVIRONMENT] = setting(
+        {}, "Settings of the environment, as listed for each of them."
+    )
+    instruction: Annotated[str | None, TextRole.PLAIN] = setting(
+        None, "Wording of the task in the prompt; empty = as `wording` says."
+    )
+    wording: Literal["own", "paper"] = setting(
+        "own",
+        "Wording of the task where `instruction` is empty, own: the environment's; paper: with the content of the "
+        "paper's prompts (Bandit, Sokoban, FrozenLake and their variants; others keep their own).",
+        source="paper: appendix E",
+        added=True,
+    )
+    defaults_version: int = setting(
+        DEFAULTS_VERSION,
+        "Version of the environments' default settings. Version 1, of runs recorded before there were two: "
+        "LargeSokoban with shorter solutions.",
+        ge=1,
+        le=DEFAULTS_VERSION,
+    )
     mix: list[MixedEnvironment] = setting(
         [],
         "Further environments of the run, one entry each with name, share of the groups, and optionally settings and "
@@ -158,6 +182,12 @@ class EnvironmentConfig(Section):
         le=86_400,
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def recognize_former_defaults(cls, data: Any) -> Any:
+        """See `with_defaults_version`."""
+        return with_defaults_version(data) if isinstance(data, Mapping) else data
+
     @model_validator(mode="after")
     def check_environments(self) -> Self:
         """A registered environment with valid settings; further ones each only once, with shares below 1 in all."""
@@ -167,6 +197,11 @@ class EnvironmentConfig(Section):
                 raise ValueError(f"environment.mix lists {name}, which is environment.name already")
             if times > 1:
                 raise ValueError(f"environment.mix lists {name} twice")
+        if self.wording == "paper" and not any(envs.spec(name).paper_instruction for name in self.names):
+            raise ValueError(
+                f"environment.wording: the paper has no prompt for {self.name}: choose 'own', or set "
+                "environment.instruction"
+            )
         if sum(entry.share for entry in self.mix) >= 1:
             raise ValueError(f"environment.mix leaves no share for {self.name}: the shares must add up to less than 1")
         return self
@@ -176,9 +211,27 @@ class EnvironmentConfig(Section):
         """All environments of the run; the main one comes first."""
         return (self.name, *(entry.name for entry in self.mix))
 
+    def effective_settings(self) -> dict[str, Any]:
+        """The settings of the environment, with defaults of the recorded version."""
+        return self.completed(self.name, self.settings)
+
+    def completed(self, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings of an environment, and those of its defaults of the recorded version that are others today."""
+        return {**FORMER_DEFAULTS.get(self.defaults_version, {}).get(name, {}), **settings}
+
     def mixed(self, name: str) -> MixedEnvironment | None:
         """The further environment of that name, if the run has it."""
         return next((entry for entry in self.mix if entry.name == name), None)
+
+
+_RECORDED = {"name", "settings", "instruction", "step_timeout", "start_timeout"}
+"""Settings that every complete configuration has had since before `defaults_version`."""
+
+
+def with_defaults_version(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Settings of this section with the version of the environments' defaults, if they are recorded ones from before
+    there were two: those are complete but for the version."""
+    return {**data, "defaults_version": 1} if "defaults_version" not in data and set(data) >= _RECORDED else data
 
 
 def _registered(name: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import field_validator
 
 import envs
+from envs.text_roles import TextRole
 from trainer.config.base import Section, setting
 from trainer.config.environment import validated_settings
 
@@ -16,23 +17,26 @@ MAX_NAME_LENGTH = 60
 class EvaluationConfig(Section):
     """Evaluation on fixed initial states."""
 
-    prompts: int = setting(
-        256, "Number of fixed initial states.", unit="prompts", source="paper: 256", ge=0, le=100_000
-    )
+    prompts: int = setting(256, "Number of fixed puzzles.", unit="prompts", source="paper: 256", ge=0, le=100_000)
     every: int = setting(
         10, "Iterations between evaluations; 0 = only before and after training.", unit="iterations", ge=0
     )
     temperature: float = setting(0.5, "Sampling temperature of the evaluation.", source="paper: 0.5", ge=0, le=10)
-    seed: int = setting(123, "Seed of the fixed initial states.", ge=0)
+    seed: int = setting(123, "Seed of the fixed puzzles.", ge=0)
     samples_per_prompt: int = setting(
         1,
-        "Trajectories from each initial state; above 1 also measures pass@k.",
+        "Attempts at each puzzle; above 1 also measures pass@k.",
         unit="trajectories",
         formerly="samples",
         gt=0,
         le=1024,
     )
-    suites: list[str] = setting(
+    reference_play: bool = setting(
+        True,
+        "Also measure the success of the solver and of random actions on the fixed puzzles, for comparison.",
+        added=True,
+    )
+    suites: Annotated[list[str], TextRole.ENVIRONMENT] = setting(
         [],
         "Further environments to evaluate in, from the same seeds, as in LargeSokoban, FrozenLake:size=5:slippery=off. "
         "Each uses its recommended budgets.",

@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from trainer.config import former_names
+from trainer.config.environment import with_defaults_version
 from trainer.config.run import RunConfig
 
 PRESETS = Path(__file__).parent / "presets"
@@ -100,6 +101,8 @@ def dump_for_overrides(config: RunConfig, names: Iterable[str]) -> dict[str, Any
 def current_settings(data: Mapping[str, Any]) -> dict[str, Any]:
     """The data of a stored configuration, possibly incomplete, with former names of settings replaced."""
     result = former_names.current_settings(RunConfig, data)
+    if isinstance(environment := result.get("environment"), Mapping):
+        result["environment"] = dict(with_defaults_version(environment))
     trap = result.get("echo_trap")
     if isinstance(trap, dict) and isinstance(trap.get("rewind_changes"), Mapping):
         trap["rewind_changes"] = current_changes(trap["rewind_changes"])

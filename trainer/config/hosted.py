@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import field_validator, model_validator
 
-from trainer.config.base import Section, setting
+from envs.text_roles import TextRole
+from trainer.config.base import Section, base_url, setting
 
 RESERVED_PARAMETERS = ("model", "messages", "stream", "n", "max_tokens", "max_completion_tokens")
 """Fields of a request that `hosted.extra_body` may not set."""
+MAX_EXTRA_FIELDS, MAX_EXTRA_BYTES = 20, 4096
+"""Of `hosted.extra_body`, as JSON."""
 DECISIVE = ("url", "model", "unsupported_params", "max_tokens_param", "prefill", "extra_body")
 """Settings that the result of an evaluation may depend on; the others affect only cost and retries."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -22,9 +25,11 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class HostedConfig(Section):
     """Model behind an OpenAI-compatible endpoint, for evaluation runs; off while `url` is empty."""
 
-    url: str = setting("", "Base URL of the endpoint, as in https://api.openai.com/v1; empty = no hosted model.")
-    model: str = setting("", "Name of the model at the endpoint.")
-    api_key_env: str = setting(
+    url: Annotated[str, TextRole.URL] = setting(
+        "", "Base URL of the endpoint, as in https://api.openai.com/v1; empty = no hosted model."
+    )
+    model: Annotated[str, TextRole.PLAIN] = setting("", "Name of the model at the endpoint.")
+    api_key_env: Annotated[str, TextRole.VARIABLE] = setting(
         "OPENAI_API_KEY",
         "Environment variable with the API key, on the machine of the run; the key itself is never stored. Empty = no "
         "key is sent.",
@@ -59,8 +64,10 @@ class HostedConfig(Section):
         "Prefill each response with its opening tag, as for policies trained here; for servers that continue the last "
         "message, such as vLLM.",
     )
-    extra_body: dict[str, Any] = setting(
-        {}, "Further fields of each request, as in reasoning_effort=low, top_k=40.", formerly="extra"
+    extra_body: Annotated[dict[str, Any], TextRole.PLAIN] = setting(
+        {},
+        "Further fields of each request, as in reasoning_effort=low, top_k=40; at most 20, and 4 KiB as JSON.",
+        formerly="extra",
     )
     prompt_price_per_million: float = setting(
         0.0, "Price of a million prompt tokens; 0 = unknown.", formerly="price_in", ge=0, le=1e6
@@ -76,25 +83,14 @@ class HostedConfig(Section):
     @classmethod
     def check_url(cls, value: str) -> str:
         """The base URL of an endpoint, without credentials, query and trailing slash."""
-        value = value.strip().rstrip("/")
-        if not value:
+        if not value.strip():
             return ""
-        try:
-            parts = urlsplit(value)
-            valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            valid = False
-        if not valid or not value.isascii() or not value.isprintable() or " " in value:
-            raise ValueError(f"must be an address such as https://api.openai.com/v1, not {value!r}")
-        if parts.username is not None or parts.password is not None:
-            raise ValueError(
-                "must not hold a user name or key: set the key in the variable named by hosted.api_key_env"
-            )
-        if parts.query or parts.fragment:
-            raise ValueError("must be the endpoint's base URL, without ? and #")
-        if parts.path.endswith("/chat/completions"):
+        url = base_url(
+            value, "https://api.openai.com/v1", "set the key in the variable named by hosted.api_key_env instead"
+        )
+        if url.endswith("/chat/completions"):
             raise ValueError("must be the endpoint's base URL, without /chat/completions")
-        return value
+        return url
 
     @field_validator("api_key_env")
     @classmethod
@@ -113,7 +109,16 @@ class HostedConfig(Section):
             return value
         if reserved := sorted(set(value) & set(RESERVED_PARAMETERS)):
             raise ValueError(f"{reserved[0]} cannot be set in hosted.extra_body: other settings determine it")
-        return {name: _parsed(item) for name, item in value.items()}
+        fields = {name: _parsed(item) for name, item in value.items()}
+        if len(fields) > MAX_EXTRA_FIELDS:
+            raise ValueError(f"has {len(fields)} fields, and a request takes at most {MAX_EXTRA_FIELDS} further ones")
+        try:
+            size = len(json.dumps(fields).encode())
+        except (TypeError, ValueError, RecursionError):
+            raise ValueError("holds a value that JSON does not have") from None
+        if size > MAX_EXTRA_BYTES:
+            raise ValueError(f"has {size:,} bytes as JSON; at most {MAX_EXTRA_BYTES:,} are sent with each request")
+        return fields
 
     @model_validator(mode="after")
     def check_model_and_prices(self) -> Self:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 from trainer.config.base import Section, setting
 
 
@@ -46,25 +48,61 @@ class SftConfig(Section):
     learning_rate: float = setting(1e-4, "Learning rate.", source="paper, appendix C: 1e-4", gt=0, le=1)
 
 
+Course = Literal["general", "frozen_lake", "bandit", "countdown", "webshop"]
+
+WARMUP_COURSES: dict[Course, dict[str, float]] = {
+    "general": {"single_state_steps": 900, "steps": 450, "refine_steps": 700, "noisy_steps": 80, "noise": 0.6},
+    "frozen_lake": {"single_state_steps": 500, "steps": 150, "refine_steps": 0, "noisy_steps": 60, "noise": 0.6},
+    "bandit": {"single_state_steps": 300, "steps": 0, "refine_steps": 0, "noisy_steps": 0, "noise": 0.0},
+    "countdown": {"single_state_steps": 900, "steps": 100, "refine_steps": 0, "noisy_steps": 60, "noise": 0.6},
+    "webshop": {"single_state_steps": 600, "steps": 150, "refine_steps": 0, "noisy_steps": 60, "noise": 0.4},
+}
+"""Courses of the warm-up, with the defaults of the settings in which they differ."""
+
+
 class WarmupConfig(Section):
     """Supervised fine-tuning of the pocket policy on a solver's demonstrations, before any RL.
 
-    The defaults are the settings of the checkpoint that ships with the project; any others are built once and cached.
+    With the defaults, a course's policy is the one that ships with the project; any other is built once and cached.
     """
 
-    single_state_steps: int = setting(
-        900, "Optimiser steps on single states.", unit="steps", formerly="lesson_steps", ge=0, le=100_000
+    course: Course = setting(
+        "general",
+        "What the policy is warmed up on: general (Sokoban, FrozenLake and Bandit) or a single environment. It "
+        "decides about the steps and the noise where those are empty.",
+        added=True,
     )
-    steps: int = setting(450, "Optimiser steps on complete, good demonstrations.", unit="steps", ge=0, le=100_000)
-    refine_steps: int = setting(
-        700, "More of those steps after a warm restart of the learning rate.", unit="steps", ge=0, le=100_000
+    single_state_steps: int | None = setting(
+        None,
+        "Optimiser steps on single states; empty: as many as the course takes, like all steps here.",
+        unit="steps",
+        formerly="lesson_steps",
+        ge=0,
+        le=100_000,
     )
-    noisy_steps: int = setting(
-        80, "Further steps on demonstrations whose actions are partly random.", unit="steps", ge=0, le=100_000
+    steps: int | None = setting(
+        None, "Optimiser steps on complete, good demonstrations.", unit="steps", ge=0, le=100_000
     )
-    noise: float = setting(0.6, "Share of random actions in those demonstrations.", ge=0, le=1)
+    refine_steps: int | None = setting(
+        None, "More of those steps after a warm restart of the learning rate.", unit="steps", ge=0, le=100_000
+    )
+    noisy_steps: int | None = setting(
+        None, "Further steps on demonstrations whose actions are partly random.", unit="steps", ge=0, le=100_000
+    )
+    noise: float | None = setting(
+        None, "Share of random actions in those demonstrations; empty: the course's.", ge=0, le=1
+    )
     batch: int = setting(
         32, "Demonstrated trajectories per step (twice as many single states).", unit="trajectories", gt=0, le=4096
     )
     learning_rate: float = setting(2e-3, "Peak learning rate of the warm-up (cosine).", gt=0, le=1)
     seed: int = setting(0, "Seed of the weights and of the demonstrations.", ge=0)
+
+    def resolved(self) -> WarmupConfig:
+        """These settings with the course's value for each that is empty."""
+        values = {name: value for name, value in self.model_dump().items() if value is not None}
+        return WarmupConfig(**{**WARMUP_COURSES[self.course], **values})
+
+    def stable_dump(self) -> dict[str, Any]:
+        """See Section; empty settings count as the course's values."""
+        return super(WarmupConfig, self.resolved()).stable_dump()

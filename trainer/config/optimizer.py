@@ -1,10 +1,13 @@
-"""Optimiser section of RunConfig."""
+"""Optimiser and LoRA sections of RunConfig: which weights are trained, and how."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from trainer.config.base import Section, setting
+from pydantic import field_validator
+
+from envs.text_roles import TextRole
+from trainer.config.base import Section, TextList, setting
 
 OptimizerName = Literal["adamw", "adamw_fused", "adamw_8bit", "adafactor", "sgd", "muon"]
 
@@ -19,11 +22,11 @@ class OptimizerConfig(Section):
         "orthogonalised momentum, the rest by adamw).",
         source="paper: Adam",
     )
-    policy_lr: float = setting(1e-4, "Learning rate of the policy.", source="paper: 1e-6 (0.5B)", gt=0, le=1)
-    critic_lr: float = setting(1e-3, "Learning rate of the critic.", source="paper: 1e-5 (0.5B)", gt=0, le=1)
+    policy_lr: float = setting(1e-4, "Learning rate of the policy.", source="RAGEN code: 1e-6", gt=0, le=1)
+    critic_lr: float = setting(1e-3, "Learning rate of the critic.", source="RAGEN code: 1e-5", gt=0, le=1)
     beta1: float = setting(0.9, "Adam β₁.", source="paper: 0.9", ge=0, lt=1)
     beta2: float = setting(0.999, "Adam β₂.", source="paper: 0.999", ge=0, lt=1)
-    weight_decay: float = setting(0.0, "Decoupled weight decay.", ge=0, le=1)
+    weight_decay: float = setting(0.0, "Decoupled weight decay.", source="RAGEN code: 0.01", ge=0, le=1)
     max_grad_norm: float = setting(1.0, "Gradients are clipped to this norm.", gt=0)
     mini_batch_trajectories: int = setting(
         32,
@@ -64,3 +67,39 @@ class OptimizerConfig(Section):
         "Store only the input of each layer and recompute activations in the backward pass: much less memory, about a "
         "third more time, the same gradients.",
     )
+
+
+class LoraConfig(Section):
+    """Training of small adapters (LoRA) instead of all weights: about half the memory."""
+
+    rank: int = setting(
+        0,
+        "Rank of the adapters of policy and critic; 0 = off, all weights are trained. Adapters need learning rates "
+        "about ten times as high: optimizer.policy_lr, optimizer.critic_lr.",
+        source="paper, appendix D: 64, learning rates × 10",
+        ge=0,
+        le=1024,
+    )
+    alpha: int = setting(
+        64,
+        "α: the output of the adapters is scaled by α / rank.",
+        source="paper, appendix D: 64; SFT baseline 32",
+        gt=0,
+        le=10_000,
+    )
+    dropout: float = setting(0.0, "Dropout on the input of an adapter during training.", ge=0, lt=1)
+    targets: Annotated[TextList, TextRole.PLAIN] = setting(
+        ["all-linear"],
+        "Layers that get an adapter: all-linear, or layer names such as q_proj, v_proj.",
+        source="paper, appendix D: all linear layers",
+    )
+
+    @field_validator("targets")
+    @classmethod
+    def check_targets(cls, value: list[str]) -> list[str]:
+        """At least one name, and all-linear only alone."""
+        if not value or not all(value):
+            raise ValueError("name at least one layer, or all-linear")
+        if "all-linear" in value and len(value) > 1:
+            raise ValueError("all-linear must stand alone: it includes every other name")
+        return value

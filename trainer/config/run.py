@@ -10,40 +10,44 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from envs.text_roles import TextRole
 from trainer.algorithms import thought_rewards
-from trainer.algorithms.aggregations import AGGREGATIONS
-from trainer.algorithms.estimators import ESTIMATORS
-from trainer.algorithms.group_filter import FilterMethod
-from trainer.algorithms.kl_estimators import KL_ESTIMATORS
 from trainer.config import former_names, rewind
+from trainer.config.algorithm import AlgorithmConfig as AlgorithmConfig
 from trainer.config.base import Section as Section
 from trainer.config.base import setting as setting
 from trainer.config.engine import EngineConfig as EngineConfig
-from trainer.config.environment import BUDGETS
+from trainer.config.environment import FORMER_DEFAULTS
 from trainer.config.environment import EnvironmentConfig as EnvironmentConfig
 from trainer.config.evaluation import EvaluationConfig as EvaluationConfig
+from trainer.config.evaluation import parse_suite
 from trainer.config.hosted import HostedConfig as HostedConfig
 from trainer.config.imitation import SftConfig as SftConfig
 from trainer.config.imitation import WarmupConfig as WarmupConfig
-from trainer.config.lora import LoraConfig as LoraConfig
+from trainer.config.optimizer import LoraConfig as LoraConfig
 from trainer.config.optimizer import OptimizerConfig as OptimizerConfig
 from trainer.config.resources import MemoryConfig as MemoryConfig
 from trainer.config.resources import ParallelConfig as ParallelConfig
+from trainer.config.rollout import RolloutConfig as RolloutConfig
 
 POCKET = "pocket"
+MEANINGS = 1
+"""Version of what settings mean: 1 since `reinforce_plus_plus` gives turns credit for later ones."""
 TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 
 
 class PolicyConfig(Section):
     """The language model that acts."""
 
-    model: str = setting(
+    model: Annotated[str, TextRole.MODEL] = setting(
         POCKET,
-        "'pocket' (the built-in one-million-parameter policy), a folder with a transformers checkpoint, or a hub id.",
+        "'pocket' (the built-in one-million-parameter policy), a hub id, or a folder with a transformers checkpoint. "
+        "On a site, also run:SLUG or run:SLUG@ITERATION, a checkpoint of a run of your teams; folders only below those "
+        "that its operator lists.",
         source="paper: Qwen/Qwen2.5-0.5B-Instruct",
     )
     dtype: Literal["float32", "bfloat16"] = setting(
@@ -53,168 +57,6 @@ class PolicyConfig(Section):
     )
     device: Literal["auto", "cpu", "cuda"] = setting("auto", "Device of the policy; auto = a GPU if available.")
     threads: int = setting(0, "CPU threads; 0 = use all cores.", unit="threads", ge=0, le=256)
-
-
-class RolloutConfig(Section):
-    """Rollout before each update: groups, budgets of an episode, sampling."""
-
-    groups: int = setting(8, "P: initial states per iteration.", unit="groups", source="paper: 8", gt=0, le=4096)
-    group_size: int = setting(
-        16, "N: trajectories from each initial state.", unit="trajectories", source="paper: 16", gt=0, le=4096
-    )
-    max_turns: int = setting(
-        5, "Maximum turns of a trajectory.", unit="turns", source="paper: 5", gt=0, le=BUDGETS["max_turns"]
-    )
-    max_actions_per_turn: int = setting(
-        5,
-        "Maximum actions executed per turn.",
-        unit="actions",
-        source="paper: 5",
-        gt=0,
-        le=BUDGETS["max_actions_per_turn"],
-    )
-    max_actions: int = setting(
-        10, "Maximum actions of a trajectory.", unit="actions", source="paper: 10", gt=0, le=BUDGETS["max_actions"]
-    )
-    max_response_tokens: int = setting(
-        96, "Maximum length of a response; longer ones are cut.", unit="tokens", gt=0, le=16_384
-    )
-    temperature: float = setting(1.0, "Sampling temperature.", source="paper: 1.0", gt=0, le=10)
-    top_p: float = setting(
-        1.0, "Nucleus sampling: probability mass to sample from; below 1 biases the importance ratio.", gt=0, le=1
-    )
-    top_k: int = setting(0, "Sample from the k likeliest tokens; 0 = all. Above 0 biases the importance ratio.", ge=0)
-    min_p: float = setting(
-        0.0,
-        "Minimum probability of a token, relative to the likeliest; above 0 biases the importance ratio.",
-        ge=0,
-        lt=1,
-    )
-    think: bool = setting(True, "Prompt for a thought before the answer.", source="paper: on")
-    context_turns: int = setting(
-        0,
-        "Number of most recent turns kept in the prompt after the task (0 = all). Rewards, turn numbers and budgets "
-        "still cover the whole dialogue.",
-        unit="turns",
-        source="RAGEN code: max_context_window",
-        ge=0,
-        le=100,
-    )
-
-    @property
-    def trajectories(self) -> int:
-        """Trajectories per iteration."""
-        return self.groups * self.group_size
-
-    @property
-    def biased(self) -> list[str]:
-        """Active settings that exclude tokens from sampling and thereby bias the importance ratio."""
-        active = {"top_p": self.top_p < 1, "top_k": self.top_k > 0, "min_p": self.min_p > 0}
-        return [f"rollout.{name}" for name, on in active.items() if on]
-
-
-if TYPE_CHECKING:
-    EstimatorName = str
-    Aggregation = str
-    KLEstimator = str
-else:
-    EstimatorName = Literal[tuple(ESTIMATORS)]
-    Aggregation = Literal[tuple(AGGREGATIONS)]
-    KLEstimator = Literal[tuple(KL_ESTIMATORS)]
-
-
-class AlgorithmConfig(Section):
-    """Advantages, loss and group filter of StarPO and StarPO-S."""
-
-    estimator: EstimatorName = setting(
-        "gae",
-        "Advantage estimator: gae (PPO with a critic), bi_level_gae (over turns, then tokens), grpo (group-normalised "
-        "reward), rloo (leave-one-out baseline of the group), reinforce_plus_plus and its baseline form, gigpo (GRPO "
-        "plus turn-level credit against turns from the same state).",
-        source="paper: gae and grpo; its code: bi_level_gae",
-    )
-    normalize_by_std: bool = setting(True, "Divide the rewards of GRPO and GiGPO by the group's std (off = Dr. GRPO).")
-    gamma: float = setting(1.0, "Discount γ.", source="paper: 1.0", ge=0, le=1)
-    gae_lambda: float = setting(1.0, "GAE's λ.", source="paper: 1.0", formerly="lam", ge=0, le=1)
-    turn_gamma: float = setting(
-        0.95, "Discount between turns, for bi_level_gae and gigpo.", source="RAGEN code: 0.95", ge=0, le=1
-    )
-    gigpo_omega: float = setting(
-        1.0, "Weight ω of gigpo's turn-level advantages.", source="GiGPO: 1", formerly="anchor_weight", ge=0, le=100
-    )
-    reward_normalization: Literal["identity", "mean", "mean_std", "asym_clip"] = setting(
-        "identity",
-        "Normalisation of R(τ) before the estimator: none, mean subtracted, also divided by the std, also clipped to "
-        "[−1, 3]. The group filter always uses raw rewards.",
-        source="RAGEN code: all four",
-    )
-    reward_grouping: Literal["state", "environment", "batch"] = setting(
-        "state", "Trajectories over which rewards are normalised.", source="RAGEN code: all three"
-    )
-    whiten_advantages: bool = setting(True, "Normalise GAE's advantages over the policy tokens of the batch.")
-    reward_position: Literal["turn", "outcome"] = setting(
-        "turn", "Place rewards on the last token of their turn, or sum them on the last turn."
-    )
-    clip_low: float = setting(0.2, "ε_low: lower clip of the ratio at 1 − ε_low.", source="paper: 0.2", gt=0, lt=1)
-    clip_high: float = setting(
-        0.2, "ε_high: upper clip of the ratio at 1 + ε_high.", source="paper: StarPO 0.2, StarPO-S 0.28", gt=0, le=10
-    )
-    dual_clip: float | None = setting(None, "Dual clip c for negative advantages; empty = off.", gt=1, le=100)
-    value_clip: float | None = setting(
-        0.5, "Clip range of the critic's predictions around the old ones; empty = off.", gt=0
-    )
-    value_coef: float = setting(0.5, "Weight of the critic's loss.", ge=0, le=100)
-    aggregation: Aggregation = setting(
-        "seq-mean-token-mean", "Loss aggregation over tokens and sequences.", source="paper: Eq. 4, 6"
-    )
-    entropy_coef: float = setting(0.001, "Weight of the entropy bonus.", source="paper: 0.001", ge=0, le=10)
-    kl_coef: float = setting(0.0, "Weight of the KL penalty to the initial policy.", source="paper: StarPO 0.001", ge=0)
-    kl_placement: Literal["reward", "loss"] = setting("reward", "KL as a reward penalty or as a loss term.")
-    kl_estimator: KLEstimator = setting("k1", "Estimator of the KL divergence.", source="paper: k1")
-    group_filter: FilterMethod = setting(
-        "none",
-        "Groups to learn from: std keeps those with the largest reward std (StarPO-S), std_rev the smallest, range "
-        "ranks by best minus worst, snr keeps groups up to a share of the total spread, min_p those above a share of "
-        "the largest spread, soft keeps and weights all.",
-        source="paper: StarPO-S std; RAGEN-2: snr, min_p, soft",
-        formerly="filter",
-    )
-    group_filter_keep: float = setting(
-        1.0,
-        "Share of groups that the filter keeps (snr: share of the total spread, min_p: of the largest).",
-        source="paper: StarPO-S 0.25; RAGEN-2: snr 0.9",
-        formerly="filter_keep",
-        gt=0,
-        le=1,
-    )
-    drop_zero_std: bool = setting(True, "Drop groups whose rewards are all equal: they carry no signal.")
-    updates_per_rollout: int = setting(
-        1,
-        "Online-k: updates from one rollout batch.",
-        unit="updates",
-        source="paper: 1, 2, 5, 10",
-        formerly="reuse",
-        gt=0,
-        le=100,
-    )
-    tis_cap: float | None = setting(
-        None,
-        "Truncated importance sampling, for engines whose probabilities differ from the trainer's: weight = "
-        "min(π_trainer/π_sampler, cap), and the ratio uses the trainer's own probabilities. Empty = off.",
-        source="Yao et al. 2025: 2",
-        ge=1,
-        le=100,
-    )
-
-    @property
-    def needs_critic(self) -> bool:
-        """Whether the estimator uses a critic."""
-        return ESTIMATORS[self.estimator].needs_critic
-
-    @property
-    def needs_groups(self) -> bool:
-        """Whether the estimator compares the trajectories of a group."""
-        return ESTIMATORS[self.estimator].needs_groups
 
 
 class RewardConfig(Section):
@@ -228,7 +70,7 @@ class RewardConfig(Section):
         "Invalid format, structure: tags missing or no action; actions: also any unknown action.",
         source="paper: structure; its code: actions",
     )
-    terms: dict[str, float] = setting(
+    terms: Annotated[dict[str, float], TextRole.PLAIN] = setting(
         {},
         "Weights of further terms, as in facts_true=0.1, repeats=-0.1. Each scores the thought from 0 to 1: "
         "thought_present, facts_true, action_follows, repeats, and those of installed packages.",
@@ -269,7 +111,7 @@ class EchoTrapConfig(Section):
     action: Literal["none", "stop", "rewind"] = setting(
         "none",
         "On collapse: nothing (none), stop with a checkpoint, or rewind to the last checkpoint well before the first "
-        "signal and continue with changed settings and other initial states.",
+        "signal and continue with changed settings and other puzzles.",
     )
     window: int = setting(10, "Length of the fast average.", unit="iterations", ge=2, le=1000)
     spread_threshold: float = setting(
@@ -279,7 +121,7 @@ class EchoTrapConfig(Section):
         gt=0,
         lt=1,
     )
-    rewind_changes: dict[str, str] = setting(
+    rewind_changes: Annotated[dict[str, str], TextRole.PLAIN] = setting(
         {"optimizer.policy_lr": "*0.5"},
         "Settings of rollout, algorithm, rewards and optimizer to change at a rewind, as in optimizer.policy_lr=*0.5, "
         "algorithm.entropy_coef=0.01; * multiplies, once more at each rewind.",
@@ -322,6 +164,24 @@ class DiagnosticsConfig(Section):
         formerly="gradient_split_every",
         ge=0,
     )
+    turn_thoughts: int = setting(
+        8,
+        "Thoughts of any turn that each measurement of reasoning_turns/* compares; 0 = none. The policy reads their "
+        "square: every thought after every prompt.",
+        unit="thoughts",
+        source="RAGEN-2: 64",
+        added=True,
+        ge=0,
+        le=1024,
+    )
+    turn_thoughts_every: int = setting(
+        5,
+        "Iterations between measurements of reasoning_turns/*; the first iteration is always measured.",
+        unit="iterations",
+        source="RAGEN-2: 5",
+        added=True,
+        ge=1,
+    )
 
 
 class RunConfig(Section):
@@ -331,8 +191,10 @@ class RunConfig(Section):
         "train",
         "train: StarPO; evaluate: play the evaluation without learning; sft: the baseline that imitates a solver.",
     )
-    name: str = setting("", "Display name of the run; empty = made from environment and algorithm.")
-    tags: list[str] = setting([], "Tags to find the run by.")
+    name: Annotated[str, TextRole.PLAIN] = setting(
+        "", "Display name of the run; empty = made from environment and algorithm."
+    )
+    tags: Annotated[list[str], TextRole.PLAIN] = setting([], "Tags to find the run by.")
     iterations: int = setting(
         200,
         "Rollout–update iterations; for sft: optimiser steps.",
@@ -383,13 +245,13 @@ class RunConfig(Section):
             raise ValueError(
                 f"{a.estimator} compares the trajectories of a group: rollout.group_size must be at least 2"
             )
+        if a.dynamic_sampling_rounds > 1 and self.rollout.group_size < 2:
+            raise ValueError(
+                "dynamic sampling replaces groups whose rewards are all equal: raise rollout.group_size to at least 2, "
+                "or set algorithm.dynamic_sampling_rounds to 1"
+            )
         if a.group_filter != "none" and self.rollout.group_size < 2:
             raise ValueError("a filter on the reward spread needs groups of at least 2: raise rollout.group_size")
-        if a.group_filter in ("none", "soft") and a.group_filter_keep < 1:
-            raise ValueError(
-                f"algorithm.group_filter_keep is below 1 but algorithm.group_filter is {a.group_filter!r}: choose a "
-                "filter"
-            )
         if a.reward_position == "outcome" and a.estimator in ("bi_level_gae", "gigpo"):
             raise ValueError(f"{a.estimator} assigns credit per turn: algorithm.reward_position must be 'turn'")
         if self.engine.foreign and max(self.rollout.temperature, self.evaluation.temperature) > 2:
@@ -430,6 +292,13 @@ class RunConfig(Section):
             )
         return changed.model_copy(update={"echo_trap": self.echo_trap})
 
+    def with_meanings(self, version: int) -> Self:
+        """Settings that do now what these did in a run that began with that version of MEANINGS."""
+        if version < 1 and self.algorithm.estimator == "reinforce_plus_plus":
+            algorithm = self.algorithm.model_copy(update={"estimator": "reinforce_plus_plus_verl"})
+            return self.model_copy(update={"algorithm": algorithm})
+        return self
+
     def title(self) -> str:
         """The run's name, or one made from environment, algorithm and model."""
         if self.name:
@@ -441,6 +310,19 @@ class RunConfig(Section):
         names = self.environment.names
         environments = " + ".join(names if len(names) < 4 else [*names[:2], f"{len(names) - 2} more"])
         return f"{environments} · {variant} · {model}, seed {self.seed}"
+
+    @property
+    def default_version_matters(self) -> bool:
+        """Whether an environment of the run or of its suites had other default settings before."""
+        names = {*self.environment.names, *(parse_suite(suite)[0] for suite in self.evaluation.suites)}
+        return bool(names & set(FORMER_DEFAULTS[1]))
+
+    def stable_dump(self) -> dict[str, Any]:
+        """See Section; the version of the environments' defaults counts only where it makes a difference."""
+        result = super().stable_dump()
+        if self.environment.defaults_version == 1 or not self.default_version_matters:
+            del result["environment"]["defaults_version"]
+        return result
 
     def digest(self) -> str:
         """Content hash of the configuration, stable across processes, machines and renamed settings."""

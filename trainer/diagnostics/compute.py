@@ -1,4 +1,4 @@
-"""Metrics of a rollout, an update's importance ratio, thoughts and an evaluation, as pure functions.
+"""Metrics of a rollout, an update's importance ratio and an evaluation, as pure functions.
 
 Names, units and meanings are in trainer/metrics. A value that cannot be computed is left out: no function here returns
 NaN or infinity.
@@ -16,13 +16,12 @@ from torch import Tensor
 
 from trainer.algorithms.group_filter import FilterResult, GroupStats, group_stats
 from trainer.algorithms.kl_estimators import MAX_LOG_RATIO
-from trainer.journal.events import Turn
+from trainer.journal.events import GroupScore, Turn
 from trainer.metrics.registry import TERM_PREFIX, finite
 from trainer.metrics.statistics import mean
 from trainer.metrics.text import ngrams
 from trainer.rollout.trajectory import Trajectory
 
-MAX_COMPARED_PROMPTS = 32  # the cost of comparing them grows with the square
 Z_95 = 1.959963984540054
 
 
@@ -49,6 +48,8 @@ TURN_METRICS: dict[str, Callable[[Sequence[Turn]], float | None]] = {
     "actions/effective_rate": lambda turns: mean(
         action.effective for turn in turns for action in turn.actions if action.status == "executed"
     ),
+    "claims/true_share": lambda turns: mean(claim.true for turn in turns for claim in turn.claims or ()),
+    "claims/per_turn": lambda turns: mean(len(turn.claims) for turn in turns if turn.claims is not None),
 }
 """Metrics of all turns of a rollout, likewise."""
 
@@ -109,6 +110,12 @@ def _turn_entropy(turn: Turn) -> float | None:
 def filter_metrics(filtered: FilterResult) -> dict[str, float]:
     """filter/*: groups kept by the uncertainty filter."""
     return finite({"filter/kept_share": filtered.kept_share, "filter/kept_std": filtered.kept_std})
+
+
+def sampling_metrics(rounds: int, scores: Iterable[GroupScore]) -> dict[str, float]:
+    """rollout/*: rounds of dynamic sampling, and the groups of all rounds whose rewards differ."""
+    informative = sum(score.std > 0 for score in scores)
+    return finite({"rollout/sampling_rounds": rounds, "rollout/informative_groups": informative})
 
 
 def term_means(trajectories: Sequence[Trajectory]) -> dict[str, float]:
@@ -172,47 +179,6 @@ def mismatch_metrics(trainer_logprobs: Tensor, sampler_logprobs: Tensor, mask: T
             "mismatch/k3": max(0.0, float((torch.expm1(difference) - difference).mean())),
             "mismatch/chi2": float((ratio**2).mean()) - 1,
             "mismatch/ess": min(1.0, 1 / float((weight**2).mean())),
-        }
-    )
-
-
-def first_thoughts(trajectories: Sequence[Trajectory]) -> tuple[list[list[int]], list[list[int]]] | None:
-    """Distinct first prompts and one thought for each, as token ids; None for fewer than two.
-
-    At most MAX_COMPARED_PROMPTS, since every thought is scored after every prompt.
-    """
-    first: dict[tuple[int, ...], list[int]] = {}
-    for trajectory in trajectories:
-        start, end = trajectory.thought_spans[0]
-        if end > start and len(first) < MAX_COMPARED_PROMPTS:
-            first.setdefault(tuple(trajectory.ids[:start]), trajectory.ids[start:end])
-    return ([list(prompt) for prompt in first], list(first.values())) if len(first) > 1 else None
-
-
-def reasoning_metrics(scores: Tensor) -> dict[str, float]:
-    """reasoning/*: dependence of thoughts on their prompts.
-
-    Args:
-        scores: (N, N) with scores[i, j] = ℓ_j(z_i) = Σ_t log π(z_i,t | x_j, z_i,<t): the whole thought of prompt i,
-            scored after prompt j; one thought per distinct prompt, not normalised by length.
-    Returns:
-        Empty for fewer than two prompts, or when a score is NaN.
-    Source: RAGEN-2, arXiv 2604.06268.
-    """
-    if scores.ndim != 2 or scores.shape[0] != scores.shape[1]:
-        raise ValueError(f"scores must be a square matrix of thoughts × prompts, not {tuple(scores.shape)}")
-    n = scores.shape[0]
-    if n < 2 or bool(scores.isnan().any()):
-        return {}
-    exact = scores.detach().double()
-    own = exact.diagonal()
-    marginal = torch.logsumexp(exact, dim=1) - math.log(n)
-    best = exact == exact.amax(dim=1, keepdim=True)  # a thought that fits several prompts equally is shared among them
-    return finite(
-        {
-            "reasoning/mutual_information": float((own - marginal).mean()),
-            "reasoning/conditional_entropy": -float(own.mean()),
-            "reasoning/retrieval_accuracy": float((best.diagonal() / best.sum(dim=1)).mean()),
         }
     )
 

@@ -158,7 +158,7 @@ def valid_format(memory: SignalMemory) -> Reading | None:
     if present:
         memory.before.setdefault(FORMAT, now.earlier)
     before = memory.before.get(FORMAT, usual)
-    text = f"only {100 * now.fast:.0f} % of the turns keep the format, down from {100 * before:.0f} %"
+    text = f"only {100 * now.fast:.0f}% of the turns keep the format, down from {100 * before:.0f}%"
     evidence = {"format_valid": now.fast, "format_valid_before": before}
     return Reading(now.fast / usual, BROKEN, present, text, evidence)
 
@@ -168,7 +168,7 @@ def template(memory: SignalMemory) -> Reading | None:
     now = memory.series[DISTINCT]
     if now.count < memory.window or now.slow <= 0:
         return None
-    text = f"thoughts repeat a template ({100 * now.fast:.0f} % distinct pairs)"
+    text = f"thoughts repeat a template ({100 * now.fast:.0f}% distinct pairs)"
     present = now.fast < TEMPLATE * now.slow
     return Reading(now.fast / now.slow, TEMPLATE, present, text, {"think_distinct_2": now.fast})
 

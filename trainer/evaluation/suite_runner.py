@@ -57,7 +57,7 @@ def pass_at_ks(samples: int) -> list[int]:
 
 
 def success_interval(by_prompt: Sequence[Sequence[bool]]) -> tuple[float, float]:
-    """95 % interval of the success rate from one or more outcomes per prompt.
+    """95% interval of the success rate from one or more outcomes per prompt.
 
     Wilson's, with the number of trials that independent ones would have to be to vary as much between prompts (Kish's
     effective sample size, kept between the number of prompts and that of outcomes): outcomes of one prompt are

@@ -15,7 +15,7 @@ from typing import Any
 from trainer.config.run import RunConfig
 from trainer.imitation.demonstrations import Demonstration, demonstrate
 from trainer.policy import pocket
-from trainer.policy.chat_format import SYSTEM, THINK, ChatFormat
+from trainer.policy.chat_format import THINK, ChatFormat
 from trainer.seeds import Purpose, derive
 
 _UNLIMITED_CONTEXT = 10**9  # tokens
@@ -34,7 +34,8 @@ def demonstration_records(
     Raises:
         NoSolverError: the solver has no advice in any of the first hundred initial states.
     """
-    chat = ChatFormat(pocket.build_tokenizer([]), think=True)  # any lossless tokenizer would do
+    # any lossless tokenizer would do
+    chat = ChatFormat(pocket.build_tokenizer([]), think=True, system=config.rollout.system)
     yielded = 0
     for number in count():
         own = derive(seed, Purpose.DEMONSTRATION, number)
@@ -43,7 +44,7 @@ def demonstration_records(
         )
         if demonstration.trajectory.turns:
             yielded += 1
-            yield {"environment": config.environment.name, "number": number, **_record(demonstration, own)}
+            yield {"environment": config.environment.name, "number": number, **_record(demonstration, own, chat)}
         elif not yielded and number + 1 == _MAX_ATTEMPTS:
             raise NoSolverError(
                 f"{config.environment.name} cannot be demonstrated: its hint() named no action in the initial states "
@@ -51,9 +52,9 @@ def demonstration_records(
             )
 
 
-def _record(demonstration: Demonstration, seed: int) -> dict[str, Any]:
+def _record(demonstration: Demonstration, seed: int, chat: ChatFormat) -> dict[str, Any]:
     trajectory = demonstration.trajectory
-    messages = [{"role": "system", "content": SYSTEM}]
+    messages = chat.system_messages()
     for turn in trajectory.turns:
         opening = demonstration.task if turn.turn == 0 else ""
         messages.append({"role": "user", "content": opening + turn.state})

@@ -14,7 +14,7 @@ import numpy as np
 import envs
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import SampledResponse
-from trainer.imitation.demonstrators import TurnPlan, demonstrator_of
+from trainer.imitation.demonstrators import Demonstrator, TurnPlan, demonstrator_of
 from trainer.policy.chat_format import ANSWER, ANSWER_END, THINK_END, ChatFormat
 from trainer.rollout.episode import Episode
 from trainer.rollout.prompts import opening_message, state_message
@@ -41,7 +41,14 @@ class Demonstration:
 
 
 def demonstrate(
-    config: RunConfig, chat: ChatFormat, seed: int, *, noise: float, mistake_rate: float, context: int
+    config: RunConfig,
+    chat: ChatFormat,
+    seed: int,
+    *,
+    noise: float,
+    mistake_rate: float,
+    context: int,
+    demonstrator: Demonstrator | None = None,
 ) -> Demonstration:
     """Let the demonstrator play one episode; it ends early where the solver has no advice.
 
@@ -53,13 +60,14 @@ def demonstrate(
             Random actions in free text are well formed, too.
         mistake_rate: share of turns with random actions that are played but not taught.
         context: maximum length of the dialogue in tokens.
+        demonstrator: of good play and mistakes; None: the environment's own.
     """
     rng = np.random.default_rng(seed)
-    env = envs.make(config.environment.name, config.environment.settings)
+    env = envs.make(config.environment.name, config.environment.effective_settings())
     env.reset(seed=derive(seed, 0), options={"dynamics_seed": derive(seed, 1)})
     trajectory = Trajectory(id=f"demo-{seed}", group=0, member=0)
     episode = Episode(env, config, chat, trajectory, context)
-    player = demonstrator_of(env)
+    player = demonstrator or demonstrator_of(env)
     taught = set()
     while not episode.ended:
         episode.prompt()
@@ -76,11 +84,13 @@ def demonstrate(
         episode.receive(SampledResponse(ids, [0.0] * len(ids), [0.0] * len(ids), True))
         if trajectory.lost_at is not None:
             break
-    task = opening_message(env.env_spec, config.rollout, config.environment.instruction)
+    task = opening_message(env.env_spec, config.rollout, config.environment)
     return Demonstration(trajectory, frozenset(taught), task)
 
 
-def single_state_demonstration(config: RunConfig, chat: ChatFormat, seed: int) -> Demonstration:
+def single_state_demonstration(
+    config: RunConfig, chat: ChatFormat, seed: int, demonstrator: Demonstrator | None = None
+) -> Demonstration:
     """A single state, reached by a few random actions, with the demonstrator's thought and actions.
 
     The prompt is the state alone, so that many states are learnt at the cost of one dialogue. Without them a policy of
@@ -88,9 +98,9 @@ def single_state_demonstration(config: RunConfig, chat: ChatFormat, seed: int) -
     """
     rng = np.random.default_rng(seed)
     rollout = config.rollout
-    env = envs.make(config.environment.name, config.environment.settings)
+    env = envs.make(config.environment.name, config.environment.effective_settings())
     env.reset(seed=derive(seed, 0), options={"dynamics_seed": derive(seed, 1)})
-    player = demonstrator_of(env)
+    player = demonstrator or demonstrator_of(env)
     last_reward: float | None = None
     random_steps = int(rng.integers(0, 5)) if rollout.max_actions > 1 else 0
     for _ in range(random_steps):

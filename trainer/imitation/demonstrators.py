@@ -50,15 +50,18 @@ def best_action(env: TextEnv) -> str | None:
 # -- thoughts and actions ------------------------------------------------------------------------------------------
 
 
-def _cells(board: GridBoard, symbols: str) -> list[Cell]:
+def cells_of(board: GridBoard, symbols: str) -> list[Cell]:
+    """The cells, row and column from 0, that show one of these symbols."""
     return [(r, c) for r, row in enumerate(board.rows) for c, symbol in enumerate(row) if symbol in symbols]
 
 
-def _at(cell: Cell) -> str:
+def at(cell: Cell) -> str:
+    """A cell as thoughts name it: row,column from 1."""
     return f"{cell[0] + 1},{cell[1] + 1}"
 
 
-def _grid(env: TextEnv) -> GridBoard:
+def grid_of(env: TextEnv) -> GridBoard:
+    """The board of an environment that has a grid."""
     board = env.board()
     assert isinstance(board, GridBoard)
     return board
@@ -66,18 +69,18 @@ def _grid(env: TextEnv) -> GridBoard:
 
 def plan_sokoban(env: TextEnv, limit: int) -> TurnPlan:
     """States all positions and the next push; acts up to the end of one straight run of pushes."""
-    board = _grid(env)
-    (player,), boxes, targets = _cells(board, "@+"), _cells(board, "$*"), _cells(board, ".*+")
+    board = grid_of(env)
+    (player,), boxes, targets = cells_of(board, "@+"), cells_of(board, "$*"), cells_of(board, ".*+")
     ahead = copy.deepcopy(env)
     actions: list[str] = []
     direction, start, end = "", player, player
     while (hint := ahead.hint()) is not None and hint.actions:
         action = hint.actions[0]
-        here, before = _cells(_grid(ahead), "@+")[0], set(_cells(_grid(ahead), "$*"))
+        here, before = cells_of(grid_of(ahead), "@+")[0], set(cells_of(grid_of(ahead), "$*"))
         if direction and action != direction:
             break
         ahead.step(action)
-        moved = set(_cells(_grid(ahead), "$*")) - before
+        moved = set(cells_of(grid_of(ahead), "$*")) - before
         if moved:
             (end,) = moved
             if not direction:
@@ -85,22 +88,22 @@ def plan_sokoban(env: TextEnv, limit: int) -> TurnPlan:
         elif direction:
             break
         actions.append(action)
-    facts = f"I am at {_at(player)}. Box {' '.join(map(_at, boxes))}. Target {' '.join(map(_at, targets))}."
-    plan = f" Push {direction} from {_at(start)} to {_at(end)}." if direction else ""
+    facts = f"I am at {at(player)}. Box {' '.join(map(at, boxes))}. Target {' '.join(map(at, targets))}."
+    plan = f" Push {direction} from {at(start)} to {at(end)}." if direction else ""
     return TurnPlan(facts + plan, actions[:limit])
 
 
-_MOVES = {"Left": (0, -1), "Down": (1, 0), "Right": (0, 1), "Up": (-1, 0)}
+MOVES: dict[str, Cell] = {"Left": (0, -1), "Down": (1, 0), "Right": (0, 1), "Up": (-1, 0)}
 
 
 def plan_frozen_lake(env: TextEnv, limit: int) -> TurnPlan:
     """States all positions and the safest direction, as one action, repeated where the cell after it is no hole."""
-    board, hint = _grid(env), env.hint()
-    (player,), goals, holes = _cells(board, "@+X"), _cells(board, "G+"), _cells(board, "O")
+    board, hint = grid_of(env), env.hint()
+    (player,), goals, holes = cells_of(board, "@+X"), cells_of(board, "G+"), cells_of(board, "O")
     best = hint.actions[0] if hint and hint.actions else "Down"
-    facts = f"I am at {_at(player)}. Goal {_at(goals[0])}."
-    danger = f" Hole {' '.join(map(_at, holes))}." if holes else ""
-    step = _MOVES[best]
+    facts = f"I am at {at(player)}. Goal {at(goals[0])}."
+    danger = f" Hole {' '.join(map(at, holes))}." if holes else ""
+    step = MOVES[best]
     repeat = 2 if limit > 1 and (player[0] + 2 * step[0], player[1] + 2 * step[1]) not in holes else 1
     return TurnPlan(f"{facts}{danger} Go {best}.", [best] * repeat)
 

@@ -16,7 +16,8 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
 import envs
-from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig, WarmupConfig
+from trainer.config.run import RolloutConfig, RunConfig, WarmupConfig
+from trainer.imitation.courses import COURSES, Course
 from trainer.imitation.demonstrations import (
     Demonstration,
     DemonstrationSource,
@@ -24,7 +25,7 @@ from trainer.imitation.demonstrations import (
     demonstration_stream,
     single_state_demonstration,
 )
-from trainer.paths import POCKET_CHECKPOINT
+from trainer.paths import shipped_folder
 from trainer.policy import pocket
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.prompts import opening_message
@@ -35,34 +36,19 @@ RECORD = "warmup.json"
 FORMAT = 1  # increment when model, tokenizer, prompts or demonstrations change, so that caches are rebuilt
 _BUCKET = 8  # batches sorted by length together: less padding, still shuffled
 _MISTAKE_RATE = 0.25
-VOCABULARY_OF = ("Sokoban", "LargeSokoban", "SokobanNewVocab", "FrozenLake", "Bandit", "BanditRev", "BanditTest")
-"""Environments whose words the tokenizer learns. Fixed, so that the tokenizer is independent of installed packages."""
-
 Progress = Callable[[int, int], None]
 
 
-def tasks(rollout: RolloutConfig | None = None) -> list[tuple[RunConfig, float]]:
-    """The environments that the pocket policy is warmed up on, and their shares."""
-    rollout = rollout or RolloutConfig()
-    bandit = rollout.model_copy(update={"max_turns": 1, "max_actions_per_turn": 1, "max_actions": 1})
-    lake = rollout.model_copy(update={"max_actions_per_turn": 2})
-    return [
-        (RunConfig(environment=EnvironmentConfig(name="Sokoban"), rollout=rollout), 0.8),
-        (RunConfig(environment=EnvironmentConfig(name="FrozenLake"), rollout=lake), 0.15),
-        (RunConfig(environment=EnvironmentConfig(name="Bandit"), rollout=bandit), 0.05),
-    ]
-
-
-def corpus(seed: int) -> Iterator[str]:
-    """Training text of the tokenizer: prompts and demonstrations, and the words of VOCABULARY_OF."""
-    bootstrap = pocket.build_tokenizer([_sentence(name) for name in VOCABULARY_OF])
+def corpus(course: Course, seed: int) -> Iterator[str]:
+    """Training text of the tokenizer: prompts and demonstrations of the course, and the words of its vocabulary."""
+    bootstrap = pocket.build_tokenizer([_sentence(name) for name in course.vocabulary])
     chat = ChatFormat(bootstrap, think=True)
-    source = partial(_dialogue, chat, noise=0.0, mistake_rate=0.0, context=pocket.CONTEXT * 8)
-    for demonstration in islice(demonstration_stream(tasks(), seed, source), 400):
+    source = partial(_dialogue, course, chat, noise=0.0, mistake_rate=0.0, context=pocket.CONTEXT * 8)
+    for demonstration in islice(demonstration_stream(course.tasks(RolloutConfig()), seed, source), 400):
         for turn in demonstration.trajectory.turns:
             yield turn.state
             yield turn.response
-    for name in VOCABULARY_OF:
+    for name in course.vocabulary:
         yield from [_sentence(name)] * 40
     yield from [chat.decode(chat.opening("")), "Reward: Turn Actions left: "] * 40
 
@@ -104,25 +90,25 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
 
     `progress(done, total)` is called after every optimiser step. Deterministic given settings and number of threads.
     """
-    tokenizer = pocket.build_tokenizer(corpus(settings.seed))
-    model = pocket.build_model(tokenizer, settings.seed)
+    settings = settings.resolved()
+    course = COURSES[settings.course]
+    tokenizer = pocket.build_tokenizer(corpus(course, settings.seed), course.tokens)
+    model = pocket.build_model(tokenizer, settings.seed, **course.shape)
     chat = ChatFormat(tokenizer, think=True)
+    dialogue = partial(_dialogue, course, chat)
+    good = partial(dialogue, noise=0.0, mistake_rate=_MISTAKE_RATE)
+    noisy = partial(dialogue, noise=settings.noise or 0.0, mistake_rate=0.0)
     stages: list[tuple[int, int, float, DemonstrationSource]] = [
-        (
-            settings.single_state_steps,
-            2 * settings.batch,
-            1.0,
-            lambda config, seed: single_state_demonstration(config, chat, seed),
-        ),
-        (settings.steps, settings.batch, 0.5, partial(_dialogue, chat, noise=0.0, mistake_rate=_MISTAKE_RATE)),
-        (settings.refine_steps, settings.batch, 0.5, partial(_dialogue, chat, noise=0.0, mistake_rate=_MISTAKE_RATE)),
-        (settings.noisy_steps, settings.batch, 0.2, partial(_dialogue, chat, noise=settings.noise, mistake_rate=0.0)),
+        (settings.single_state_steps or 0, 2 * settings.batch, 1.0, partial(_single_state, course, chat)),
+        (settings.steps or 0, settings.batch, 0.5, good),
+        (settings.refine_steps or 0, settings.batch, 0.5, good),
+        (settings.noisy_steps or 0, settings.batch, 0.2, noisy),
     ]
     total, done = sum(stage[0] for stage in stages), 0
     for number, (steps, batch, share, source) in enumerate(stages):
         peak = settings.learning_rate * share
         optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.01, betas=(0.9, 0.95))
-        demonstrations = demonstration_stream(tasks(), derive(settings.seed, number), source)
+        demonstrations = demonstration_stream(course.tasks(RolloutConfig()), derive(settings.seed, number), source)
         for step, demonstrated in zip(range(steps), _batches(demonstrations, batch), strict=False):
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(step, steps, peak)
@@ -136,10 +122,29 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
     return model, tokenizer
 
 
+def _single_state(course: Course, chat: ChatFormat, config: RunConfig, seed: int) -> Demonstration:
+    return single_state_demonstration(course.varied(config, seed), chat, seed, course.demonstrator_for(seed))
+
+
 def _dialogue(
-    chat: ChatFormat, config: RunConfig, seed: int, *, noise: float, mistake_rate: float, context: int = pocket.CONTEXT
+    course: Course,
+    chat: ChatFormat,
+    config: RunConfig,
+    seed: int,
+    *,
+    noise: float,
+    mistake_rate: float,
+    context: int = pocket.CONTEXT,
 ) -> Demonstration:
-    return demonstrate(config, chat, seed, noise=noise, mistake_rate=mistake_rate, context=context)
+    return demonstrate(
+        course.varied(config, seed),
+        chat,
+        seed,
+        noise=noise,
+        mistake_rate=mistake_rate,
+        context=context,
+        demonstrator=course.demonstrator_for(seed),
+    )
 
 
 def digest(settings: WarmupConfig) -> str:
@@ -148,10 +153,13 @@ def digest(settings: WarmupConfig) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def shipped_digest() -> str | None:
-    """Digest of the settings of the checkpoint that ships with the project."""
-    record = POCKET_CHECKPOINT / RECORD
-    return str(json.loads(record.read_text())["digest"]) if record.exists() else None
+def shipped(settings: WarmupConfig) -> Path | None:
+    """The checkpoint of these settings that ships with the project, if one does."""
+    folder = shipped_folder(settings.course)
+    record = folder / RECORD
+    if record.exists() and json.loads(record.read_text())["digest"] == digest(settings):
+        return folder
+    return None
 
 
 def write(folder: Path, settings: WarmupConfig, progress: Progress, **record: object) -> None:
@@ -160,7 +168,7 @@ def write(folder: Path, settings: WarmupConfig, progress: Progress, **record: ob
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     pocket.save(model, tokenizer, partial)
-    facts = {"digest": digest(settings), "format": FORMAT, "settings": settings.model_dump(), **record}
+    facts = {"digest": digest(settings), "format": FORMAT, "settings": settings.resolved().model_dump(), **record}
     (partial / RECORD).write_text(json.dumps(facts, indent=2) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
@@ -168,8 +176,8 @@ def write(folder: Path, settings: WarmupConfig, progress: Progress, **record: ob
 
 def find_or_build(settings: WarmupConfig, cache: Path, progress: Progress) -> Path:
     """Folder of the pocket policy warmed up with these settings: shipped, cached, or built now (minutes)."""
-    if digest(settings) == shipped_digest():
-        return POCKET_CHECKPOINT
+    if (ready := shipped(settings)) is not None:
+        return ready
     folder = cache / f"pocket-{digest(settings)}"
     if not (folder / RECORD).exists():
         cache.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from envs.base import Board, Hint
+from envs.base import Board, Claim, Hint
 from trainer.journal import token_arrays
 from trainer.journal.token_arrays import Unlearned
 from trainer.metrics import registry
@@ -41,8 +41,23 @@ class RunStarted(Event):
     versions: dict[str, str]
 
 
+class UpdateProgress(BaseModel):
+    """Part of an update that is being computed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    stage: Literal["prepare", "reference", "old", "values", "diagnostics", "step"] = Field(
+        description="prepare: metrics of the rollout; reference, old: log-probabilities under the initial policy, "
+        "under the policy before the update; values: of the critic; diagnostics: gradients of single loss terms; "
+        "step: optimiser steps."
+    )
+    pass_number: int = Field(default=0, ge=0, description="Pass over the rollout, from 1; 0 before the first.")
+    passes: int = Field(default=0, ge=0, description="Planned passes.")
+    groups: list[int] = Field(default_factory=list, description="Groups with rows in the current micro-batch.")
+
+
 class Phase(Event):
-    """Current phase and its progress; emitted at every change and about once a second."""
+    """Current phase and its progress; emitted at every change and at most once a second in between."""
 
     type: Literal["phase"] = "phase"
     phase: Literal["load", "warmup", "evaluate", "rollout", "update", "checkpoint"]
@@ -52,6 +67,13 @@ class Phase(Event):
     unit: str = ""
     tokens_per_second: float | None = None
     eta_seconds: float | None = Field(default=None, description="To the end of the run, once it can be estimated.")
+    eta_low_seconds: float | None = Field(default=None, description="The same at the pace of fast iterations.")
+    eta_high_seconds: float | None = Field(default=None, description="The same at the pace of slow iterations.")
+    share: float | None = Field(default=None, ge=0, le=1, description="Completed share of the phase's work.")
+    iteration_shares: dict[str, float] | None = Field(
+        default=None, description="Phase → its expected share of this iteration's time, in order, once it was measured."
+    )
+    update: UpdateProgress | None = Field(default=None, description="For phase update.")
 
 
 class GroupStarted(Event):
@@ -64,7 +86,7 @@ class GroupStarted(Event):
     group: int = Field(description="0-based within the iteration and split.")
     environment: str
     seed: int
-    prompt: str = Field(description="System message and instruction before the first state.")
+    prompt: str = Field(description="The task, as read before the first state.")
     board: Board
     hint: Hint | None = None
     members: list[str] = Field(description="Ids of the trajectories, unique within the run.")
@@ -108,6 +130,9 @@ class Turn(Event):
     logprob: float | None = Field(default=None, description="Their mean log-probability, nats, where known.")
     board: Board | None = Field(default=None, description="Before the first action of the turn.")
     hint: Hint | None = Field(default=None, description="Before the first action of the turn, where there is a solver.")
+    claims: list[Claim] | None = Field(
+        default=None, description="Statements of the thought compared with `board`, where the environment compares any."
+    )
 
 
 class LostAt(BaseModel):
@@ -172,6 +197,32 @@ class GroupsScored(Event):
     groups: list[GroupScore]
 
 
+class GroupsReplaced(Event):
+    """Another round of dynamic sampling begins: groups without a signal are replaced by new ones."""
+
+    type: Literal["groups_replaced"] = "groups_replaced"
+    iteration: int
+    round_number: int = Field(ge=2, description="Round that begins, from 1.")
+    rounds: int = Field(ge=2, description="Maximum number of rounds (algorithm.dynamic_sampling_rounds).")
+    replaced: list[int] = Field(description="Groups of the last round whose rewards are all equal.")
+    informative: int = Field(ge=0, description="Groups of the iteration so far whose rewards differ.")
+
+
+SkipReason = Literal["filter", "no_signal"]
+
+
+class UpdateSkipped(Event):
+    """An iteration without an update: no optimiser step, no change of weights, optimiser state or learning rate."""
+
+    type: Literal["update_skipped"] = "update_skipped"
+    iteration: int
+    reason: SkipReason = Field(
+        description="filter: no group was kept; no_signal: the rewards of no kept group differ, and the estimator "
+        "compares within groups."
+    )
+    consecutive: int = Field(ge=1, description="Iterations without an update in a row, this one included.")
+
+
 class Metrics(Event):
     """Values of one iteration by metric name (see trainer/metrics/table.py), all finite."""
 
@@ -197,7 +248,7 @@ class Evaluation(Event):
     prompts: int
     samples: int = Field(default=1, description="Trajectories from each prompt.")
     success: float
-    success_low: float = Field(description="95 % Wilson interval.")
+    success_low: float = Field(description="95% Wilson interval.")
     success_high: float
     pass_at: dict[int, float] = Field(default_factory=dict, description="k → pass@k, where samples allow it.")
     mean_reward: float
@@ -227,7 +278,7 @@ class GeneralizationCell(BaseModel):
     prompts: int
     samples: int = 1
     success: float
-    success_low: float = Field(description="95 % Wilson interval.")
+    success_low: float = Field(description="95% Wilson interval.")
     success_high: float
     pass_at: dict[int, float] = Field(default_factory=dict, description="k → pass@k, where samples allow it.")
     mean_reward: float
@@ -292,7 +343,7 @@ class RunFinished(Event):
     """Orderly end of the process. `interrupted` = stopped on request; it can be resumed from its checkpoint."""
 
     type: Literal["run_finished"] = "run_finished"
-    reason: Literal["completed", "interrupted", "echo_trap", "budget", "error"]
+    reason: Literal["completed", "interrupted", "echo_trap", "no_signal", "budget", "error"]
     iteration: int = Field(description="Iterations finished.")
     message: str
     summary: dict[str, float] = Field(default_factory=dict)
@@ -305,7 +356,9 @@ AnyEvent = Annotated[
     | Turn
     | TrajectoryFinished
     | TrajectoryTokens
+    | GroupsReplaced
     | GroupsScored
+    | UpdateSkipped
     | Metrics
     | Evaluation
     | Generalization

@@ -18,16 +18,29 @@ CHECKPOINTS_FOLDER = "checkpoints"
 """One folder per checkpoint, named by its iteration."""
 CHECKPOINT_STATE = "state.json"
 """Within the folder of a checkpoint; written last: its presence makes the checkpoint complete."""
+LEARNER_STATE = "learner.pt"
+"""Within the folder of a checkpoint: optimiser state, critic and master weights."""
+ADAPTER_FOLDER = "adapter"
+"""Within the folder of a checkpoint: LoRA adapters, which the weights beside it already contain."""
+RESUME_FILES = (CHECKPOINT_STATE, LEARNER_STATE, ADAPTER_FOLDER)
+"""In the folder of a checkpoint besides the files of the model."""
 
 ANY_TRAJECTORY = "*"
 """In WATCH_FILE, instead of an id: any one trajectory."""
 LIVE_FD = "ECHOSCOPE_LIVE_FD"
-"""Environment variable with the pipe for partial responses: a file descriptor, or the path of a named pipe."""
+"""Environment variable with the pipe for partial responses and the progress of updates: a file descriptor, or the path
+of a named pipe."""
+RUN_MODEL = "run:"
+"""Prefix of a `policy.model` that names a run of a site: run:SLUG@ITERATION."""
+MODEL_FOLDER = "ECHOSCOPE_RUN_MODEL_FOLDER"
+"""Environment variable with the folder of the checkpoint that such a model stands for, set by the site's worker."""
 
 COMPLETED = 0
 FAILED = 1
 BAD_CONFIGURATION = 2
 """Exit code: the settings are invalid, a retry cannot succeed."""
+DISK_FULL = 74
+"""Exit code: a write failed because the disk is full or a quota exhausted (EX_IOERR)."""
 INTERRUPTED = 75
 """Exit code: stopped on request with a checkpoint, can be resumed (EX_TEMPFAIL)."""
 
@@ -35,3 +48,9 @@ INTERRUPTED = 75
 def checkpoint_path(iteration: int) -> str:
     """Folder of that iteration's checkpoint, relative to the run's folder."""
     return f"{CHECKPOINTS_FOLDER}/{iteration:06d}"
+
+
+def is_model_file(path: str) -> bool:
+    """Whether a file of a checkpoint, by its path within the checkpoint's folder, belongs to the model alone."""
+    top = path.split("/")[0]
+    return top not in RESUME_FILES and not top.startswith(".")

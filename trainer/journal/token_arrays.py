@@ -118,10 +118,8 @@ def unpack(data: bytes | str) -> TokenArrays:
     Raises:
         TokenArraysError: they are damaged, or of a newer version.
     """
-    raw = _decompress(compressed(data) if isinstance(data, str) else bytes(data))
-    if len(raw) < _HEAD.size:
-        raise TokenArraysError("the token arrays end in their head")
-    version, flags, turns, count = _HEAD.unpack_from(raw)
+    packed = compressed(data) if isinstance(data, str) else bytes(data)
+    version, flags, turns, count = _HEAD.unpack(_decompress(packed, _HEAD.size))
     if version != VERSION:
         raise TokenArraysError(f"the token arrays have version {version}; only {VERSION} is supported")
     if (reason := (flags & ~_NO_ENTROPIES) >> _WHY) > len(_REASONS):
@@ -129,7 +127,11 @@ def unpack(data: bytes | str) -> TokenArrays:
     kinds = [("<u4", turns), ("<u4" if flags & _WIDE_IDS else "<u2", count), ("<u2", count), ("<f2", count)]
     kinds += [("<f2", count)] * ((0 if flags & _NO_ENTROPIES else 1) + (0 if reason else 1))
     sizes = [np.dtype(kind).itemsize * number for kind, number in kinds]
-    if len(raw) != _HEAD.size + sum(sizes):
+    expected = _HEAD.size + sum(sizes)
+    if expected > _MAX_BYTES:
+        raise TokenArraysError("the token arrays are truncated or too large")
+    raw = _decompress(packed, expected + 1)
+    if len(raw) != expected:
         raise TokenArraysError("the length of the token arrays does not match their head")
     columns, start = [], _HEAD.size
     for (kind, number), size in zip(kinds, sizes, strict=True):
@@ -146,6 +148,16 @@ def unpack(data: bytes | str) -> TokenArrays:
         advantages=None if reason else columns[-1].astype(np.float16),
         unlearned=_REASONS[reason - 1] if reason else None,
     )
+
+
+def count(data: bytes | str) -> int:
+    """The number of tokens of a journal's text, or of its decoded bytes, from the head alone.
+
+    Raises:
+        TokenArraysError: the head is damaged.
+    """
+    head = _decompress(compressed(data) if isinstance(data, str) else bytes(data), _HEAD.size)
+    return int(_HEAD.unpack(head)[3])
 
 
 def cut(text: str, lengths: Sequence[int]) -> list[str]:
@@ -175,13 +187,15 @@ def _whole(data: bytes, kind: str, number: int) -> NDArray[Any]:
     return np.frombuffer(np.frombuffer(data, np.uint8).reshape(width, number).T.tobytes(), kind)
 
 
-def _decompress(data: bytes) -> bytes:
-    """At most `_MAX_BYTES` bytes: journals are untrusted input."""
+def _decompress(data: bytes, size: int) -> bytes:
+    """The first `size` bytes, or fewer if they are all; journals are untrusted input, and zeros compress well."""
     decompressor = zlib.decompressobj()
     try:
-        raw = decompressor.decompress(data, _MAX_BYTES)
+        raw = decompressor.decompress(data, size)
     except zlib.error:
         raise TokenArraysError("the token arrays are not zlib data") from None
-    if not decompressor.eof:
+    if len(raw) < size and not decompressor.eof:
         raise TokenArraysError("the token arrays are truncated or too large")
+    if len(raw) < _HEAD.size:
+        raise TokenArraysError("the token arrays end in their head")
     return raw

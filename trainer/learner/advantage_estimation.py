@@ -8,7 +8,7 @@ from torch import Tensor
 from trainer.algorithms.estimators import ESTIMATORS, AdvantageEstimate, EstimatorInputs
 from trainer.algorithms.losses import explained_variance, kl_penalty
 from trainer.algorithms.rewards import normalize_tokens, subtract_kl
-from trainer.config.run import AlgorithmConfig
+from trainer.config.algorithm import AlgorithmConfig
 from trainer.learner.step_metrics import StepMetrics
 from trainer.learner.trajectory_rows import TrajectoryRows
 from trainer.learner.update_batch import BatchScores, UpdateTensors

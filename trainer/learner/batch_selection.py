@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trainer.algorithms.group_filter import FilterResult, keep_within
-from trainer.config.run import AlgorithmConfig
-from trainer.journal.events import GroupScore
+from trainer.algorithms.group_filter import LOSS_SCALES, FilterResult, GroupStats, group_stats, keep_within
+from trainer.config.algorithm import AlgorithmConfig
+from trainer.journal.events import GroupScore, SkipReason
 from trainer.rollout.trajectory import Trajectory
 
 
@@ -17,52 +17,83 @@ class BatchSelection:
 
     Attributes:
         scores: of all groups, for the journal.
-        kept: trajectories of the kept groups.
+        kept: trajectories of the kept groups; none where the filter kept no group.
         weights: factor of each kept trajectory's advantages.
-        filtered: the filter's result.
-        teaches: whether there is a learning signal: False where the estimator compares within groups and the rewards
-            of no kept group differ.
+        filtered: the filter's result, for the groups that it chose among.
+        skipped: why there is no update: the filter kept no group, or the estimator compares within groups and the
+            rewards of no kept group differ. None: there is one.
     """
 
     scores: list[GroupScore]
     kept: list[Trajectory]
     weights: list[float]
     filtered: FilterResult
-    teaches: bool
+    skipped: SkipReason | None
+
+    @property
+    def teaches(self) -> bool:
+        """Whether there is an update."""
+        return self.skipped is None
 
 
 def select_batch(trajectories: Sequence[Trajectory], algorithm: AlgorithmConfig) -> BatchSelection:
     """Filter the groups of a rollout by their raw rewards R(τ), separately for each environment.
 
+    With dynamic sampling the filter chooses among the informative groups alone: the others were replaced.
+
     Args:
         trajectories: at least one; members of a group in any place. Groups are ordered by their first members.
-        algorithm: the filter, the share it keeps and the estimator.
+        algorithm: the filter, the share it keeps, the scale of the loss and the estimator.
     Raises:
         ValueError: there is no trajectory.
-    Source: StarPO-S, arXiv 2504.20073, section 3.2.
+    Source: StarPO-S, arXiv 2504.20073, section 3.2; DAPO, arXiv 2503.14476, section 3.2.
     """
     rewards: dict[int, list[float]] = {}
     for trajectory in trajectories:
         rewards.setdefault(trajectory.group, []).append(trajectory.total_reward)
-    environment = {trajectory.group: trajectory.environment for trajectory in trajectories}
-    filtered = keep_within(
-        list(rewards.values()),
-        [environment[group] for group in rewards],
+    if not rewards:
+        raise ValueError("no groups to filter: the rollout is empty")
+    stats = {group: group_stats(of_group) for group, of_group in rewards.items()}
+    offered = [group for group in rewards if stats[group].informative or algorithm.dynamic_sampling_rounds == 1]
+    filtered = _filter(rewards, offered, {t.group: t.environment for t in trajectories}, algorithm)
+    scale = LOSS_SCALES[algorithm.filter_loss_scaling](filtered.kept_share)
+    weights = {
+        group: weight * scale
+        for group, weight, keep in zip(offered, filtered.weights, filtered.kept, strict=True)
+        if keep
+    }
+    kept = [trajectory for trajectory in trajectories if trajectory.group in weights]
+    return BatchSelection(
+        scores=[
+            GroupScore(group=group, mean=of_group.mean, std=of_group.std, kept=group in weights)
+            for group, of_group in stats.items()
+        ],
+        kept=kept,
+        weights=[weights[trajectory.group] for trajectory in kept],
+        filtered=filtered,
+        skipped=_skip_reason([stats[group] for group in weights], algorithm),
+    )
+
+
+def _filter(
+    rewards: Mapping[int, list[float]],
+    offered: Sequence[int],
+    environments: Mapping[int, int],
+    algorithm: AlgorithmConfig,
+) -> FilterResult:
+    if not offered:
+        return FilterResult(kept=[], weights=[], groups=[], kept_share=0.0, kept_std=None)
+    return keep_within(
+        [rewards[group] for group in offered],
+        [environments[group] for group in offered],
         algorithm.group_filter,
         algorithm.group_filter_keep,
         algorithm.drop_zero_std,
     )
-    scores = [
-        GroupScore(group=group, mean=stats.mean, std=stats.std, kept=keep)
-        for group, stats, keep in zip(rewards, filtered.groups, filtered.kept, strict=True)
-    ]
-    weights = {score.group: weight for score, weight in zip(scores, filtered.weights, strict=True) if score.kept}
-    kept = [trajectory for trajectory in trajectories if trajectory.group in weights]
-    informative = any(stats.informative for stats, keep in zip(filtered.groups, filtered.kept, strict=True) if keep)
-    return BatchSelection(
-        scores=scores,
-        kept=kept,
-        weights=[weights[trajectory.group] for trajectory in kept],
-        filtered=filtered,
-        teaches=informative or not algorithm.needs_groups,
-    )
+
+
+def _skip_reason(kept: Sequence[GroupStats], algorithm: AlgorithmConfig) -> SkipReason | None:
+    if not kept:
+        return "filter"
+    informative = any(stats.informative for stats in kept)
+    return None if informative or not algorithm.needs_groups else "no_signal"

@@ -18,13 +18,14 @@ from trainer.distributed import fsdp
 from trainer.distributed.group import ProcessGroup, SingleProcess, collective
 from trainer.learner import optimizers
 from trainer.learner.advantage_estimation import estimate_update
-from trainer.learner.micro_batch_plan import MicroBatch, MicroBatchPlan, Planner, plan_steps
+from trainer.learner.micro_batch_plan import MicroBatch, MicroBatchPlan, Planner, plan_passes
 from trainer.learner.mutual_information import cross_scores
 from trainer.learner.scoring import Scorer
 from trainer.learner.step_losses import StepGradients, StepLosses
 from trainer.learner.step_metrics import StepMetrics
 from trainer.learner.trainable_module import TrainableModule, trainable_critic, trainable_policy
 from trainer.learner.update_batch import TokenLogprobs
+from trainer.learner.update_meter import STEP_COST, UpdateMeter
 from trainer.memory.oom import OomRetry
 from trainer.policy import lora_adapters
 from trainer.policy.critic import Critic
@@ -44,6 +45,7 @@ class Learner:
     Attributes:
         trainable: what is trained, by name: `policy` and, where there is one, `critic`.
         oom_retry: the size of micro-batches, halved once when the GPU's memory runs out.
+        meter: reports the progress of each update.
         advantages: (B, T) of the last update's batch.
     """
 
@@ -68,7 +70,8 @@ class Learner:
             self.trainable[CRITIC] = trainable_critic(self.critic, settings, self.group)
         self.oom_retry = OomRetry(settings.micro_batch_tokens, enabled=not self.group.sharded)
         self.planner = Planner(self.shares_prompts, settings.packing, self.group, self.device)
-        self.scorer = Scorer(config, policy, reference, self.critic, self.planner, self.oom_retry)
+        self.meter = UpdateMeter()
+        self.scorer = Scorer(config, policy, reference, self.critic, self.planner, self.oom_retry, self.meter)
         self.advantages: Tensor | None = None
 
     @property
@@ -94,24 +97,38 @@ class Learner:
         """All optimiser steps of one iteration. Returns the metrics of the update; never NaN or infinite."""
         metrics = StepMetrics()
         metrics.set("policy/learning_rate", self.config.optimizer.policy_lr)
+        passes = self.config.algorithm.updates_per_rollout
+        step_cost = self._step_cost(iteration)
+        self.meter.begin(self.scorer.planned_rows(len(batch)) + passes * step_cost * len(batch), passes)
         scores = self.scorer.score_batch(self.planner.plan(batch), metrics)
         self.advantages, tensors = estimate_update(batch, scores, self.config.algorithm, metrics)
-        for number, (rows, seed) in enumerate(plan_steps(batch, self.config, iteration, self.group.rank)):
-            chosen = batch.select(rows)
-            losses = StepLosses(self.config, chosen, tensors.select(rows, batch.mask.shape[1]))
-            self._step(chosen, losses, seed, metrics, iteration=iteration, first=number == 0)
+        first = True
+        for steps in plan_passes(batch, self.config, iteration, self.group.rank):
+            plans = [self.planner.plan(batch.select(step.rows)) for step in steps]
+            self.meter.begin_pass(plans)
+            for plan, (rows, seed) in zip(plans, steps, strict=True):
+                losses = StepLosses(self.config, plan.batch, tensors.select(rows, batch.mask.shape[1]))
+                self._step(plan, losses, seed, metrics, iteration=iteration, first=first)
+                first = False
         self.trainable[POLICY].weights.finish()
         return metrics.result()
 
+    def _trains_policy(self, iteration: int) -> bool:
+        return iteration > self.config.optimizer.critic_warmup
+
+    def _step_cost(self, iteration: int) -> float:
+        """Work of a row in an optimiser step, in forward passes of one row."""
+        return STEP_COST * (self._trains_policy(iteration) + (self.critic is not None))
+
     def _step(
-        self, batch: Batch, losses: StepLosses, seed: int, metrics: StepMetrics, *, iteration: int, first: bool
+        self, plan: MicroBatchPlan, losses: StepLosses, seed: int, metrics: StepMetrics, *, iteration: int, first: bool
     ) -> None:
         """One optimiser step of policy and critic; the seed is that of the adapters' dropout."""
-        trains_policy = iteration > self.config.optimizer.critic_warmup
+        batch, trains_policy = plan.batch, self._trains_policy(iteration)
         every = self.config.diagnostics.gradient_terms_every
         if first and trains_policy and self.group.rank == 0 and every and iteration % every == 0:
             self._measure_gradient_terms(batch, losses, seed, metrics)
-        phase = partial(self._gradients, self.planner.plan(batch), losses, seed, trains_policy)
+        phase = partial(self._gradients, plan, losses, seed, iteration)
         gradients = self.oom_retry.run(phase)
         sums = self.group.sum_by_name(gradients.sums)
         if first and trains_policy:
@@ -124,13 +141,15 @@ class Learner:
         metrics.add(sums)
 
     def _gradients(
-        self, plan: MicroBatchPlan, losses: StepLosses, seed: int, trains_policy: bool, tokens: int
+        self, plan: MicroBatchPlan, losses: StepLosses, seed: int, iteration: int, tokens: int
     ) -> StepGradients:
         """This process's share of a step's gradients, computed from scratch."""
         self.zero_grad()
         models = [self.policy.model] if self.critic is None else [self.policy.model, self.critic]
         with lora_adapters.seeded_dropout(seed, *models):
-            return losses.backward(plan.micro_batches(tokens), self.network if trains_policy else None, self.critic)
+            network = self.network if self._trains_policy(iteration) else None
+            micro_batches = self.meter.watch(plan, tokens, "step", self._step_cost(iteration))
+            return losses.backward(micro_batches, network, self.critic)
 
     def zero_grad(self) -> None:
         """Drop accumulated gradients."""
@@ -143,15 +162,23 @@ class Learner:
 
         def measure(tokens: int) -> dict[str, float]:
             with lora_adapters.seeded_dropout(seed, self.policy.model):
-                return losses.gradient_terms(self.policy.model, plan.micro_batches(tokens))
+                micro_batches = self.meter.watch(plan, tokens, "diagnostics", cost=0.0)
+                return losses.gradient_terms(self.policy.model, micro_batches)
 
         metrics.update(self.oom_retry.run(measure))
 
     @collective
-    def cross_scores(self, prompts: list[list[int]], thoughts: list[list[int]]) -> Tensor:
-        """(N, N) ℓ_j(z_i): log-probability of each thought after each prompt, at temperature 1."""
-        own = range(self.group.rank, len(prompts), self.group.size)
-        scores = cross_scores(self.policy, prompts, thoughts, own)
+    def cross_scores(
+        self, prompts: list[list[int]], thoughts: list[list[int]], before: int = 0, after: int = 0
+    ) -> Tensor:
+        """(N, N) ℓ_j(z_i): log-probability of each thought after each prompt, at temperature 1.
+
+        Args:
+            before, after: thoughts of the iteration's other measurements, for the report of progress.
+        """
+        size = self.group.size
+        own = self.meter.prepare(range(self.group.rank, len(prompts), size), before // size, after // size)
+        scores = cross_scores(self.policy, prompts, thoughts, own, self.config.optimizer.micro_batch_tokens)
         self.group.all_reduce(scores)
         return scores
 

@@ -67,6 +67,10 @@ class MicroBatchPlan:
                 packed = PackedBatch.of(batch.attention, prefixes_within(self.prefixes, rows)).to(self.device)
             yield MicroBatch(rows, batch.to(self.device), packed)
 
+    def count(self, max_tokens: int) -> int:
+        """Number of this process's micro-batches."""
+        return len(self._partition(max_tokens))
+
     @property
     def _lengths(self) -> Tensor:
         return self.batch.attention.sum(1)
@@ -109,14 +113,18 @@ class PlannedStep(NamedTuple):
     dropout_seed: int
 
 
-def plan_steps(batch: Batch, config: RunConfig, iteration: int, rank: int) -> Iterator[PlannedStep]:
-    """Optimiser steps of an iteration: `update_batch` whole trajectories each, in random order, `reuse` times."""
+def plan_passes(batch: Batch, config: RunConfig, iteration: int, rank: int) -> Iterator[list[PlannedStep]]:
+    """Optimiser steps of an iteration, pass by pass over the rollout.
+
+    A pass takes all trajectories in random order, `mini_batch_trajectories` whole ones in each step.
+    """
     others = [rank] if rank else []  # dropout differs between processes
     for reuse in range(config.algorithm.updates_per_rollout):
         generator = torch.Generator().manual_seed(derive(config.seed, Purpose.UPDATE, iteration, reuse))
         order = torch.randperm(int(batch.trajectory.max()) + 1, generator=generator)
+        steps = []
         for trajectories in torch.split(order, config.optimizer.mini_batch_trajectories):
             rows = torch.cat([(batch.trajectory == number).nonzero()[:, 0] for number in trajectories])
-            yield PlannedStep(
-                rows, derive(config.seed, Purpose.UPDATE, iteration, reuse, int(trajectories[0]), *others)
-            )
+            seed = derive(config.seed, Purpose.UPDATE, iteration, reuse, int(trajectories[0]), *others)
+            steps.append(PlannedStep(rows, seed))
+        yield steps

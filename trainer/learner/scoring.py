@@ -12,6 +12,7 @@ from trainer.config.run import RunConfig
 from trainer.learner.micro_batch_plan import MicroBatch, MicroBatchPlan, Planner
 from trainer.learner.step_metrics import StepMetrics
 from trainer.learner.update_batch import BatchScores, TokenLogprobs
+from trainer.learner.update_meter import Stage, UpdateMeter
 from trainer.memory.oom import OomRetry
 from trainer.policy import lora_adapters
 from trainer.policy.critic import Critic
@@ -71,17 +72,18 @@ class Scorer:
         critic: Critic | None,
         planner: Planner,
         oom_retry: OomRetry,
+        meter: UpdateMeter,
     ) -> None:
         self.algorithm, self.temperature = config.algorithm, config.rollout.temperature
         self.adapted = config.lora.rank > 0
         self.policy, self.reference, self.critic = policy, reference, critic
-        self.planner, self.oom_retry = planner, oom_retry
+        self.planner, self.oom_retry, self.meter = planner, oom_retry, meter
 
-    def score(self, plan: MicroBatchPlan, policy: Policy) -> TokenLogprobs:
+    def score(self, plan: MicroBatchPlan, policy: Policy, stage: Stage = "old") -> TokenLogprobs:
         """Log-probabilities and entropies of all rows, from all processes."""
         network, shape = PolicyForward(policy.model), plan.batch.mask.shape
         scores = self.oom_retry.run(
-            lambda tokens: score_tokens(network, plan.micro_batches(tokens), shape, self.temperature)
+            lambda tokens: score_tokens(network, self.meter.watch(plan, tokens, stage), shape, self.temperature)
         )
         plan.group.all_reduce(scores.logprobs, scores.entropies)
         return scores
@@ -90,7 +92,9 @@ class Scorer:
         """(B, T) the critic's values of all rows, from all processes."""
         assert self.critic is not None
         critic, shape = self.critic, plan.batch.mask.shape
-        values = self.oom_retry.run(lambda tokens: score_values(critic, plan.micro_batches(tokens), shape))
+        values = self.oom_retry.run(
+            lambda tokens: score_values(critic, self.meter.watch(plan, tokens, "values"), shape)
+        )
         plan.group.all_reduce(values)
         return values
 
@@ -98,9 +102,15 @@ class Scorer:
         """(B, T) log-probabilities of the sampled tokens under the initial policy."""
         if not self.adapted:
             assert self.reference is not None
-            return self.score(plan, self.reference).logprobs
+            return self.score(plan, self.reference, "reference").logprobs
         with lora_adapters.adapters_disabled(self.policy.model):
-            return self.score(plan, self.policy).logprobs
+            return self.score(plan, self.policy, "reference").logprobs
+
+    def planned_rows(self, rows: int) -> int:
+        """Rows that `score_batch` passes through a model, for a batch of this many rows."""
+        has_reference = self.reference is not None or self.adapted
+        reference = (rows if self.algorithm.kl_coef > 0 else min(rows, KL_SAMPLE)) if has_reference else 0
+        return reference + rows * (self.algorithm.tis_cap is not None) + rows * (self.critic is not None)
 
     def score_batch(self, plan: MicroBatchPlan, metrics: StepMetrics) -> BatchScores:
         """All scores that an update reads."""

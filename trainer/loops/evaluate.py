@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from trainer.config.files import current_settings
 from trainer.config.hosted import DECISIVE
 from trainer.config.run import RunConfig
@@ -26,18 +28,38 @@ def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
         JournalError: the folder's journal is broken.
     """
     completed: dict[str, Evaluation] = {}
-    path, requested = folder / JOURNAL_FILE, _decisive_settings(config.model_dump(mode="json"))
+    path = folder / JOURNAL_FILE
     if not path.exists():
         return completed
     same_run = False
     for event in reader.read(path):
         if isinstance(event, RunStarted):
-            same_run = _decisive_settings(current_settings(event.config)) == requested
+            same_run = _is_same(event.config, config)
             valid = event.evaluated_suites if same_run else []
             completed = {name: completed[name] for name in valid if name in completed}
         elif isinstance(event, Evaluation) and same_run:
             completed[event.suite] = event
     return completed
+
+
+def _is_same(recorded: dict[str, Any], config: RunConfig) -> bool:
+    """Whether a recorded configuration, with the settings added since, gives the same results as this one."""
+    settings = current_settings(recorded)
+    if _decisive_settings(settings) == _decisive_settings(config.model_dump(mode="json")):
+        return True
+    try:
+        completed = RunConfig.model_validate(settings)
+    except ValidationError:
+        return False
+    return _decisive_settings(_comparable(completed)) == _decisive_settings(_comparable(config))
+
+
+def _comparable(config: RunConfig) -> dict[str, Any]:
+    """The settings without the version of the environments' defaults where it makes no difference."""
+    data = config.model_dump(mode="json")
+    if not config.default_version_matters:
+        del data["environment"]["defaults_version"]
+    return data
 
 
 def _decisive_settings(config: dict[str, Any]) -> dict[str, Any]:
@@ -81,18 +103,18 @@ def table(evaluations: Iterable[Evaluation]) -> str:
     """Results in Markdown, one line per suite; pass@k where it was measured."""
     events = list(evaluations)
     sizes = sorted({k for event in events for k in event.pass_at if k > 1})
-    titles = ["suite", "prompts", "success", "95 % interval", *(f"pass@{k}" for k in sizes)]
+    titles = ["suite", "prompts", "success", "95% interval", *(f"pass@{k}" for k in sizes)]
     titles += ["reward", "turns", "actions", "tokens a turn"]
     lines = [titles, ["---", *["---:"] * (len(titles) - 1)]]
     for event in events:
-        passed = [f"{100 * event.pass_at[k]:.1f} %" if k in event.pass_at else "" for k in sizes]
+        passed = [f"{100 * event.pass_at[k]:.1f}%" if k in event.pass_at else "" for k in sizes]
         means = (event.mean_reward, event.mean_turns, event.mean_actions)
         lines.append(
             [
                 event.suite,
                 f"{event.prompts} × {event.samples}" if event.samples > 1 else str(event.prompts),
-                f"{100 * event.success:.1f} %",
-                f"{100 * event.success_low:.1f} to {100 * event.success_high:.1f} %",
+                f"{100 * event.success:.1f}%",
+                f"{100 * event.success_low:.1f} to {100 * event.success_high:.1f}%",
                 *passed,
                 *(f"{value:.2f}" for value in means),
                 "" if event.mean_response is None else f"{event.mean_response:.1f}",

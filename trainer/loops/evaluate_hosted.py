@@ -20,7 +20,8 @@ def evaluate_hosted(session: RunSession) -> None:
     """Play the suites that no earlier attempt completed; responses in the run's cache are not requested again."""
     completed = begin_evaluation(session)
     stopped, config = session.on_interrupt, session.config
-    chat = HostedChat(think=config.rollout.think, prefill=config.hosted.prefill)
+    rollout = config.rollout
+    chat = HostedChat(think=rollout.think, prefill=config.hosted.prefill, system=rollout.system)
     sampler = HostedSampler(config.hosted, chat, session.folder, session.stop)
     session.on_close(sampler.close)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from trainer.config.run import PolicyConfig
+from trainer.journal.protocol import ADAPTER_FOLDER, RESUME_FILES
 from trainer.loops.stages import checkpoints
-from trainer.loops.stages.checkpoints import ADAPTER, STATE_FILES
 from trainer.policy.load import load
 
 
@@ -47,12 +47,12 @@ def export(
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"{out} is not empty: choose another folder")
     source = checkpoints.path_of(run, iteration)
-    if adapter and not (source / ADAPTER).is_dir():
+    if adapter and not (source / ADAPTER_FOLDER).is_dir():
         raise ValueError(f"{source} has no adapter: the run trained all weights (lora.rank 0)")
     if adapter:
-        shutil.copytree(source / ADAPTER, out, dirs_exist_ok=True)
+        shutil.copytree(source / ADAPTER_FOLDER, out, dirs_exist_ok=True)
     elif dtype is None:
-        shutil.copytree(source, out, ignore=shutil.ignore_patterns(*STATE_FILES), dirs_exist_ok=True)
+        shutil.copytree(source, out, ignore=shutil.ignore_patterns(*RESUME_FILES), dirs_exist_ok=True)
     else:
         policy = load(source, PolicyConfig(dtype=dtype, device="cpu"))
         policy.model.save_pretrained(out)

@@ -174,7 +174,7 @@ class GeneralizationMatrix:
 
 
 def table(event: Generalization) -> str:
-    """The matrix in Markdown: success and its 95 % interval; the environment a policy was trained in is bold."""
+    """The matrix in Markdown: success and its 95% interval; the environment a policy was trained in is bold."""
     cells = {(cell.policy, cell.suite): cell for cell in event.cells}
     lines = [
         "| policy | trained on | " + " | ".join(event.suites) + " |",
@@ -184,12 +184,12 @@ def table(event: Generalization) -> str:
         texts = []
         for suite in event.suites:
             cell = cells[policy.name, suite]
-            rate = f"{100 * cell.success:.1f} %"
+            rate = f"{100 * cell.success:.1f}%"
             home = policy.trained_on is not None and suite in policy.trained_on.split(" + ")
             span = f"({100 * cell.success_low:.1f}–{100 * cell.success_high:.1f})"
             texts.append(f"{f'**{rate}**' if home else rate} {span}")
         lines.append(f"| {policy.name} | {policy.trained_on or 'not known'} | " + " | ".join(texts) + " |")
     prompts = {(cell.prompts, cell.samples) for cell in event.cells}
     sizes = " or ".join(f"{p} prompts" + (f" × {s} samples" if s > 1 else "") for p, s in sorted(prompts))
-    lines += ["", f"Success on the same {sizes} for every policy, with the 95 % Wilson interval."]
+    lines += ["", f"Success on the same {sizes} for every policy, with the 95% Wilson interval."]
     return "\n".join(lines) + "\n"

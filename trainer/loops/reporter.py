@@ -6,23 +6,27 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import transformers
 
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import Actor
-from trainer.journal.events import Metrics, Phase, RunFinished, RunStarted
+from trainer.journal.events import Metrics, Phase, RunFinished, RunStarted, UpdateProgress
+from trainer.journal.live_pipe import LivePipe
 from trainer.journal.writer import Journal
+from trainer.learner.update_meter import UpdateReport
+from trainer.loops import forecast
+from trainer.loops.forecast import Position
 from trainer.loops.stages.checkpoints import Progress
-from trainer.metrics.statistics import mean
 
 _REPORT_INTERVAL = 1.0  # seconds between two progress events of one phase
-_ETA_WINDOW = 5  # iterations that the ETA is estimated from
+_UPDATE_INTERVAL = 2.0  # the same of an update, which writes nothing else: it keeps the journal small
+_LIVE_INTERVAL = 0.25  # seconds between two messages about an update that bypass the journal
 
 PhaseName = Literal["load", "warmup", "evaluate", "rollout", "update", "checkpoint"]
-Reason = Literal["completed", "interrupted", "echo_trap", "budget", "error"]
+Reason = Literal["completed", "interrupted", "echo_trap", "no_signal", "budget", "error"]
 
 
 class PhaseTimer:
@@ -62,15 +66,17 @@ class Reporter:
 
     Args:
         journal: receives the phase events.
-        progress: read for every event.
+        progress: read for every event; keeps the measured seconds of phases.
         iterations: planned.
+        config: of the run; None where there are no iterations.
     """
 
-    def __init__(self, journal: Journal, progress: Progress, iterations: int) -> None:
-        self.journal, self.progress, self.iterations = journal, progress, iterations
+    def __init__(self, journal: Journal, progress: Progress, iterations: int, config: RunConfig | None = None) -> None:
+        self.journal, self.progress, self.iterations, self.config = journal, progress, iterations, config
         self._since = time.monotonic()
-        self._reported = 0.0
-        self._durations: list[float] = []
+        self._reported = self._sent = 0.0
+        self._live = LivePipe()
+        self._prepare_share = 0.0  # of the last update's time
 
     def resume(self, progress: Progress) -> None:
         """Continue from the progress of a checkpoint."""
@@ -109,30 +115,96 @@ class Reporter:
         self.progress.seconds += now - self._since
         self._since = now
 
-    @contextmanager
-    def timed_iteration(self) -> Iterator[None]:
-        """Time an iteration that is completed within the block, for the ETA."""
-        began = time.monotonic()
-        yield
-        self._durations.append(time.monotonic() - began)
-
     def metrics(self, values: dict[str, float]) -> Metrics:
-        """The event with these values at this point of the run."""
+        """The event with these values at this point of the run; their time/* are measurements for the forecast."""
         self.tick()
         progress = self.progress
+        for phase, seconds in forecast.phase_seconds(values).items():
+            measured = [*progress.phase_seconds.get(phase, []), seconds]
+            progress.phase_seconds[phase] = measured[-forecast.WINDOW :]
         return Metrics(iteration=progress.iteration, tokens=progress.tokens, seconds=progress.seconds, values=values)
 
-    def watch(self, phase: PhaseName, iteration: int, total: int) -> Callable[[int, int], None]:
-        """Begin a phase that plays `total` trajectories. Returns its progress callback (trajectories done, tokens)."""
+    def watch(
+        self, phase: PhaseName, iteration: int, total: int, part: tuple[int, int] = (0, 1), played: int = 0
+    ) -> Callable[[int, int], None]:
+        """Begin a phase that plays `total` trajectories. Returns its progress callback (trajectories done, tokens).
+
+        Args:
+            part: number of this part of the phase, from 0, and number of parts: the suites of an evaluation.
+            played: trajectories of the total that earlier rounds played; the callback gets those of this round.
+        """
         began = time.monotonic()
-        self.phase(phase, 0, total, unit="trajectories", iteration=iteration)
+
+        def report(done: int, speed: float | None = None) -> None:
+            share = (part[0] + (done / total if total else 0.0)) / part[1]
+            self.phase(phase, done, total, unit="trajectories", iteration=iteration, speed=speed, share=share)
 
         def step(done: int, tokens: int) -> None:
-            if time.monotonic() - self._reported >= _REPORT_INTERVAL or done == total:
-                speed = tokens / max(1e-6, time.monotonic() - began)
-                self.phase(phase, done, total, unit="trajectories", iteration=iteration, speed=speed)
+            if time.monotonic() - self._reported >= _REPORT_INTERVAL or played + done == total:
+                report(played + done, tokens / max(1e-6, time.monotonic() - began))
+
+        report(played)
+        return step
+
+    def watch_update(self, iteration: int) -> Callable[[UpdateReport], None]:
+        """Begin the update of an iteration. Returns its progress callback.
+
+        The journal gets a few events, the live pipe about four messages a second.
+        """
+        self._write(self._phase("update", iteration=iteration, share=0.0, update=UpdateProgress(stage="prepare")))
+        shown: tuple[str, int] = ("prepare", 0)
+        began, prepared = time.monotonic(), 0.0
+
+        def step(report: UpdateReport) -> None:
+            nonlocal shown, prepared
+            now, place = time.monotonic(), (report.stage, report.pass_number)
+            ahead, prepares = self._prepare_share, report.stage == "prepare"
+            if prepares:
+                share = ahead * report.done / report.total
+            else:
+                prepared = prepared or now - began
+                share = ahead + (1 - ahead) * report.share
+                if report.share >= 1:
+                    self._prepare_share = min(1.0, prepared / max(1e-6, now - began))
+            if place == shown and now - self._sent < _LIVE_INTERVAL:
+                return
+            update = UpdateProgress(
+                stage=report.stage, pass_number=report.pass_number, passes=report.passes, groups=report.groups
+            )
+            event = self._phase(
+                "update",
+                report.done,
+                report.total,
+                unit="thoughts" if prepares else "micro-batches",
+                iteration=iteration,
+                share=round(share, 4),
+                update=update,
+            )
+            if place != shown or now - self._reported >= _UPDATE_INTERVAL:
+                shown = place
+                self._write(event)
+            else:
+                self._send(event)
 
         return step
+
+    def watch_imitation(self, iteration: int, step: int, steps: int) -> Callable[[UpdateReport], None]:
+        """Begin an optimiser step on demonstrations. Returns its progress callback.
+
+        Args:
+            step, steps: number of the step in its epoch, from 0, and steps of an epoch.
+        """
+        self._write(self._phase("update", step, steps, unit="steps", iteration=iteration, share=0.0))
+
+        def report(progress: UpdateReport) -> None:
+            now = time.monotonic()
+            if now - self._sent < _LIVE_INTERVAL:
+                return
+            share = round(progress.share, 4)
+            event = self._phase("update", step, steps, unit="steps", iteration=iteration, share=share)
+            (self._write if now - self._reported >= _UPDATE_INTERVAL else self._send)(event)
+
+        return report
 
     def phase(
         self,
@@ -143,22 +215,40 @@ class Reporter:
         unit: str = "",
         iteration: int | None = None,
         speed: float | None = None,
+        share: float | None = None,
     ) -> None:
         """Write a phase event; steps of a warm-up are written at most once a second."""
         if phase == "warmup" and 0 < done < total and time.monotonic() - self._reported < _REPORT_INTERVAL:
             return
-        self._reported = time.monotonic()
-        self.journal.write(
-            Phase(
-                phase=phase,
-                iteration=self.progress.iteration if iteration is None else iteration,
-                done=done,
-                total=total,
-                unit=unit,
-                tokens_per_second=speed,
-                eta_seconds=self._eta(),
-            )
+        self._write(
+            self._phase(phase, done, total, unit=unit, iteration=iteration, tokens_per_second=speed, share=share)
         )
+
+    def _phase(
+        self, phase: PhaseName, done: int = 0, total: int = 0, *, iteration: int | None = None, **fields: Any
+    ) -> Phase:
+        at = self.progress.iteration if iteration is None else iteration
+        event = Phase(phase=phase, iteration=at, done=done, total=total, **fields)
+        if self.config is None or self.iterations == 0:
+            return event
+        measured = self.progress.phase_seconds
+        position = Position(phase, at, event.share or 0.0)
+        remaining = forecast.remaining_phases(self.config, self.iterations, position)
+        if left := forecast.forecast(measured, remaining):
+            event.eta_seconds, event.eta_low_seconds = round(left.seconds, 1), round(left.low, 1)
+            event.eta_high_seconds = round(left.high, 1)
+        event.iteration_shares = forecast.iteration_shares(measured, self.config, self.iterations, at) or None
+        return event
+
+    def _write(self, event: Phase) -> None:
+        self._reported = self._sent = time.monotonic()
+        self.journal.write(event)
+
+    def _send(self, event: Phase) -> None:
+        """Send an event over the live pipe only."""
+        self._sent = time.monotonic()
+        event.time = time.time()
+        self._live.send({"phase": event.model_dump(exclude_none=True)})
 
     def finished(self, reason: Reason, message: str) -> RunFinished:
         """The closing event."""
@@ -175,11 +265,6 @@ class Reporter:
             message=message,
             summary={name: value for name, value in summary.items() if value is not None},
         )
-
-    def _eta(self) -> float | None:
-        """Seconds to the end at the pace of the last iterations; None before the first one is done."""
-        pace = mean(self._durations[-_ETA_WINDOW:])
-        return None if pace is None else pace * (self.iterations - self.progress.iteration)
 
 
 def versions() -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from trainer.config.run import RunConfig
+from trainer.config.run import MEANINGS, RunConfig
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.distributed.control_channel import RankLostError
 from trainer.distributed.group import ProcessGroup, SingleProcess
@@ -22,6 +22,7 @@ from trainer.loops import trackers
 from trainer.loops.reporter import PhaseTimer, Reason, Reporter
 from trainer.loops.stages import checkpoints
 from trainer.loops.stages.checkpoints import Progress
+from trainer.loops.system_sampler import SystemSampler
 from trainer.memory import oom
 from trainer.policy.chat_format import TemplateError
 from trainer.policy.load import ModelError
@@ -58,9 +59,11 @@ class RunSession:
         self.group: ProcessGroup = group or SingleProcess()
         self.journal = Journal(folder)
         trap_state = EchoTrap(config.echo_trap).state_dict()
-        self.progress = Progress(config_digest=config.digest(), echo_trap=trap_state)
-        self.reporter = Reporter(self.journal, self.progress, config.iterations)
+        self.progress = Progress(config_digest=config.digest(), echo_trap=trap_state, meanings=MEANINGS)
+        self._digest = config.digest()
+        self.reporter = Reporter(self.journal, self.progress, config.iterations, config)
         self.timer = PhaseTimer()
+        self.system = SystemSampler(folder, whole_launch=self.group.size > 1)
         self.attempt = 0
         self.checkpoint: int | None = None
         self.end: RunFinished | None = None
@@ -76,11 +79,21 @@ class RunSession:
         self.checkpoint = self._newest_checkpoint()
         if self.checkpoint is not None:
             self.progress = checkpoints.load_progress(self.folder, self.checkpoint)
-            self.config = self.requested.after_rewinds(self.progress.rewinds)
-            if self.progress.config_digest != self.requested.digest():
+            if self.progress.config_digest != self._digest:
                 self.warn("The settings were changed since the last attempt.")
+            self._keep_meanings()
+            self.config = self.requested.after_rewinds(self.progress.rewinds)
         self.reporter.resume(self.progress)
         self.reporter.phase("load")
+
+    def _keep_meanings(self) -> None:
+        """Have settings do what they did when the run began, where their meaning has changed since."""
+        before, self.requested = self.requested, self.requested.with_meanings(self.progress.meanings)
+        if before != self.requested:
+            self.warn(
+                f"This run began when {before.algorithm.estimator} was what {self.requested.algorithm.estimator} is "
+                "now: it continues with that estimator."
+            )
 
     def _newest_checkpoint(self) -> int | None:
         """The newest sound checkpoint; damaged ones are set aside and reported. Raises ModelError if all are."""
@@ -162,6 +175,7 @@ def run_session(
         try:
             session.group.guard(lambda reason: session.journal.write(session.reporter.finished("error", reason)))
             trackers.attach(session.journal, config.trackers, folder)
+            session.system.start()
             with oom.oom_errors():
                 yield session
         except Interrupted:
@@ -174,6 +188,7 @@ def run_session(
     else:
         session.journal.write(session.result)
     finally:
+        session.system.close()
         session.release()
         session.group.close()
         session.journal.close()

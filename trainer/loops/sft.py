@@ -53,16 +53,15 @@ def sft(session: RunSession) -> None:
     timer.start(progress.checkpoint_seconds)
     while progress.iteration < config.iterations:
         session.check_stop()
-        with session.reporter.timed_iteration():
-            iteration = progress.iteration + 1
-            with timer.phase("update"):
-                batch, metrics = _imitate(session, imitator, lessons, held_out, iteration)
-                rollouts.weights_updated()
-            progress.iteration = iteration
-            progress.tokens += int(batch.mask.sum())
-            metrics |= timer.finish()
-            metrics["sft/epoch"] = iteration / _steps_per_epoch(config, lessons)
-            session.journal.write(session.reporter.metrics(metrics))
+        iteration = progress.iteration + 1
+        with timer.phase("update"):
+            batch, metrics = _imitate(session, imitator, lessons, held_out, iteration)
+            rollouts.weights_updated()
+        progress.iteration = iteration
+        progress.tokens += int(batch.mask.sum())
+        metrics |= timer.finish() | session.system.collect()
+        metrics["sft/epoch"] = iteration / _steps_per_epoch(config, lessons)
+        session.journal.write(session.reporter.metrics(metrics))
         if evaluator.is_due():
             with timer.phase("evaluate"):
                 evaluator.run()
@@ -79,7 +78,7 @@ def _imitate(
     config = session.config
     size, steps = config.sft.batch, _steps_per_epoch(config, lessons)
     epoch, step = divmod(iteration - 1, steps)
-    session.reporter.phase("update", step, steps, unit="steps", iteration=iteration)
+    imitator.learner.meter.on_progress = session.reporter.watch_imitation(iteration, step, steps)
     generator = torch.Generator().manual_seed(derive(config.seed, Purpose.UPDATE, epoch))
     order = torch.randperm(len(lessons), generator=generator)[step * size : (step + 1) * size]
     batch = collate([lessons[number] for number in order], imitator.policy.pad_id)

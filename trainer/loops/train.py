@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.config.run import AlgorithmConfig
-from trainer.diagnostics.compute import filter_metrics, first_thoughts, reasoning_metrics, rollout_metrics
+from trainer.config.algorithm import AlgorithmConfig
+from trainer.diagnostics import reasoning
+from trainer.diagnostics.compute import filter_metrics, rollout_metrics, sampling_metrics
 from trainer.diagnostics.echo_trap import EchoTrap
-from trainer.journal.events import Alarm, GroupsScored
+from trainer.journal.events import Alarm, GroupsScored, UpdateSkipped
 from trainer.learner.batch_selection import BatchSelection, select_batch
 from trainer.learner.learner import Learner
 from trainer.loops.session import RunSession
@@ -15,13 +16,18 @@ from trainer.loops.stages.checkpointer import Checkpointer
 from trainer.loops.stages.policy_setup import PolicySetup, load_policy, local_actor
 from trainer.loops.stages.rollout_stage import RolloutStage
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
+from trainer.metrics.reasoning_table import ANY_TURN, FIRST_TURN
 from trainer.policy.load import load
 from trainer.rollout.environment_mix import shares_of, success_by_environment
 from trainer.rollout.trajectory import Batch, Trajectory, collate
+from trainer.seeds import Purpose, derive
 
 
 def train(session: RunSession) -> None:
-    """Train until all iterations are done or the Echo Trap detector ends the run; each rewind is a new attempt."""
+    """Train until all iterations are done, the Echo Trap detector or a lack of updates ends the run.
+
+    Each rewind is a new attempt.
+    """
     while session.end is None:
         _attempt(session)
 
@@ -47,22 +53,25 @@ def _attempt(session: RunSession) -> None:
     timer.start(progress.checkpoint_seconds)
     while progress.iteration < config.iterations:
         session.check_stop()
-        with session.reporter.timed_iteration():
-            iteration = progress.iteration + 1
-            with timer.phase("rollout"):
-                trajectories = rollouts.play(iteration)
-            complete = rollouts.complete(trajectories)
-            selection = select_batch(complete, config.algorithm)
-            session.journal.write(GroupsScored(iteration=iteration, groups=selection.scores))
-            with timer.phase("update"):
-                session.reporter.phase("update", 0, len(selection.kept), unit="trajectories", iteration=iteration)
-                batch = make_batch(selection, learner.policy.pad_id, config.algorithm)
-                metrics = _rollout_metrics(session, trajectories, complete, selection, learner)
-                metrics |= learner.update(batch, iteration) if selection.teaches else {"update/skipped": 1.0}
-                rollouts.weights_updated()
-            advantages = learner.advantages if selection.teaches else None
-            session.journal.write(*rollouts.recorder.learned(trajectories, selection.kept, batch, advantages))
-            alarm = _record(session, trap, iteration, trajectories, metrics)
+        if progress.skipped_updates >= config.algorithm.stop_after_skipped_updates > 0:
+            return _stop_without_updates(session, evaluator, checkpointer)
+        iteration = progress.iteration + 1
+        with timer.phase("rollout"):
+            trajectories = rollouts.play(iteration)
+        complete = rollouts.complete(trajectories)
+        selection = select_batch(complete, config.algorithm)
+        session.journal.write(GroupsScored(iteration=iteration, groups=selection.scores))
+        batch = make_batch(selection, setup.policy.pad_id, config.algorithm) if selection.teaches else None
+        with timer.phase("update"):
+            learner.meter.on_progress = session.reporter.watch_update(iteration)
+            metrics = _rollout_metrics(session, trajectories, complete, selection, learner)
+            metrics |= sampling_metrics(rollouts.rounds, selection.scores) if rollouts.resamples else {}
+            metrics |= _skip(session, selection, iteration) if batch is None else learner.update(batch, iteration)
+            rollouts.weights_updated()
+        progress.skipped_updates = progress.skipped_updates + 1 if batch is None else 0
+        advantages = None if batch is None else learner.advantages
+        session.journal.write(*rollouts.recorder.learned(trajectories, selection.kept, batch, advantages))
+        alarm = _record(session, trap, iteration, trajectories, metrics)
         collapsed = alarm is not None and alarm.state == "trapped"
         if collapsed and checkpointer.may_rewind():
             return checkpointer.rewind()
@@ -78,6 +87,28 @@ def _attempt(session: RunSession) -> None:
             message = f"Stopped by the Echo Trap detector after iteration {progress.iteration}{rewinds}."
             return session.finish("echo_trap", message)
     return session.finish("completed", f"All {config.iterations} iterations are done.")
+
+
+def _skip(session: RunSession, selection: BatchSelection, iteration: int) -> dict[str, float]:
+    """Record that an iteration has no update: weights, moments and step counts of the optimisers stay as they are."""
+    assert selection.skipped is not None
+    consecutive = session.progress.skipped_updates + 1
+    session.journal.write(UpdateSkipped(iteration=iteration, reason=selection.skipped, consecutive=consecutive))
+    return {"update/skipped": 1.0, "update/skipped_in_a_row": float(consecutive)}
+
+
+def _stop_without_updates(session: RunSession, evaluator: SuiteEvaluator, checkpointer: Checkpointer) -> None:
+    """End the run after its last evaluation and checkpoint: too many iterations in a row had no update."""
+    progress = session.progress
+    if session.config.evaluation.prompts and progress.evaluated < progress.iteration:
+        with session.timer.phase("evaluate"):
+            evaluator.run()
+    checkpointer.save()
+    session.finish(
+        "no_signal",
+        f"Stopped after iteration {progress.iteration}: no group had a learning signal in "
+        f"{progress.skipped_updates} iterations in a row (algorithm.stop_after_skipped_updates).",
+    )
 
 
 def make_learner(session: RunSession, setup: PolicySetup) -> Learner:
@@ -101,10 +132,31 @@ def _rollout_metrics(
 ) -> dict[str, float]:
     """Metrics of an iteration that are known before its update."""
     metrics = rollout_metrics(complete) | filter_metrics(selection.filtered)
-    if thoughts := first_thoughts(complete):
-        metrics |= reasoning_metrics(learner.cross_scores(*thoughts))
+    metrics |= _reasoning_metrics(session, complete, learner)
     metrics |= success_by_environment(complete, shares_of(session.config))
     return metrics | {"rollout/failed_environments": float(len(trajectories) - len(complete))}
+
+
+def _reasoning_metrics(session: RunSession, complete: Sequence[Trajectory], learner: Learner) -> dict[str, float]:
+    """reasoning/* of first turns, and at intervals reasoning_turns/* of a few thoughts of any turn."""
+    settings, averages = session.config.diagnostics, session.progress.marginal_stds
+    iteration = session.progress.iteration + 1
+    seed = derive(session.config.seed, Purpose.DIAGNOSTICS, iteration)
+    due = settings.turn_thoughts > 0 and (iteration == 1 or iteration % settings.turn_thoughts_every == 0)
+    samples = {
+        FIRST_TURN: reasoning.first_thoughts(complete),
+        ANY_TURN: reasoning.turn_thoughts(complete, settings.turn_thoughts, seed) if due else None,
+    }
+    total = sum(len(pairs[1]) for pairs in samples.values() if pairs)
+    metrics: dict[str, float] = {}
+    done = 0
+    for family, pairs in samples.items():
+        if pairs:
+            lengths = [len(thought) for thought in pairs[1]]
+            scores = learner.cross_scores(*pairs, done, total - done - len(lengths))
+            metrics |= reasoning.reasoning_metrics(scores, lengths, averages, family)
+            done += len(lengths)
+    return metrics
 
 
 def _record(
@@ -123,5 +175,6 @@ def _record(
     alarm = trap.update(iteration, metrics)
     metrics |= trap.statistics()
     session.progress.echo_trap = trap.state_dict()
+    metrics |= session.system.collect()
     session.journal.write(session.reporter.metrics(metrics), *([alarm] if alarm else []))
     return alarm

@@ -6,7 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 Section = Literal[
-    "reward", "policy", "critic", "exploration", "length", "throughput", "evaluation", "hosted", "mismatch", "echo trap"
+    "reward",
+    "policy",
+    "critic",
+    "exploration",
+    "length",
+    "throughput",
+    "evaluation",
+    "hosted",
+    "mismatch",
+    "echo trap",
+    "system",
 ]
 Better = Literal["up", "down", "none"]
 Unit = Literal[
@@ -20,8 +30,12 @@ Unit = Literal[
     "tokens/s",
     "steps",
     "groups",
+    "rounds",
+    "iterations",
     "trajectories",
     "requests",
+    "bytes",
+    "%",
 ]
 SECTIONS: tuple[Section, ...] = get_args(Section)
 """In display order."""
@@ -42,11 +56,24 @@ class MetricSpec:
     decimals: int = 3
 
     def text(self, value: float) -> str:
-        """The value as display text: shares as percentages, other units after the number."""
+        """The value as display text: shares as percentages, bytes in binary units, other units after the number."""
         if self.unit == "share":
-            return f"{100 * value:.{max(self.decimals - 2, 0)}f} %"
+            return f"{100 * value:.{max(self.decimals - 2, 0)}f}%"
+        if self.unit == "bytes":
+            return bytes_text(value)
         number = f"{value:,.{self.decimals}f}"
+        if self.unit == "%":
+            return f"{number}%"
         return f"{number} {self.unit}" if self.unit else number
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes as text, e.g. "1.5 GiB"."""
+    size, units = abs(count), ("B", "KiB", "MiB", "GiB", "TiB")
+    at = 0
+    while size >= 1024 and at < len(units) - 1:
+        size, at = size / 1024, at + 1
+    return f"{'-' if count < 0 else ''}{size:.{1 if at else 0}f} {units[at]}"
 
 
 def spec(

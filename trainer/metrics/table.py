@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from trainer.metrics.reasoning_table import REASONING
 from trainer.metrics.spec import MetricSpec, positive, spec
 from trainer.metrics.trap_signals import SIGNALS
 
@@ -40,7 +41,13 @@ ITERATION: tuple[MetricSpec, ...] = (
         decimals=0,
     ),
     spec("format/valid_rate", "Valid format", "reward", "Share of turns that keep the format.", "share", "up"),
-    spec("filter/kept_share", "Groups kept", "reward", "Share of groups the uncertainty filter kept.", "share"),
+    spec(
+        "filter/kept_share",
+        "Groups kept",
+        "reward",
+        "Share of groups the uncertainty filter kept; with dynamic sampling, of those that differ in reward.",
+        "share",
+    ),
     positive(
         spec("filter/kept_std", "Reward spread of kept groups", "reward", "Mean in-group std of the groups kept.")
     ),
@@ -157,9 +164,37 @@ ITERATION: tuple[MetricSpec, ...] = (
         "update/skipped",
         "Steps skipped",
         "policy",
-        "Steps not taken because the loss or the gradient was not a finite number, or no group had a signal.",
+        "Steps not taken because the loss or the gradient was not a finite number; 1 if the whole update was left out "
+        "because no group was kept or had a signal.",
         "steps",
         "down",
+        decimals=0,
+    ),
+    spec(
+        "update/skipped_in_a_row",
+        "Iterations without an update",
+        "policy",
+        "Iterations in a row, up to this one, whose update was left out; logged where there is one.",
+        "iterations",
+        "down",
+        decimals=0,
+    ),
+    spec(
+        "rollout/sampling_rounds",
+        "Rounds of sampling",
+        "reward",
+        "Rounds of rollouts in this iteration; logged with dynamic sampling.",
+        "rounds",
+        "down",
+        decimals=0,
+    ),
+    spec(
+        "rollout/informative_groups",
+        "Informative groups",
+        "reward",
+        "Groups whose rewards differ, of all rounds; logged with dynamic sampling.",
+        "groups",
+        "up",
         decimals=0,
     ),
     positive(spec("value/loss", "Critic loss", "critic", "Half the squared error of the critic.", better="down")),
@@ -210,31 +245,23 @@ ITERATION: tuple[MetricSpec, ...] = (
         "Diversity of a group's answers to the same first state: 0 = all equal, 1 = all different.",
         "share",
     ),
+    *REASONING,
     spec(
-        "reasoning/mutual_information",
-        "Thoughts depend on the state",
+        "claims/true_share",
+        "True claims in thoughts",
         "exploration",
-        "Mutual information of state and thought, at most log N of the N prompts compared; low = template collapse.",
-        "nats",
+        "Share of true ones among the statements about the state that could be compared with it (docs/claims.md).",
+        "share",
         "up",
     ),
     positive(
         spec(
-            "reasoning/conditional_entropy",
-            "Uncertainty of a thought",
+            "claims/per_turn",
+            "Claims in a thought",
             "exploration",
-            "Mean negative log-probability of a whole thought given its state.",
-            "nats",
-            decimals=1,
+            "Statements about the state that could be compared with it, true or false, per turn.",
+            decimals=2,
         )
-    ),
-    spec(
-        "reasoning/retrieval_accuracy",
-        "State recognised from its thought",
-        "exploration",
-        "Share of thoughts that are likelier after their own state than after any other; chance is 1/N.",
-        "share",
-        "up",
     ),
     spec("length/response", "Response length", "length", "Mean sampled tokens per turn.", "tokens", decimals=1),
     spec("length/think", "Thought length", "length", "Mean tokens of a thought.", "tokens", decimals=1),
@@ -398,10 +425,24 @@ WATCH: tuple[MetricSpec, ...] = tuple(
 )
 
 EVALUATION: tuple[MetricSpec, ...] = (
-    spec("success", "success", "evaluation", "Share of the fixed prompts that succeeded.", "share", "up"),
-    spec("success_low", "success, low", "evaluation", "Lower end of the 95 % Wilson interval.", "share", "up"),
-    spec("success_high", "success, high", "evaluation", "Upper end of the 95 % Wilson interval.", "share", "up"),
-    spec("reward", "reward", "evaluation", "Mean R(τ) on the fixed prompts.", better="up"),
+    spec("success", "success", "evaluation", "Share of the fixed puzzles that were solved.", "share", "up"),
+    spec("success_low", "success, low", "evaluation", "Lower end of the 95% Wilson interval.", "share", "up"),
+    spec("success_high", "success, high", "evaluation", "Upper end of the 95% Wilson interval.", "share", "up"),
+    spec(
+        "success_best_play",
+        "success of the best play",
+        "evaluation",
+        "Share of the fixed puzzles that the environment's solver solves within the same number of actions.",
+        "share",
+    ),
+    spec(
+        "success_random_play",
+        "success of random play",
+        "evaluation",
+        "Share of the fixed puzzles that random actions solve within the same number of actions.",
+        "share",
+    ),
+    spec("reward", "reward", "evaluation", "Mean R(τ) on the fixed puzzles.", better="up"),
     spec("turns", "turns", "evaluation", "Mean turns per trajectory.", "turns", decimals=2),
     spec("actions", "actions", "evaluation", "Mean executed actions per trajectory.", "actions", decimals=2),
     spec("response", "response length", "evaluation", "Mean sampled tokens per turn.", "tokens", decimals=1),

@@ -43,7 +43,7 @@ class Signal:
 SIGNALS = (
     Signal(
         "spread",
-        "Reward spread left in groups",
+        "Reward spread",
         "Share of the earlier in-group spread that is left, adjusted for what success explains.",
         "Below it, for a third of a window, the trajectories of a group have become alike.",
         "below",
@@ -51,7 +51,7 @@ SIGNALS = (
     ),
     Signal(
         "entropy",
-        "Entropy off its course",
+        "Entropy drift",
         "How far the entropy of the last half window is off its course, in robust deviations of one iteration.",
         "Beyond it in either direction, and a tenth away from its slow average, entropy has left its course.",
         "beyond",
@@ -59,7 +59,7 @@ SIGNALS = (
     ),
     Signal(
         "format",
-        "Valid format left",
+        "Valid format",
         "Share of the earlier rate of valid turns that is left.",
         "Below it, unless already recovering, the answers are losing their format.",
         "below",
@@ -67,7 +67,7 @@ SIGNALS = (
     ),
     Signal(
         "template",
-        "Variety of thoughts left",
+        "Thought diversity",
         "Distinct pairs in thoughts, as a share of their slow average.",
         "Below it the thoughts are turning into one template.",
         "below",
@@ -75,7 +75,7 @@ SIGNALS = (
     ),
     Signal(
         "gradient",
-        "Gradient spikes lately",
+        "Gradient spikes",
         "Number of spikes of the policy's gradient within the last window.",
         "From this number on it is a warning, unless nearly everything succeeds.",
         "from",
@@ -83,7 +83,7 @@ SIGNALS = (
     ),
     Signal(
         "reward",
-        "Fall of the reward",
+        "Reward drop",
         "How far the reward's fast average is below the earlier one, in robust deviations of one iteration.",
         "Above it the reward has fallen; the limit is lower once the spread was lost.",
         "above",

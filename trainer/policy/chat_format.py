@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainer.config.rollout import SYSTEM
+
 THINK, THINK_END, ANSWER, ANSWER_END = "<think>", "</think>", "<answer>", "</answer>"
-SYSTEM = "You solve tasks step by step."
 
 
 class TemplateError(ValueError):
@@ -23,15 +24,23 @@ class ChatFormat:
     `opening` returns all tokens before the first sampled one, `between` all tokens between a response's end token and
     the next sampled one. Both end with the forced opening tag (`<think>` or `<answer>`), which is never sampled.
     `eos_id` closes an assistant's turn in the template; it is not always the tokenizer's own end token.
+
+    Args:
+        tokenizer: with a chat template.
+        think: whether responses contain a thought.
+        system: the system message; empty = none. A template without a system role gets it in the first user message.
+    Raises:
+        TemplateError: the template cannot format dialogues, or the system message contains one of its special tokens.
     """
 
     _MARK_ASSISTANT, _MARK_USER = "ASSISTANT-TURN-HERE", "USER-TURN-HERE"
 
-    def __init__(self, tokenizer: Any, *, think: bool) -> None:
-        self.tokenizer = tokenizer
+    def __init__(self, tokenizer: Any, *, think: bool, system: str = SYSTEM) -> None:
+        self.tokenizer, self.system = tokenizer, system
+        self._check_system()
         rendered = self._render(
             [
-                {"role": "system", "content": SYSTEM},
+                *([{"role": "system", "content": "x"}] if system else []),
                 {"role": "user", "content": "x"},
                 {"role": "assistant", "content": self._MARK_ASSISTANT},
                 {"role": "user", "content": self._MARK_USER},
@@ -45,6 +54,14 @@ class ChatFormat:
         self.eos_id, self._before_user = self._split_end(before_user)
         tag = THINK if think else ANSWER
         self.forced = "" if self._after_user.rstrip().endswith(tag) else tag  # templates of reasoning models contain it
+
+    def _check_system(self) -> None:
+        """Raises TemplateError for a special token: encoding would take it for the end of the message."""
+        for token in self.tokenizer.added_tokens_decoder.values():
+            if token.special and token.content and token.content in self.system:
+                raise TemplateError(
+                    f"rollout.system contains {token.content}, a special token of the model's tokenizer: remove it"
+                )
 
     def _split_end(self, tail: str) -> tuple[int, str]:
         """The token that ends a response, and the text between it and the next user message."""
@@ -72,9 +89,13 @@ class ChatFormat:
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
         return ids
 
+    def system_messages(self) -> list[dict[str, str]]:
+        """The system message, as a list of at most one."""
+        return [{"role": "system", "content": self.system}] if self.system else []
+
     def opening(self, user: str) -> list[int]:
         """Token ids of system and first user message, up to where sampling starts."""
-        messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": user}]
+        messages = [*self.system_messages(), {"role": "user", "content": user}]
         return self._encode(self._render(messages) + self.forced)
 
     def between(self, user: str, *, ended: bool) -> list[int]:

@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers.utils.peft_utils import find_adapter_config_file
 
 from trainer.config.run import PolicyConfig
 
@@ -81,6 +82,8 @@ def load(source: str | Path, config: PolicyConfig) -> Policy:
         raise ModelError(f"policy.model: the folder {name} holds no *.safetensors file; no other format is loaded")
     device = pick_device(config.device)
     try:
+        if not Path(name).is_dir() and find_adapter_config_file(name) is not None:
+            raise _adapter_error(name)
         AutoConfig.from_pretrained(name, trust_remote_code=False)
         loader = cast(Any, AutoModelForCausalLM)
         model, report = loader.from_pretrained(
@@ -91,13 +94,32 @@ def load(source: str | Path, config: PolicyConfig) -> Policy:
             attn_implementation="sdpa",
             output_loading_info=True,
         )
+    except ModelError:
+        raise
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(_cannot_load(name, "model", error)) from error
+    _check_no_adapter(name, model)
     if missing := sorted(report["missing_keys"]):
         raise ModelError(f"policy.model: {name!r} lacks {len(missing)} of its weights, {missing[0]} for one")
     policy = Policy(model.to(device).eval(), _load_tokenizer(name))
     _check_head(policy)
     return policy
+
+
+def _check_no_adapter(name: str, model: PreTrainedModel) -> None:
+    """Raise ModelError for an adapter on a hub: it names its base model itself, which may be any folder here.
+
+    Checked after loading too: a hub that does not answer looks like one without an adapter, and its branch may change.
+    """
+    if not Path(name).is_dir() and (getattr(model, "_hf_peft_config_loaded", False) or model.name_or_path != name):
+        raise _adapter_error(name)
+
+
+def _adapter_error(name: str) -> ModelError:
+    return ModelError(
+        f"policy.model: {name!r} holds an adapter (adapter_config.json), which is not loaded from a hub: merge it "
+        "into its base model and name the result"
+    )
 
 
 def _cannot_load(name: str, what: str, error: Exception) -> str:

@@ -9,6 +9,7 @@ import copy
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -18,6 +19,13 @@ from trainer.policy.chat_format import ANSWER, ANSWER_END, THINK, THINK_END
 
 VOCABULARY = 640
 CONTEXT = 2048
+SHAPE: dict[str, Any] = {
+    "hidden_size": 128,
+    "intermediate_size": 448,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
 # One token per grid symbol, digit and capital, so that each cell of a board is one token; words are merged as usual.
 _PIECES = r" ?\|\|| ?[A-Z]?[a-z]+|[A-Z]|\d| ?[^\sA-Za-z\d]|\n|\s+"
 
@@ -29,7 +37,7 @@ CHAT_TEMPLATE = (
 )
 
 
-def build_tokenizer(corpus: Iterable[str]) -> PreTrainedTokenizerFast:
+def build_tokenizer(corpus: Iterable[str], size: int = VOCABULARY) -> PreTrainedTokenizerFast:
     """A byte-level BPE tokenizer with ChatML's special tokens; the tags of an answer are one (plain) token each."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -42,7 +50,7 @@ def build_tokenizer(corpus: Iterable[str]) -> PreTrainedTokenizerFast:
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
     tags = [THINK, THINK_END, ANSWER, ANSWER_END]
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY - len(tags),
+        vocab_size=size - len(tags),
         special_tokens=special,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
@@ -74,15 +82,15 @@ def _as_loaded(tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
     return loaded
 
 
-def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM:
-    """Randomly initialised weights, reproducible by seed; the global random generator is left unchanged."""
+def build_model(tokenizer: PreTrainedTokenizerFast, seed: int, **shape: Any) -> Qwen2ForCausalLM:
+    """Randomly initialised weights, reproducible by seed; the global random generator is left unchanged.
+
+    Args:
+        shape: changes of the configuration: hidden_size, intermediate_size, num_hidden_layers and so on.
+    """
     config = Qwen2Config(
         vocab_size=-(-len(tokenizer) // 64) * 64,
-        hidden_size=128,
-        intermediate_size=448,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        **{**SHAPE, **shape},
         max_position_embeddings=CONTEXT,
         tie_word_embeddings=True,
         bos_token_id=None,

@@ -171,6 +171,11 @@ def shape_of(model: str) -> ModelShape | None:
         return None
     if is_folder:
         return read_folder(saved[0].parent if saved else folder)  # all checkpoints of a run have the same shape
+    return named_shape(model)
+
+
+def named_shape(model: str) -> ModelShape | None:
+    """Shape of a known model, by its name alone; no file is read."""
     return KNOWN.get(model.rstrip("/").rsplit("/", 1)[-1].removesuffix("-Instruct"))
 
 

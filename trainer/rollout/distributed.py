@@ -75,7 +75,7 @@ class DistributedRollout(RolloutRunner):
             raise Interrupted
         trajectories = _in_order(request.plans, [trajectories, *remote.shares])
         if failure and all(trajectory.failed for trajectory in trajectories):
-            raise failure
+            raise EnvironmentsFailedError(str(failure), trajectories) from failure
         return trajectories
 
 

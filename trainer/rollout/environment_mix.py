@@ -84,10 +84,22 @@ def assign_groups(shares: Sequence[float], groups: int, iteration: int) -> list[
 
 def train_plans(config: RunConfig, shares: Sequence[EnvironmentShare], iteration: int) -> list[GroupPlan]:
     """The groups of an iteration; all seeds derive from the run's seed, the iteration and the group's number."""
-    seed, rollout = config.seed, config.rollout
+    numbers = assign_groups([share.share for share in shares], config.rollout.groups, iteration)
+    return plan_groups(config, shares, iteration, numbers)
+
+
+def plan_groups(
+    config: RunConfig, shares: Sequence[EnvironmentShare], iteration: int, numbers: Sequence[int], first: int = 0
+) -> list[GroupPlan]:
+    """Groups of an iteration in the environments of these numbers.
+
+    Args:
+        first: number of the first group; that of each group is part of its seeds.
+    """
+    seed = config.seed
     plans = []
-    for group, number in enumerate(assign_groups([share.share for share in shares], rollout.groups, iteration)):
-        place, members = (iteration, group), range(rollout.group_size)
+    for group, number in enumerate(numbers, start=first):
+        place, members = (iteration, group), range(config.rollout.group_size)
         plans.append(
             GroupPlan(
                 group=group,

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from statistics import fmean
 
+from envs import registry
 from envs.base import Board, Hint, TextEnv
 from envs.pool import failure_message
 from envs.sandbox.client import EnvironmentFailure
@@ -48,13 +49,14 @@ class Episode:
     def __init__(self, env: TextEnv, config: RunConfig, chat: ChatFormat, trajectory: Trajectory, context: int) -> None:
         self.env, self.rollout, self.rewards, self.chat = env, config.rollout, config.rewards, chat
         self.trajectory, self.context = trajectory, context
+        self._environment = config.environment.name
         self.last_reward: float | None = None
         try:
             self._actions = ActionExecutor(env, config.rollout.max_actions, trajectory)
             self.state = self._state_message()
         except Exception as error:
             raise EnvironmentFailure(failure_message(error)) from error
-        self._task = opening_message(env.env_spec, self.rollout, config.environment.instruction)
+        self._task = opening_message(env.env_spec, self.rollout, config.environment)
         self._next_tokens = chat.opening(self._task + self.state)  # next tokens of the dialogue
         self._window: list[int] | None = None  # the whole next prompt, where it shows only a part of the dialogue
         if len(self._next_tokens) + self.rollout.max_response_tokens > context:
@@ -131,9 +133,10 @@ class Episode:
             logprob=_mean(response.logprobs),
             board=board,
             hint=hint,
+            claims=registry.read_claims(self._environment, parsed.thought, board),
         )
         self.trajectory.turns.append(turn)
-        self.last_reward = turn.reward
+        self.last_reward = turn.terms["environment"]  # as RAGEN: without format penalty and reward terms
         self._check_budgets()
         if not self.ended:
             self._prepare_prompt(response)

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import re
+
 from envs.base import EnvSpec
-from trainer.config.run import RolloutConfig
+from trainer.config.run import EnvironmentConfig, RolloutConfig
 from trainer.policy.chat_format import ANSWER, ANSWER_END, THINK, THINK_END
 from trainer.rollout.response_parser import ACTION_SEPARATOR
 
+_THOUGHT = re.compile(f"{THINK}.*?{THINK_END}", re.DOTALL)
 
-def opening_message(spec: EnvSpec, rollout: RolloutConfig, instruction: str | None = None) -> str:
-    """The task: the part of the first user message before the first state. `instruction` replaces that of `spec`."""
-    lines = [instruction or spec.instruction]
+
+def instruction(spec: EnvSpec, environment: EnvironmentConfig, *, think: bool) -> str:
+    """The wording of the task: the run's own, the paper's where the run takes that and has it, or the environment's.
+
+    Without thoughts, the paper's example of an answer has none either.
+    """
+    if environment.instruction:
+        return environment.instruction
+    if environment.wording == "paper" and spec.paper_instruction:
+        return spec.paper_instruction if think else _THOUGHT.sub("", spec.paper_instruction)
+    return spec.instruction
+
+
+def opening_message(spec: EnvSpec, rollout: RolloutConfig, environment: EnvironmentConfig | None = None) -> str:
+    """The task: the part of the first user message before the first state, in the environment's own wording unless
+    `environment` has another."""
+    lines = [spec.instruction if environment is None else instruction(spec, environment, think=rollout.think)]
     if spec.vocabulary:
         lines.append("Symbols: " + ", ".join(f"{symbol} {meaning}" for symbol, meaning in spec.vocabulary.items()))
     if spec.actions:
@@ -24,6 +41,6 @@ def opening_message(spec: EnvSpec, rollout: RolloutConfig, instruction: str | No
 
 
 def state_message(state: str, *, turn: int, actions_left: int, last_reward: float | None) -> str:
-    """The user message of one turn: reward of the previous turn, state, remaining actions."""
+    """The user message of one turn: the environment's reward of the previous turn, state, remaining actions."""
     reward = "" if last_reward is None else f"Reward: {last_reward:g}\n"
     return f"{reward}Turn {turn + 1}:\n{state}\nActions left: {actions_left}"

@@ -146,11 +146,13 @@ class RolloutRunner:
     def _pool_key(self, plan: GroupPlan) -> str:
         """Key of the plan's environment pool, which is created if missing."""
         environment = (plan.config or self.config).environment
-        key = environment.model_dump_json(include={"name", "settings", "step_timeout", "start_timeout"})
+        key = environment.model_dump_json(
+            include={"name", "settings", "defaults_version", "step_timeout", "start_timeout"}
+        )
         if key not in self._pools:
             self._pools[key] = EnvironmentPool(
                 environment.name,
-                environment.settings,
+                environment.effective_settings(),
                 step_timeout=environment.step_timeout,
                 start_timeout=environment.start_timeout,
             )
@@ -217,16 +219,16 @@ class RolloutRunner:
                 continue
             rows.episodes.append(episodes[-1])
             rows.seeds.append(seed)
-        first = episodes[0] if episodes else None
-        instruction = config.environment.instruction
+        first, environment = episodes[0] if episodes else None, config.environment
+        task = opening_message(first.env.env_spec, config.rollout, environment) if first else environment.instruction
         started = GroupStarted(
             iteration=request.iteration,
             split=request.split,
             suite=request.suite,
             group=plan.group,
-            environment=config.environment.name,
+            environment=environment.name,
             seed=plan.seed,
-            prompt=opening_message(first.env.env_spec, config.rollout, instruction) if first else instruction or "",
+            prompt=task or "",
             board=first.board if first else TextBoard(text=str(rows.trajectories[-1].error)),
             hint=first.hint if first else None,
             members=list(plan.members),

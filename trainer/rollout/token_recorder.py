@@ -34,19 +34,23 @@ class TokenRecorder:
                 yield from self._event(trajectory, "evaluation")
 
     def learned(
-        self, trajectories: Sequence[Trajectory], kept: Sequence[Trajectory], batch: Batch, advantages: Tensor | None
+        self,
+        trajectories: Sequence[Trajectory],
+        kept: Sequence[Trajectory],
+        batch: Batch | None,
+        advantages: Tensor | None,
     ) -> Iterator[TrajectoryTokens]:
         """Events of a training rollout, after its update.
 
         Args:
             trajectories: all of the rollout.
             kept: those in the batch, in its order.
-            batch: of the update.
+            batch: of the update; None if it was skipped.
             advantages: (B, T) of the batch; None if the update was skipped.
         """
         if self.keep == "none":
             return
-        if advantages is None:
+        if batch is None or advantages is None:
             learned: Mapping[str, Any] = dict.fromkeys(trajectory.id for trajectory in kept)
         else:
             learned = by_trajectory(kept, batch, advantages)

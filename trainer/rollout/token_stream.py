@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from trainer.journal.protocol import ANY_TRAJECTORY, LIVE_FD, WATCH_FILE
+from trainer.journal.live_pipe import LivePipe
+from trainer.journal.protocol import ANY_TRAJECTORY, WATCH_FILE
 from trainer.policy.chat_format import ChatFormat
 
 _WATCH_INTERVAL = 0.25  # seconds between two reads of the watch file
@@ -16,30 +16,19 @@ _WRITE_INTERVAL = 0.08  # seconds between two lines
 _MAX_TEXT_LENGTH = 600
 
 
-def _open_pipe(address: str) -> int | None:
-    """Open the pipe of this descriptor, or of this path where several processes share it; None without a reader."""
-    try:
-        pipe = int(address) if address.isdigit() else os.open(address, os.O_WRONLY | os.O_NONBLOCK)
-        os.set_blocking(pipe, False)
-    except OSError:
-        return None
-    return pipe
-
-
 class TokenStream:
     """Writes `{"trajectory", "turn", "text"}` lines for watched trajectories to a pipe that may be full or closed."""
 
     def __init__(self, folder: Path) -> None:
         self.watch_file = folder / WATCH_FILE
-        address = os.environ.get(LIVE_FD, "")
-        self.pipe = _open_pipe(address) if address else None
+        self.pipe = LivePipe()
         self.watched: frozenset[str] = frozenset()
         self._checked = self._modified = 0.0
         self._next_write = 0.0
 
     def due(self) -> bool:
         """Whether any trajectory is watched and the next line may be written."""
-        if self.pipe is None:
+        if self.pipe.descriptor is None:
             return False
         now = time.monotonic()
         if now - self._checked > _WATCH_INTERVAL:
@@ -59,17 +48,8 @@ class TokenStream:
 
     def send(self, trajectory: str, turn: int, text: str) -> None:
         """Write a line; dropped if the pipe is full."""
-        if self.pipe is None:
-            return
         self._next_write = time.monotonic() + _WRITE_INTERVAL
-        payload = {"trajectory": trajectory, "turn": turn, "text": text[-_MAX_TEXT_LENGTH:]}
-        line = json.dumps(payload, ensure_ascii=False) + "\n"
-        try:
-            os.write(self.pipe, line.encode())  # at most PIPE_BUF bytes: written whole or not at all
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.pipe = None
+        self.pipe.send({"trajectory": trajectory, "turn": turn, "text": text[-_MAX_TEXT_LENGTH:]})
 
 
 class TokenStreamListener:

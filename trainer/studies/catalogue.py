@@ -6,9 +6,10 @@ Everything that is not an arm's own change is the same in all cells of a study.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+import envs
 from trainer.config.files import load_preset, with_overrides
 from trainer.config.run import RunConfig
 
@@ -25,13 +26,18 @@ TRAP = (SUCCESS, SPREAD, ENTROPY, GRADIENT)
 
 @dataclass(frozen=True)
 class Arm:
-    """A variant that a study compares: changes to a preset. `paper` are further changes at that scale only."""
+    """A variant that a study compares: changes to a preset. `paper` are further changes at that scale only.
+
+    A change "× 10" or "÷ 10" is relative to the preset's value; whole numbers stay whole and at least 1.
+    """
 
     name: str
     title: str
     preset: Literal["starpo", "starpo_s"]
     changes: Changes = field(default_factory=dict)
     paper: Changes = field(default_factory=dict)
+    stretch: int = 1
+    """Iterations of other arms that correspond to one of this arm; its curves are drawn that much wider."""
 
 
 Claim = Literal["higher", "collapses_later", "less_update_time", "less_memory", "not_lower", "falls"]
@@ -41,7 +47,8 @@ Claim = Literal["higher", "collapses_later", "less_update_time", "less_memory", 
 class Finding:
     """A statement of the paper that a study can test: `arm` against `other` in each environment.
 
-    `metric` is compared by claims that need one.
+    `metric` is compared by claims that need one. `margin`, a share of puzzles, is how much lower "not lower" allows.
+    `environments` are those that the statement is about (default: all of the study).
     """
 
     words: str
@@ -50,13 +57,17 @@ class Finding:
     other: str = ""
     suite: str = ""
     metric: str = SUCCESS
+    margin: float = 0.05
+    environments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Study:
     """A grid: environments × arms × seeds.
 
-    `pocket` are changes to all cells at that scale; `suites` are further environments that every cell is evaluated in.
+    `pocket` are changes to all cells at that scale; `suites` are further environments that every cell is evaluated in,
+    `environment_suites` those of one environment's cells only. `pocket_environments` are those that make sense at that
+    scale (default: all).
     """
 
     name: str
@@ -67,8 +78,27 @@ class Study:
     findings: tuple[Finding, ...]
     curves: tuple[str, ...] = (SUCCESS,)
     suites: tuple[str, ...] = ()
+    environment_suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pocket: Changes = field(default_factory=dict)
-    seeds: Mapping[Scale, int] = field(default_factory=lambda: {"smoke": 1, "pocket": 3, "paper": 1})
+    pocket_environments: tuple[str, ...] = ()
+    seeds: Mapping[Scale, int] = field(default_factory=lambda: {"smoke": 1, "pocket": 3, "paper": 3})
+
+    def at(self, scale: Scale) -> Study:
+        """The study as it is run at a scale: without environments that make no sense there."""
+        if scale != "pocket" or not self.pocket_environments:
+            return self
+        kept = self.pocket_environments
+        findings = tuple(f for f in self.findings if not f.environments or set(f.environments) & set(kept))
+        return replace(self, environments=kept, findings=findings)
+
+    def suites_of(self, environment: str) -> tuple[str, ...]:
+        """Suites that the cells of an environment are evaluated in, besides that environment."""
+        return (*self.suites, *self.environment_suites.get(environment, ()))
+
+    @property
+    def all_suites(self) -> tuple[str, ...]:
+        """Suites of any environment."""
+        return tuple(dict.fromkeys(suite for environment in self.environments for suite in self.suites_of(environment)))
 
 
 SMOKE: Changes = {
@@ -99,6 +129,31 @@ POCKET: Changes = {
 _STARPO, _STARPO_S = Arm("starpo", "StarPO", "starpo"), Arm("starpo_s", "StarPO-S", "starpo_s")
 _PPO = {"algorithm.estimator": "gae"}
 _GRPO = {"algorithm.estimator": "grpo", "algorithm.normalize_by_std": True}
+_NO_THINK: Changes = {"rollout.think": False}
+_NO_THINK_PAPER: Changes = {
+    "rollout.system": "You're a helpful assistant. You always respond with your answer in <answer>...</answer>."
+}
+"""As in the presets of the bandit, whose system message mentions no thought."""
+_UNSEEN, _EXCHANGED = "BanditTest", "BanditTest:low_name=Trader:high_name=Librarian"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An environment without presets of its own: those of which it takes, what it changes, and its title."""
+
+    preset: str
+    title: str
+    changes: Changes
+
+
+VARIANTS: Mapping[str, Variant] = {
+    "bandit_rev": Variant("bandit", "BanditRev", {"environment.name": "BanditRev"}),
+    "bandit_teacher": Variant(
+        "bandit",
+        "Bandit (Teacher, Engineer)",
+        {"environment.settings": {"low_name": "Teacher", "high_name": "Engineer"}},
+    ),
+}
 _NO_FILTER = {"algorithm.group_filter": "none", "algorithm.group_filter_keep": 1.0}
 
 _ALL = (
@@ -108,7 +163,22 @@ _ALL = (
         "Does plain training with PPO or GRPO run into the Echo Trap, and which metric shows it first?",
         ("bandit", "sokoban", "frozen_lake"),
         (Arm("ppo", "PPO", "starpo", _PPO), Arm("grpo", "GRPO", "starpo", _GRPO)),
-        (Finding("PPO collapses later than GRPO", "collapses_later", "ppo", "grpo"),),
+        (
+            Finding(
+                "PPO collapses later than GRPO",
+                "collapses_later",
+                "ppo",
+                "grpo",
+                environments=("bandit", "sokoban"),
+            ),
+            Finding(
+                "GRPO is more stable than PPO: it collapses later",
+                "collapses_later",
+                "grpo",
+                "ppo",
+                environments=("frozen_lake",),
+            ),
+        ),
         curves=TRAP,
     ),
     Study(
@@ -117,7 +187,8 @@ _ALL = (
         "Does learning only from the groups with the widest rewards delay the collapse, and what does it save?",
         ("frozen_lake", "sokoban"),
         tuple(
-            Arm(f"keep-{percent}", f"{percent} % kept", "starpo", _PPO | changes)
+            Arm(f"{prefix}keep-{percent}", f"{title}{percent} % kept", "starpo", estimator | changes)
+            for prefix, title, estimator in (("", "PPO, ", _PPO), ("grpo-", "GRPO, ", _GRPO))
             for percent, changes in (
                 (100, _NO_FILTER),
                 (75, {"algorithm.group_filter": "std", "algorithm.group_filter_keep": 0.75}),
@@ -166,21 +237,23 @@ _ALL = (
     Study(
         "figure-10",
         "Online-k: how fresh rollouts should be",
-        "What does it cost to learn several times from one rollout?",
+        "With as many trajectories and as many updates in all: what does it cost to collect k times as many at once?",
         ("sokoban", "frozen_lake"),
         tuple(
             Arm(
                 f"k-{k}",
-                f"{k} update{'s' if k > 1 else ''} a rollout",
+                f"{k} batch{'es' if k > 1 else ''} a rollout",
                 "starpo_s",
-                {"algorithm.updates_per_rollout": k},
+                {"algorithm.updates_per_rollout": 1}
+                | ({"rollout.groups": f"× {k}", "iterations": f"÷ {k}", "evaluation.every": f"÷ {k}"} if k > 1 else {}),
+                stretch=k,
             )
             for k in (1, 2, 5, 10)
         ),
         (
-            Finding("One update a rollout ends higher than two", "higher", "k-1", "k-2"),
-            Finding("One update a rollout ends higher than five", "higher", "k-1", "k-5"),
-            Finding("One update a rollout ends higher than ten", "higher", "k-1", "k-10"),
+            Finding("One batch a rollout ends higher than two", "higher", "k-1", "k-2"),
+            Finding("One batch a rollout ends higher than five", "higher", "k-1", "k-5"),
+            Finding("One batch a rollout ends higher than ten", "higher", "k-1", "k-10"),
         ),
         curves=(SUCCESS, GRADIENT),
     ),
@@ -188,8 +261,8 @@ _ALL = (
         "figure-11",
         "Length of thoughts",
         "Do thoughts get shorter while the agent learns?",
-        ("bandit", "sokoban", "frozen_lake"),
-        (_STARPO_S,),
+        ("bandit", "bandit_rev", "sokoban", "frozen_lake"),
+        (_STARPO_S, Arm("no-think", "without thoughts", "starpo_s", _NO_THINK, _NO_THINK_PAPER)),
         (Finding("Thoughts get shorter", "falls", "starpo_s", metric=THOUGHT),),
         curves=(THOUGHT, SUCCESS),
     ),
@@ -199,8 +272,15 @@ _ALL = (
         "For the same number of trajectories: many initial states with few responses each, or the reverse?",
         ("sokoban",),
         tuple(
-            Arm(f"n-{n}", f"{128 // n} × {n}", "starpo_s", {"rollout.groups": 128 // n, "rollout.group_size": n})
-            for n in (32, 16, 8, 4)
+            Arm(
+                f"n-{n}",
+                f"{128 // n} × {n}{' (unfiltered)' if n == 1 else ''}",
+                "starpo_s",
+                _PPO
+                | {"rollout.groups": 128 // n, "rollout.group_size": n}
+                | (_NO_FILTER if n == 1 else {}),  # a single response has no spread
+            )
+            for n in (32, 16, 8, 4, 2, 1)
         ),
         (
             Finding("Four responses beat sixteen", "higher", "n-4", "n-16"),
@@ -223,22 +303,46 @@ _ALL = (
             Finding("Six actions a turn beat one", "higher", "actions-6", "actions-1"),
             Finding("Six actions a turn beat seven", "higher", "actions-6", "actions-7"),
         ),
-        suites=("LargeSokoban",),
+        suites=("LargeSokoban", "SokobanNewVocab", "FrozenLake"),
     ),
     Study(
         "table-4",
         "With and without thinking",
-        "Does a thought before the answer help when the meaning of the arms is reversed?",
-        ("bandit",),
+        "Does a thought before the answer help with names and rooms that were not trained on?",
+        ("bandit_teacher", "sokoban"),
         (
             Arm("think", "with a thought", "starpo_s"),
-            Arm("no-think", "without", "starpo_s", {"rollout.think": False}),
+            Arm("no-think", "without", "starpo_s", _NO_THINK, _NO_THINK_PAPER),
         ),
         (
-            Finding("Thinking helps in Bandit", "higher", "think", "no-think"),
-            Finding("Thinking helps in BanditRev", "higher", "think", "no-think", suite="BanditRev"),
+            Finding("Thinking helps where it was trained", "higher", "think", "no-think"),
+            Finding(
+                "Thinking helps with unseen names, their meaning kept",
+                "higher",
+                "think",
+                "no-think",
+                suite=_UNSEEN,
+                environments=("bandit_teacher",),
+            ),
+            Finding(
+                "Thinking helps with unseen names, their meaning exchanged",
+                "higher",
+                "think",
+                "no-think",
+                suite=_EXCHANGED,
+                environments=("bandit_teacher",),
+            ),
+            Finding(
+                "Thinking helps with a new vocabulary",
+                "higher",
+                "think",
+                "no-think",
+                suite="SokobanNewVocab",
+                environments=("sokoban",),
+            ),
         ),
-        suites=("BanditRev",),
+        environment_suites={"bandit_teacher": (_UNSEEN, _EXCHANGED), "sokoban": ("SokobanNewVocab", "LargeSokoban")},
+        pocket_environments=("sokoban",),  # the pocket policy cannot spell names that it was not trained on
     ),
     Study(
         "appendix-c",
@@ -281,6 +385,22 @@ def find(name: str) -> Study:
     return STUDIES[name]
 
 
+def label(name: str) -> str:
+    """A study as the paper names it, e.g. “Figure 9”."""
+    kind, _, number = name.partition("-")
+    return f"{kind.capitalize()} {number.upper()}"
+
+
+_TITLES = {"".join(part.lower() for part in name): name for name in envs.names()}
+
+
+def environment_title(name: str) -> str:
+    """An environment of a study as tables show it."""
+    if name in VARIANTS:
+        return VARIANTS[name].title
+    return _TITLES.get(name.replace("_", ""), name)
+
+
 def configuration(
     study: Study, scale: Scale, environment: str, arm: Arm, seed: int, overrides: Sequence[str] = ()
 ) -> RunConfig:
@@ -289,10 +409,13 @@ def configuration(
     Raises:
         ValueError: an unreadable change, or (pydantic's ValidationError) an invalid one.
     """
-    preset = load_preset(f"{environment}-{arm.preset}-{'paper' if scale == 'paper' else 'pocket'}")
+    variant = VARIANTS.get(environment, Variant(environment, environment, {}))
+    preset = load_preset(f"{variant.preset}-{arm.preset}-{'paper' if scale == 'paper' else 'pocket'}")
     data = preset.model_dump()
+    name = f"{study.name}: {environment}, {arm.title}, seed {seed}"
     for changes in (
-        {"evaluation.suites": list(study.suites), "name": f"{study.name}: {environment}, {arm.title}, seed {seed}"},
+        {"evaluation.suites": list(study.suites_of(environment)), "name": name},
+        variant.changes,
         {} if scale == "paper" else {**POCKET, **study.pocket},
         arm.changes,
         arm.paper if scale == "paper" else {},
@@ -308,5 +431,15 @@ def _put(data: dict[str, Any], name: str, value: Any) -> None:
     *path, last = name.split(".")
     for part in path:
         data = data[part]
-    factor = str(value).removeprefix("× ")
-    data[last] = data[last] * float(factor) if str(value).startswith("× ") else value
+    data[last] = _scaled(data[last], value)
+
+
+def _scaled(before: Any, value: Any) -> Any:
+    """A setting's new value, which may be relative to the one before: "× 10", "÷ 10"."""
+    sign, _, factor = str(value).partition(" ")
+    match sign:
+        case "×":
+            return before * (int(factor) if isinstance(before, int) else float(factor))
+        case "÷":
+            return max(1, before // int(factor)) if isinstance(before, int) else before / float(factor)
+    return value

@@ -16,6 +16,7 @@ from trainer.studies import grid, page, results
 from trainer.studies.catalogue import SCALES, STUDIES, Scale, Study, configuration
 from trainer.studies.grid import Cell
 from trainer.studies.machine import describe
+from trainer.studies.verdicts import verdicts
 
 RECORD = "study.json"
 SMOKE_SECONDS = 1.0  # of a cell: two tiny iterations
@@ -72,9 +73,8 @@ def listing() -> str:
 
 def _size(study: Study, scale: Scale) -> str:
     seeds = study.seeds[scale]
-    configs = [
-        configuration(study, scale, environment, arm, 0) for environment in study.environments for arm in study.arms
-    ]
+    environments = study.at(scale).environments
+    configs = [configuration(study, scale, environment, arm, 0) for environment in environments for arm in study.arms]
     estimates = [estimate(config, scale) for config in configs]
     jobs = default_jobs(configs[0])
     count = seeds * len(configs)
@@ -116,7 +116,7 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report
         CellFailedError: a cell failed.
         ValueError: the folder holds cells with other settings.
     """
-    study = plan.study
+    study = plan.study.at(plan.scale)
     if plan.scale == "smoke":  # one after the other: loading models is not thread-safe
         jobs, play = 1, grid.run_in_process
     else:
@@ -145,7 +145,7 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report
         seeds=plan.seeds,
         date=date.today().isoformat(),
     )
-    text = page.write(study, cells, outcomes, results.verdicts(study, outcomes), record)
+    text = page.write(study, cells, outcomes, verdicts(study, outcomes), record)
     picture = page.draw(study, outcomes, plan.scale)
     for folder in (plan.out, *([plan.docs] if plan.docs else [])):
         folder.mkdir(parents=True, exist_ok=True)

@@ -18,13 +18,17 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class PlotSeries:
-    """One line. `faint` lines are drawn behind it in its colour, `intervals` are (x, low, high) at its points."""
+    """One line. `faint` lines and the `band` of (x, low, high) are drawn behind it in its colour.
+
+    `intervals` are (x, low, high) at its points.
+    """
 
     label: str
     points: Points
     colour: int = 0
     faint: Sequence[Points] = ()
     intervals: Sequence[tuple[float, float, float]] = ()
+    band: Sequence[tuple[float, float, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,8 @@ def _dash(number: int) -> str:
 
 def _panel(panel: Panel, width: int, height: int) -> str:
     everything = [point for series in panel.series for line in (series.points, *series.faint) for point in line]
-    everything += [(x, y) for series in panel.series for x, low, high in series.intervals for y in (low, high)]
+    for series in panel.series:
+        everything += [(x, y) for x, low, high in (*series.intervals, *series.band) for y in (low, high)]
     last = max([x for x, _ in everything] + [x for x, _, _ in panel.marks], default=1) or 1
     ticks = [0, 0.25, 0.5, 0.75, 1] if panel.share else _ticks([y for _, y in everything])
     low, high = ticks[0], ticks[-1]
@@ -128,6 +133,9 @@ def _panel(panel: Panel, width: int, height: int) -> str:
         )
     for series in panel.series:
         stroke = f'fill="none" stroke="{_colour(series.colour)}"'
+        if series.band:
+            edge = [(at, top) for at, _, top in series.band] + [(at, bottom) for at, bottom, _ in reversed(series.band)]
+            parts.append(f'<polygon points="{line(edge)}" fill="{_colour(series.colour)}" opacity=".15"/>')
         parts += [f'<polyline points="{line(faint)}" {stroke} opacity=".25"/>' for faint in series.faint]
         for at, bottom, top in series.intervals:
             parts.append(f'<line x1="{x(at)}" x2="{x(at)}" y1="{y(bottom)}" y2="{y(top)}" {stroke} opacity=".5"/>')

@@ -24,7 +24,7 @@ from trainer.journal.protocol import COMPLETED, INTERRUPTED, JOURNAL_FILE, LOG_F
 from trainer.studies.catalogue import Arm, Scale, Study, configuration
 
 COST, SETTINGS = "cost.json", "settings.yaml"
-_ENDED = ("completed", "echo_trap")
+_ENDED = ("completed", "echo_trap", "no_signal")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def cells(study: Study, scale: Scale, seeds: int, out: Path, overrides: Sequence
             out / environment / arm.name / f"seed-{seed}",
         )
         for seed in range(seeds)
-        for environment in study.environments
+        for environment in study.at(scale).environments
         for arm in study.arms
     ]
 
@@ -125,7 +125,7 @@ def _check_same(cell: Cell) -> None:
     if not path.exists():
         return
     before = RunConfig.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    if before != cell.config:
+    if before.stable_dump() != cell.config.stable_dump():
         raise ValueError(
             f"{cell.folder} holds a cell with other settings: choose another --out, or delete that folder to start over"
         )

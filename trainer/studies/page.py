@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-import envs
 from trainer.metrics.registry import spec_of
-from trainer.studies.catalogue import Arm, Scale, Study
+from trainer.studies.catalogue import Arm, Scale, Study, environment_title, label
 from trainer.studies.drawing import Panel, PlotSeries, picture
 from trainer.studies.grid import Cell
 from trainer.studies.paper import REPORTED
-from trainer.studies.results import FindingVerdict, Outcome
+from trainer.studies.results import Outcome
+from trainer.studies.significance import MIN_SEEDS
+from trainer.studies.verdicts import FindingVerdict
 
 NONE = "–"
 _SCALE_WORDS: dict[Scale, str] = {
@@ -46,7 +47,7 @@ def write(
 ) -> str:
     """The complete page. It shows the picture STUDY.svg from the same folder."""
     parts = [
-        f"# {_label(study.name)}: {study.title}",
+        f"# {label(study.name)}: {study.title}",
         f"{study.question} {_SCALE_WORDS[record.scale]}",
         f"![{study.title}, curves of all arms]({study.name}.svg)",
         "Bold lines are means over seeds, faint lines single seeds." if record.seeds > 1 else "",
@@ -58,7 +59,10 @@ def write(
         "iteration at which the Echo Trap detector reported a collapse. Time and memory are those of a whole run.",
         "## Findings of the paper",
         _findings_table(verdicts),
-        "A difference counts from two standard errors up; a finding that no run could have shown is inconclusive.",
+        f"Figures are followed by their 95 % intervals. A verdict needs at least {MIN_SEEDS} seeds of each arm and a "
+        "two-sided p value of at most 0.05 after Holm's correction for all tested claims of this page; otherwise these "
+        "runs are inconclusive. Seeds that could settle it are planned for a chance of 80 % if the difference is "
+        "as large as measured; for a collapse they are the fewest with which the exact test could speak at all.",
         "## Figures of the paper",
         _paper_table(study),
         "## Method",
@@ -74,18 +78,18 @@ def draw(study: Study, outcomes: Sequence[Outcome], scale: Scale) -> str:
         spec = spec_of(metric)
         for environment in study.environments:
             series = [_series(arm, number, metric, environment, outcomes) for number, arm in enumerate(study.arms)]
-            title = f"{_environment_title(environment)}: {spec.title.lower()}"
+            title = f"{environment_title(environment)}: {spec.title.lower()}"
             panels.append(Panel(title, [line for line in series if line.points], share=spec.unit == "share"))
     legend = [(arm.title, number) for number, arm in enumerate(study.arms)]
-    return picture(f"{_label(study.name)}, {scale}: {study.title}", panels, legend, columns=len(study.environments))
+    return picture(f"{label(study.name)}, {scale}: {study.title}", panels, legend, columns=len(study.environments))
 
 
 def _series(arm: Arm, number: int, metric: str, environment: str, outcomes: Iterable[Outcome]) -> PlotSeries:
     curves = [o.curves.get(metric, {}) for o in outcomes if (o.environment, o.arm) == (environment, arm.name)]
     lines = [sorted(curve.items()) for curve in curves if curve]
     iterations = sorted({at for line in lines for at, _ in line})
-    mean = [(float(at), fmean(curve[at] for curve in curves if at in curve)) for at in iterations]
-    faint = [[(float(at), value) for at, value in line] for line in lines] if len(lines) > 1 else []
+    mean = [(float(at * arm.stretch), fmean(curve[at] for curve in curves if at in curve)) for at in iterations]
+    faint = [[(float(at * arm.stretch), value) for at, value in line] for line in lines] if len(lines) > 1 else []
     return PlotSeries(arm.title, mean, number, faint)
 
 
@@ -118,7 +122,7 @@ def _outcomes_table(study: Study, outcomes: Sequence[Outcome]) -> str:
             ]
             rows.append(
                 (
-                    _environment_title(environment),
+                    environment_title(environment),
                     arm.title,
                     f"{fmean(before):.1%}" if before else NONE,
                     _spread(finals),
@@ -135,14 +139,15 @@ def _outcomes_table(study: Study, outcomes: Sequence[Outcome]) -> str:
 
 
 def _suites_table(study: Study, outcomes: Sequence[Outcome]) -> str:
-    if not study.suites:
+    suites = study.all_suites
+    if not suites:
         return ""
     rows = []
     for arm in study.arms:
         own = [o for o in outcomes if o.arm == arm.name]
-        evaluations = ([evaluation.success for o in own if (evaluation := o.final(suite))] for suite in study.suites)
+        evaluations = ([evaluation.success for o in own if (evaluation := o.final(suite))] for suite in suites)
         rows.append((arm.title, *(_spread(values) for values in evaluations)))
-    return "Evaluated on other suites, without further training:\n\n" + table(("arm", *study.suites), rows)
+    return "Evaluated on other suites, without further training:\n\n" + table(("arm", *suites), rows)
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -161,10 +166,22 @@ def _each(iterations: Iterable[int | None]) -> str:
 
 def _findings_table(verdicts: Sequence[FindingVerdict]) -> str:
     rows = [
-        (verdict.finding, _environment_title(verdict.environment), verdict.word, verdict.figures)
+        (
+            verdict.finding,
+            environment_title(verdict.environment),
+            verdict.word,
+            verdict.figures,
+            *(_p_value(p) for p in (verdict.p, verdict.corrected)),
+        )
         for verdict in verdicts
     ]
-    return table(("finding", "environment", "here", "figures"), rows)
+    return table(("finding", "environment", "here", "figures", "p", "p, corrected"), rows)
+
+
+def _p_value(p: float | None) -> str:
+    if p is None:
+        return NONE
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def _paper_table(study: Study) -> str:
@@ -172,7 +189,7 @@ def _paper_table(study: Study) -> str:
     rows = [
         (
             reported.what,
-            _environment_title(reported.environment) if reported.environment else NONE,
+            environment_title(reported.environment) if reported.environment else NONE,
             titles.get(reported.arm, NONE),
             reported.value,
         )
@@ -220,18 +237,6 @@ def _leaves(data: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]
             yield from _leaves(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
-
-
-def _label(name: str) -> str:
-    kind, _, number = name.partition("-")
-    return f"{kind.capitalize()} {number.upper()}"
-
-
-_TITLES = {"".join(part.lower() for part in name): name for name in envs.names()}
-
-
-def _environment_title(name: str) -> str:
-    return _TITLES.get(name.replace("_", ""), name)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

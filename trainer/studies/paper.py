@@ -39,7 +39,7 @@ REPORTED: dict[str, tuple[Reported, ...]] = {
         Reported("final success", "21.8 %", "frozen_lake", "starpo_s"),
         Reported("StarPO-S against StarPO", "collapses later, ends higher"),
     ),
-    "figure-10": (Reported("success by updates from one rollout", "1 > 2 > 5 > 10: fresher is better"),),
+    "figure-10": (Reported("success by batches from one rollout", "1 > 2 > 5 > 10: fresher is better"),),
     "figure-11": (Reported("length of thoughts", "falls in the course of training"),),
     "table-2": (
         Reported("success", "20.7 %", "sokoban", "n-4"),
@@ -56,10 +56,10 @@ REPORTED: dict[str, tuple[Reported, ...]] = {
         for number, value in enumerate(row, start=1)
     ),
     "table-4": (
-        Reported("success in Bandit", "100 %", "bandit", "think"),
-        Reported("success in Bandit", "81.3 %", "bandit", "no-think"),
-        Reported("success in BanditRev", "67.6 %", "bandit", "think"),
-        Reported("success in BanditRev", "56.3 %", "bandit", "no-think"),
+        Reported("success with unseen names", "100 %", "bandit_teacher", "think"),
+        Reported("success with unseen names", "81.3 %", "bandit_teacher", "no-think"),
+        Reported("success with unseen names, exchanged", "67.6 %", "bandit_teacher", "think"),
+        Reported("success with unseen names, exchanged", "56.3 %", "bandit_teacher", "no-think"),
     ),
     "appendix-c": (
         Reported("final success", "20.3 %", "sokoban", "starpo_s"),

@@ -1,24 +1,26 @@
-"""Results of cells from their journals: curves, final success, collapses, costs; and tests of the paper's findings.
+"""Results of cells from their journals: curves, final success, collapses, costs.
 
 A collapse is defined by success alone, equally for all arms: the mean of five iterations falls below half of its best
-and stays there.
+and stays there, by more than the noise of single iterations explains.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, variance
+from itertools import pairwise
+from statistics import fmean
 
 from trainer.journal import events, reader
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.studies.catalogue import Finding, Study
 from trainer.studies.grid import Cell, read_cost
 
-_WINDOW = 5
+GPU_MEMORY = "system/gpu_memory_bytes"
+WINDOW = 5
+"""Iterations whose mean counts as the value at their end."""
 _MIN_BEST = 0.1  # best success from which a fall counts as a collapse
-_SIGNIFICANT = 2.0  # standard errors
+_NOISE_FACTOR = 4.0  # standard errors; the best of many means is above the true one by chance alone, hence not 2
 
 
 @dataclass
@@ -54,8 +56,13 @@ class Outcome:
 
     def last(self, name: str) -> float | None:
         """Mean of a metric over the last iterations."""
-        values = list(self.curves.get(name, {}).values())[-_WINDOW:]
+        values = list(self.curves.get(name, {}).values())[-WINDOW:]
         return fmean(values) if values else None
+
+    @property
+    def learner_megabytes(self) -> float:
+        """Peak memory of the device that learns, in MiB: of the GPU where there is one, else of the process."""
+        return max(self.curves.get(GPU_MEMORY, {}).values(), default=0.0) / 2**20 or self.megabytes
 
     @property
     def update_seconds(self) -> float:
@@ -73,16 +80,29 @@ class Outcome:
 
 
 def collapse(success: Sequence[float]) -> int | None:
-    """1-based iteration from which the mean of five stays below half of its best; None if it never does."""
-    smooth = [fmean(success[max(0, at + 1 - _WINDOW) : at + 1]) for at in range(len(success))]
+    """1-based iteration from which the mean of five stays below half of its best; None if it never does.
+
+    Also None where the fall from the best mean to the mean of what follows is within the noise, estimated from the
+    differences of neighbouring iterations: the success of few, unequal puzzles varies much in a flat run, too.
+    """
+    smooth = [fmean(success[at - WINDOW : at]) for at in range(WINDOW, len(success) + 1)]
     best, fallen = 0.0, None
-    for at, value in enumerate(smooth):
+    for at, value in enumerate(smooth, start=WINDOW):
         best = max(best, value)
         if best >= _MIN_BEST and value < best / 2:
-            fallen = fallen or at + 1
+            fallen = fallen or at
         else:
             fallen = None
-    return fallen if fallen is not None and len(success) - fallen >= _WINDOW - 1 else None
+    if fallen is None or len(success) - fallen < WINDOW - 1:
+        return None
+    later = success[fallen - WINDOW :]
+    error = _noise(success) * math.sqrt(1 / WINDOW + 1 / len(later))
+    return fallen if best - fmean(later) > _NOISE_FACTOR * error else None
+
+
+def _noise(success: Sequence[float]) -> float:
+    """Standard deviation of single iterations around a course that changes slowly."""
+    return math.sqrt(fmean((later - earlier) ** 2 for earlier, later in pairwise(success)) / 2)
 
 
 def read(cell: Cell) -> Outcome:
@@ -118,114 +138,3 @@ def _drop_superseded(outcome: Outcome, start: events.RunStarted) -> None:
             evaluation for evaluation in evaluations if evaluation.iteration <= start.evaluated_iteration
         ]
     outcome.alarms = [(iteration, state) for iteration, state in outcome.alarms if iteration <= start.from_iteration]
-
-
-@dataclass(frozen=True)
-class FindingVerdict:
-    """Verdict on a finding in one environment, and the figures behind it."""
-
-    finding: str
-    environment: str
-    word: str
-    figures: str
-
-
-def verdicts(study: Study, outcomes: Iterable[Outcome]) -> list[FindingVerdict]:
-    """Test every finding of the study in every environment."""
-    results = list(outcomes)
-    tested = []
-    for finding in study.findings:
-        for environment in study.environments:
-            arm = [o for o in results if (o.environment, o.arm) == (environment, finding.arm)]
-            other = [o for o in results if (o.environment, o.arm) == (environment, finding.other)]
-            word, figures = _CLAIMS[finding.claim](finding, arm, other)
-            tested.append(FindingVerdict(finding.words, environment, word, figures))
-    return tested
-
-
-Judgement = tuple[str, str]
-
-
-def _higher(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Judgement:
-    difference, error = _difference(finding, arm, other)
-    if difference is None:
-        return "inconclusive", "no evaluations"
-    figures = f"{100 * difference:+.1f} points, standard error {100 * error:.1f}"
-    if difference > _SIGNIFICANT * error:
-        return "yes", figures
-    return ("the opposite" if difference < -_SIGNIFICANT * error else "no difference seen"), figures
-
-
-def _not_lower(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Judgement:
-    word, figures = _higher(finding, arm, other)
-    return {"yes": "yes", "no difference seen": "yes, within the error", "the opposite": "no"}.get(word, word), figures
-
-
-def _difference(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> tuple[float | None, float]:
-    """Difference of mean final success, and its standard error: by seeds or by prompts, whichever is larger."""
-    pairs = [[evaluation for o in side if (evaluation := o.final(finding.suite))] for side in (arm, other)]
-    if not all(pairs):
-        return None, 0.0
-    squares = 0.0
-    for evaluations in pairs:
-        rates = [evaluation.success for evaluation in evaluations]
-        rate, trials = fmean(rates), sum(evaluation.prompts for evaluation in evaluations)
-        between = variance(rates) / len(rates) if len(rates) > 1 else 0.0
-        squares += max(between, rate * (1 - rate) / trials)
-    first, second = (fmean(evaluation.success for evaluation in evaluations) for evaluations in pairs)
-    return first - second, math.sqrt(squares)
-
-
-def _collapses_later(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Judgement:
-    if not arm or not other:
-        return "inconclusive", "no runs"
-    ours, theirs = ([o.collapse for o in side] for side in (arm, other))
-    figures = f"{_collapses(ours)} against {_collapses(theirs)}"
-    if not any(theirs) and not any(ours):
-        return "inconclusive", f"no run of either collapsed within {max(o.iterations for o in arm)} iterations"
-    last = max(o.iterations for o in [*arm, *other]) + 1
-    first, second = (fmean(value or last for value in side) for side in (ours, theirs))
-    return ("yes" if first > second else "the opposite" if first < second else "no difference seen"), figures
-
-
-def _collapses(iterations: list[int | None]) -> str:
-    listed = ", ".join(str(value) for value in iterations if value)
-    return f"{sum(map(bool, iterations))} of {len(iterations)} collapsed{f' (iteration {listed})' if listed else ''}"
-
-
-def _less(what: Callable[[Outcome], float], unit: str) -> Callable[[Finding, list[Outcome], list[Outcome]], Judgement]:
-    def judge(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Judgement:
-        if not arm or not other:
-            return "inconclusive", "no runs"
-        first, second = fmean(map(what, arm)), fmean(map(what, other))
-        if not second:
-            return "inconclusive", "nothing was measured"
-        figures = f"{first:,.0f} {unit} against {second:,.0f}, {first / second:.0%}"
-        return ("yes" if first < 0.95 * second else "the opposite" if first > 1.05 * second else "no"), figures
-
-    return judge
-
-
-def _falls(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Judgement:
-    changes = []
-    for outcome in arm:
-        values = [value for _, value in sorted(outcome.curves.get(finding.metric, {}).items())]
-        if len(values) >= 2:
-            window = min(_WINDOW, len(values) // 2)
-            changes.append((fmean(values[:window]), fmean(values[-window:])))
-    if not changes:
-        return "inconclusive", "too few iterations"
-    first, last = (fmean(side) for side in zip(*changes, strict=True))
-    falls = sum(after < before for before, after in changes)
-    figures = f"{first:.1f} → {last:.1f}, lower in {falls} of {len(changes)} runs"
-    return ("yes" if falls == len(changes) else "the opposite" if falls == 0 else "no difference seen"), figures
-
-
-_CLAIMS: dict[str, Callable[[Finding, list[Outcome], list[Outcome]], Judgement]] = {
-    "higher": _higher,
-    "not_lower": _not_lower,
-    "collapses_later": _collapses_later,
-    "less_update_time": _less(lambda outcome: outcome.update_seconds, "s of updates"),
-    "less_memory": _less(lambda outcome: outcome.megabytes, "MiB"),
-    "falls": _falls,
-}

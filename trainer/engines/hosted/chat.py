@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from trainer.config.rollout import SYSTEM
 from trainer.policy.byte_alphabet import BYTE_OF
-from trainer.policy.chat_format import ANSWER, SYSTEM, THINK, ChatFormat
+from trainer.policy.chat_format import ANSWER, THINK, ChatFormat
 
 SYSTEM_MARK, USER_MARK, ASSISTANT_MARK, END = 256, 257, 258, 259
 _ROLES = {SYSTEM_MARK: "system", USER_MARK: "user", ASSISTANT_MARK: "assistant"}
@@ -62,16 +63,20 @@ class HostedChat(ChatFormat):
     Args:
         think: whether responses contain a thought.
         prefill: whether the prompt includes the opening tag of the response; else the model writes it.
+        system: the system message; empty = none.
     """
 
-    def __init__(self, *, think: bool, prefill: bool) -> None:
+    def __init__(self, *, think: bool, prefill: bool, system: str = SYSTEM) -> None:
+        self.system = system
         self.tokens = InternedTokens()
         self.tokenizer = self.tokens
         self.eos_id = END
         self.forced = (THINK if think else ANSWER) if prefill else ""
 
     def opening(self, user: str) -> list[int]:
-        return [SYSTEM_MARK, *self.tokens.encode(SYSTEM), END, *self._turn(user)]
+        if not self.system:
+            return self._turn(user)
+        return [SYSTEM_MARK, *self.tokens.encode(self.system), END, *self._turn(user)]
 
     def between(self, user: str, *, ended: bool) -> list[int]:
         """As in `ChatFormat`. Responses never contain the end token: endpoints report the end without it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import secrets
 import shutil
 import tempfile
@@ -15,6 +16,7 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
+from trainer.config.engine import WEIGHTS_VARIABLE
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
 from trainer.engines.vllm.vllm_client import VllmServer
@@ -34,7 +36,8 @@ class ServerSampler:
     def __init__(self, config: RunConfig, policy: Policy, eos_id: int, folder: Path | None = None) -> None:
         self.config, self.policy, self.eos_id = config, policy, eos_id
         self.closed = False
-        parent = config.engine.weights_dir or (str(folder / "weights") if folder else tempfile.gettempdir())
+        chosen = config.engine.weights_dir or os.environ.get(WEIGHTS_VARIABLE, "")
+        parent = chosen or (str(folder / "weights") if folder else tempfile.gettempdir())
         self.folder = Path(parent).resolve() / secrets.token_hex(4)
         self.servers = [
             VllmServer(url, config.engine.server_timeout, lambda: self.closed) for url in config.engine.urls

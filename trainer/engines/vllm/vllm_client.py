@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -11,6 +12,8 @@ from typing import Any
 import httpx
 
 from trainer.policy.load import ModelError
+
+logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.5
 _CONNECT_TIMEOUT = 5.0
@@ -60,8 +63,9 @@ class VllmServer:
             )
         if (mode := self._weights_info()["logprobs_mode"]) != logprobs_mode:
             option = "with" if logprobs_mode == "raw_logprobs" else "without"
+            reported = mode if mode in ("raw_logprobs", "processed_logprobs") else "something else"
             raise ServerError(
-                f"engine.urls: {self.url} reports {mode}, but rollout's top_p, top_k and min_p require "
+                f"engine.urls: {self.url} reports {reported}, but rollout's top_p, top_k and min_p require "
                 f"{logprobs_mode}: start it {option} --raw-logprobs"
             )
 
@@ -88,7 +92,7 @@ class VllmServer:
                 self._recover()
             try:
                 reply = self.http.post(f"{self.url}/v1/completions", json={"model": self.model, **body})
-                problem = f"status {reply.status_code}: {reply.text[:300]}" if reply.status_code >= 500 else ""
+                problem = self._rejection(reply) if reply.status_code >= 500 else ""
             except httpx.TransportError as error:
                 problem = str(error) or type(error).__name__
             if not problem:
@@ -138,9 +142,14 @@ class VllmServer:
 
     def _json(self, reply: httpx.Response) -> dict[str, Any]:
         if reply.is_error:
-            raise ServerError(f"{self.url} rejects {reply.request.url.path} ({reply.status_code}): {reply.text[:300]}")
+            raise ServerError(f"{self.url} rejects {reply.request.url.path} ({self._rejection(reply)})")
         content: dict[str, Any] = reply.json()
         return content
+
+    def _rejection(self, reply: httpx.Response) -> str:
+        """The status of an error response. Its body goes to the log alone: the message may be shown in public."""
+        logger.warning("%s answered %s with %r", self.url, reply.status_code, reply.text[:300])
+        return f"status {reply.status_code}; the log holds its answer"
 
     def _wait_until_healthy(self, deadline: float) -> None:
         """Poll its health. Raises ServerError at the deadline."""

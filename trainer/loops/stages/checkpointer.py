@@ -80,7 +80,7 @@ class Checkpointer:
         listed = ", ".join(f"{name} = {value}" for name, value in changes.items())
         message = (
             f"Collapsed by iteration {done}: rewind {progress.rewinds} of {requested.echo_trap.max_rewinds}, back to "
-            f"iteration {target}, continuing with {listed or 'the same settings'} and other initial states."
+            f"iteration {target}, continuing with {listed or 'the same settings'} and other puzzles."
         )
         session.journal.write(
             Rewound(number=progress.rewinds, from_iteration=done, to_iteration=target, changes=changes),

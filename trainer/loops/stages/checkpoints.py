@@ -18,19 +18,21 @@ from typing import Any
 import torch
 
 from trainer.diagnostics.echo_trap import is_safe_to_resume
-from trainer.journal.protocol import CHECKPOINT_STATE, CHECKPOINTS_FOLDER, checkpoint_path
+from trainer.journal.protocol import (
+    ADAPTER_FOLDER,
+    CHECKPOINT_STATE,
+    CHECKPOINTS_FOLDER,
+    LEARNER_STATE,
+    checkpoint_path,
+)
 from trainer.journal.writer import sync_to_disk
 from trainer.learner.learner import Learner
 from trainer.policy import lora_adapters
 from trainer.policy.load import ModelError
 
-ADAPTER = "adapter"
-_LEARNER = "learner.pt"
 _FILES = "files"
 _UNREADABLE = (OSError, EOFError, ValueError, TypeError, AttributeError, KeyError, RuntimeError, pickle.UnpicklingError)
 _DAMAGED = "damaged"
-STATE_FILES = (CHECKPOINT_STATE, _LEARNER, ADAPTER)
-"""Files in a checkpoint's folder besides those of the model."""
 
 
 @dataclass
@@ -50,6 +52,14 @@ class Progress:
     """Time spent on writing the checkpoint; belongs to the metrics of the next iteration."""
     base: str = ""
     """Where the initial policy was loaded from, where the settings alone do not determine it."""
+    skipped_updates: int = 0
+    """Iterations without an update in a row, up to the present one."""
+    marginal_stds: dict[str, float] = field(default_factory=dict)
+    """Moving averages that the z-scores of reasoning metrics divide by, by metric family."""
+    meanings: int = 0
+    """Version of what settings mean with which the run began (`trainer.config.run.MEANINGS`)."""
+    phase_seconds: dict[str, list[float]] = field(default_factory=dict)
+    """Newest measured seconds of each phase, for the forecast of the remaining time."""
 
 
 def path_of(run: Path, iteration: int) -> Path:
@@ -67,9 +77,9 @@ def checkpoint_iterations(run: Path) -> list[int]:
 def resolve(model: str) -> str:
     """The newest sound checkpoint if `model` is the folder of a run, else `model` itself. Raises ModelError."""
     run = Path(model)
-    newest, damage = newest_sound(run)
-    if newest is None and damage:
-        raise ModelError(f"No checkpoint in {model} can be read: {'; '.join(damage.values())}.")
+    newest, damaged = newest_sound(run)
+    if newest is None and damaged:
+        raise ModelError(f"No checkpoint in {model} can be read: {'; '.join(damaged.values())}.")
     return str(path_of(run, newest)) if newest is not None else model
 
 
@@ -87,10 +97,11 @@ def damage(run: Path, iteration: int) -> str:
     """Why a checkpoint cannot be trusted, or "". One of an earlier version has no digests: it must only be readable."""
     folder = path_of(run, iteration)
     try:
-        load_progress(run, iteration)
-        recorded = _state(run, iteration).get(_FILES)
+        state = _state(run, iteration)
+        _progress_of(state)
+        recorded = state.get(_FILES)
         if recorded is None:
-            torch.load(folder / _LEARNER, map_location="cpu", weights_only=True, mmap=True)
+            torch.load(folder / LEARNER_STATE, map_location="cpu", weights_only=True, mmap=True)
             return ""
         present = file_digests(folder)
         changed = [name for name, digest in recorded.items() if present.get(name) != digest]
@@ -137,7 +148,7 @@ def save(run: Path, learner: Learner, progress: Progress) -> Path:
     partial = final.with_name(f".{final.name}.partial")
     partial.mkdir(parents=True)
     _save_model(partial, learner)
-    torch.save(learner.state(), partial / _LEARNER)
+    torch.save(learner.state(), partial / LEARNER_STATE)
     digests = file_digests(partial)
     progress.checkpoint_seconds = time.monotonic() - began
     _write_state(partial / CHECKPOINT_STATE, progress, digests)
@@ -155,7 +166,7 @@ def _save_model(folder: Path, learner: Learner) -> None:
     model = learner.policy.model
     if lora_adapters.layers(model):
         model.save_pretrained(folder, state_dict=lora_adapters.merged(model))
-        lora_adapters.save_adapter(model, learner.config.lora, model.name_or_path or "", folder / ADAPTER)
+        lora_adapters.save_adapter(model, learner.config.lora, model.name_or_path or "", folder / ADAPTER_FOLDER)
     else:
         model.save_pretrained(folder)
     learner.policy.tokenizer.save_pretrained(folder)
@@ -215,7 +226,10 @@ def _remove(run: Path, iterations: list[int]) -> list[int]:
 
 def load_progress(run: Path, iteration: int) -> Progress:
     """The run's progress at a checkpoint."""
-    state = _state(run, iteration)
+    return _progress_of(_state(run, iteration))
+
+
+def _progress_of(state: dict[str, Any]) -> Progress:
     return Progress(**{name: value for name, value in state.items() if name != _FILES})
 
 
@@ -230,5 +244,5 @@ def _write_state(file: Path, progress: Progress, digests: dict[str, str]) -> Non
 
 def load_learner(run: Path, iteration: int, learner: Learner) -> list[str]:
     """Load critic and optimiser state of a checkpoint into the learner. Returns warnings for the user."""
-    state = torch.load(path_of(run, iteration) / _LEARNER, map_location=learner.device, weights_only=True)
+    state = torch.load(path_of(run, iteration) / LEARNER_STATE, map_location=learner.device, weights_only=True)
     return learner.load_state(state)

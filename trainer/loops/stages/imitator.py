@@ -11,6 +11,8 @@ from torch import Tensor
 from trainer.config.run import RunConfig
 from trainer.distributed.group import ProcessGroup, SingleProcess, collective
 from trainer.learner.learner import POLICY, Learner
+from trainer.learner.micro_batch_plan import MicroBatchPlan
+from trainer.learner.update_meter import STEP_COST
 from trainer.policy import lora_adapters
 from trainer.policy.forward import hidden_before
 from trainer.policy.load import Policy, output_head
@@ -34,20 +36,24 @@ class Imitator:
     @collective
     def imitate(self, batch: Batch, seed: int) -> dict[str, float]:
         """One optimiser step on a batch of demonstrations. Returns its metrics."""
-        loss = self.learner.oom_retry.run(lambda tokens: self._gradients(batch, seed))
+        learner = self.learner
+        plan = learner.planner.plan(batch)
+        learner.meter.begin(STEP_COST * len(batch), passes=1)
+        learner.meter.begin_pass([plan])
+        loss = learner.oom_retry.run(lambda tokens: self._gradients(plan, seed, tokens))
         metrics = self.group.sum_by_name({"sft/loss": loss})
-        trained = self.learner.trainable[POLICY]
+        trained = learner.trainable[POLICY]
         trained.step(self.group, "sft/grad_norm", metrics)
         trained.weights.finish()
         metrics["sft/learning_rate"] = self.config.optimizer.policy_lr
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
-    def _gradients(self, batch: Batch, seed: int) -> float:
+    def _gradients(self, plan: MicroBatchPlan, seed: int, max_tokens: int) -> float:
         """Add up the gradients of this process's share, from scratch. Returns its share of the loss."""
         self.learner.zero_grad()
-        share, tokens = 0.0, int(batch.mask.sum())
+        share, tokens = 0.0, int(plan.batch.mask.sum())
         with lora_adapters.seeded_dropout(seed + self.group.rank, self.policy.model):
-            for _, piece, packed in self.learner.micro_batches(batch):
+            for _, piece, packed in self.learner.meter.watch(plan, max_tokens, "step", STEP_COST):
                 loss = -self.learner.network(piece.ids, piece.mask, 1.0, packed)[0].sum() / tokens
                 loss.backward()
                 share += float(loss.detach())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,13 +12,14 @@ from trainer.distributed.group import LearnerSpec
 from trainer.engines.sampler import Actor
 from trainer.engines.sampler_factory import in_chunks, make_sampler
 from trainer.imitation import warmup
+from trainer.journal.protocol import MODEL_FOLDER, RUN_MODEL
 from trainer.loops.session import RunSession
 from trainer.loops.stages import checkpoints
 from trainer.memory import preflight
 from trainer.memory.estimate import SMALL
 from trainer.memory.preflight import PreflightResult
 from trainer.policy.chat_format import ChatFormat
-from trainer.policy.load import Policy, describe_device, load, pick_device
+from trainer.policy.load import ModelError, Policy, describe_device, load, pick_device
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
             saved=session.checkpoint,
         )
     )
-    return PolicySetup(policy, ChatFormat(policy.tokenizer, think=config.rollout.think), plan, reference)
+    chat = ChatFormat(policy.tokenizer, think=config.rollout.think, system=config.rollout.system)
+    return PolicySetup(policy, chat, plan, reference)
 
 
 def local_actor(session: RunSession, setup: PolicySetup) -> Actor:
@@ -73,6 +76,9 @@ def local_actor(session: RunSession, setup: PolicySetup) -> Actor:
 def base_source(session: RunSession) -> Path | str:
     """Where the policy is loaded from before any training; the pocket policy is warmed up first if it must be."""
     model = session.config.policy.model
+    if model.startswith(RUN_MODEL):
+        session.progress.base = _checkpoint_of_site(model)
+        return session.progress.base
     if model != POCKET:
         session.progress.base = session.progress.base or checkpoints.resolve(model)
         return session.progress.base
@@ -83,6 +89,19 @@ def base_source(session: RunSession) -> Path | str:
         session.check_stop()
 
     return warmup.find_or_build(session.config.warmup, session.cache, report_and_check_stop)
+
+
+def _checkpoint_of_site(model: str) -> str:
+    """The checkpoint of another run, whose folder the site's worker has found. Raises ModelError elsewhere."""
+    folder = Path(os.environ.get(MODEL_FOLDER, ""))
+    if not folder.name.isdecimal():
+        raise ModelError(
+            f"policy.model: {model!r} names a run of a site, which only the site can find: download that checkpoint "
+            "and name its folder"
+        )
+    if problem := checkpoints.damage(folder.parents[1], int(folder.name)):
+        raise ModelError(f"policy.model: of {model}, {problem}")
+    return str(folder)
 
 
 def _source(session: RunSession) -> Path | str:

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import partial
 
+from trainer.algorithms.group_filter import group_stats
 from trainer.engines.sampler import Actor
 from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import Suite
+from trainer.journal.events import GroupsReplaced
 from trainer.loops.session import RunSession
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout import distributed
-from trainer.rollout.environment_mix import shares_of, train_plans
-from trainer.rollout.runner import RolloutRequest, RolloutRunner
+from trainer.rollout.environment_mix import plan_groups, shares_of, train_plans
+from trainer.rollout.runner import EnvironmentsFailedError, GroupPlan, RolloutRequest, RolloutRunner
 from trainer.rollout.token_recorder import TokenRecorder
 from trainer.rollout.token_stream import TokenStream, TokenStreamListener
 from trainer.rollout.trajectory import Trajectory
 
 
+def uninformative(plans: Sequence[GroupPlan], trajectories: Iterable[Trajectory]) -> list[GroupPlan]:
+    """The plans of groups in which the rewards of all trajectories that were played to their end are equal."""
+    rewards: dict[int, list[float]] = {}
+    for trajectory in trajectories:
+        if not trajectory.failed:
+            rewards.setdefault(trajectory.group, []).append(trajectory.total_reward)
+    return [plan for plan in plans if plan.group not in rewards or not group_stats(rewards[plan.group]).informative]
+
+
 class RolloutStage:
-    """Plays what a loop needs, on all processes of the run; closed with the session."""
+    """Plays what a loop needs, on all processes of the run; closed with the session.
+
+    Attributes:
+        resamples: whether groups without a signal are replaced (dynamic sampling).
+        rounds: of the last training iteration.
+    """
 
     def __init__(self, session: RunSession, actor: Actor, chat: ChatFormat) -> None:
         self.session = session
@@ -33,21 +50,70 @@ class RolloutStage:
             stop=session.stop,
         )
         self.runner = distributed.shard(runner, session.group)
+        self.resamples = session.config.algorithm.dynamic_sampling_rounds > 1
+        self.rounds = 0
         session.on_close(self.runner.close)
 
     def play(self, iteration: int) -> list[Trajectory]:
-        """The trajectories of a training iteration."""
-        config = self.session.config
-        self.runner.progress = self.session.reporter.watch("rollout", iteration, config.rollout.trajectories)
-        plans = train_plans(config, shares_of(config), iteration)
-        request = RolloutRequest(plans, iteration, split="train", temperature=config.rollout.temperature)
+        """The trajectories of a training iteration, in the order of their groups.
+
+        With dynamic sampling, groups whose rewards are all equal are replaced by new ones of the same environment,
+        which are numbered from the last group on, until there are none or the rounds are used up. All trajectories are
+        returned; a group with fewer than two unbroken ones is replaced, too. All seeds follow from the numbers of
+        iteration and group, so that an interrupted iteration is repeated identically.
+
+        Source: DAPO, arXiv 2503.14476, section 3.2; its published code draws whole batches and drops the surplus.
+        """
+        config, shares = self.session.config, shares_of(self.session.config)
+        rounds = config.algorithm.dynamic_sampling_rounds
+        plans = train_plans(config, shares, iteration)
+        played = self._play_round(plans, iteration, [])
+        self.rounds = 1
+        groups = len(plans)
+        for number in range(2, rounds + 1):
+            replaced = uninformative(plans, played)
+            if not replaced:
+                break
+            missing = [plan.group for plan in replaced]
+            self.session.journal.write(
+                GroupsReplaced(
+                    iteration=iteration,
+                    round_number=number,
+                    rounds=rounds,
+                    replaced=missing,
+                    informative=config.rollout.groups - len(missing),
+                )
+            )
+            self.session.check_stop()
+            plans = plan_groups(config, shares, iteration, [plan.environment for plan in replaced], first=groups)
+            groups += len(plans)
+            self.rounds = number
+            try:
+                played += self._play_round(plans, iteration, played)
+            except EnvironmentsFailedError as error:  # those of earlier rounds did not
+                played += error.trajectories
+                break
+        return played
+
+    def _play_round(
+        self, plans: Sequence[GroupPlan], iteration: int, earlier: Sequence[Trajectory]
+    ) -> list[Trajectory]:
+        """The trajectories of these groups, after those of earlier rounds."""
+        total = len(earlier) + sum(len(plan.members) for plan in plans)
+        self.runner.progress = self.session.reporter.watch("rollout", iteration, total, played=len(earlier))
+        temperature = self.session.config.rollout.temperature
+        request = RolloutRequest(plans, iteration, split="train", temperature=temperature)
         return self.runner.play(request, self._listener)
 
-    def play_suite(self, suite: Suite, iteration: int) -> list[Trajectory]:
-        """The trajectories of an evaluation suite; their tokens are recorded."""
+    def play_suite(self, suite: Suite, iteration: int, part: tuple[int, int] = (0, 1)) -> list[Trajectory]:
+        """The trajectories of an evaluation suite; their tokens are recorded.
+
+        Args:
+            part: number of the suite among those that are played now, from 0, and their number.
+        """
         plans = suite_runner.group_plans(suite.config, iteration, suite.number)
         total = sum(len(plan.members) for plan in plans)
-        self.runner.progress = self.session.reporter.watch("evaluate", iteration, total)
+        self.runner.progress = self.session.reporter.watch("evaluate", iteration, total, part)
         request = RolloutRequest(
             plans, iteration, split="eval", temperature=suite.config.evaluation.temperature, suite=suite.name
         )

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Collection
 
 from trainer.evaluation import suite_runner
-from trainer.evaluation.suites import suites_of
+from trainer.evaluation.reference_play import reference_success
+from trainer.evaluation.suites import Suite, suites_of
 from trainer.loops.session import RunSession
 from trainer.loops.stages.rollout_stage import RolloutStage
 
@@ -30,6 +31,7 @@ class SuiteEvaluator:
     ) -> None:
         self.session, self.rollouts = session, rollouts
         self.completed, self.extra_metrics = completed, extra_metrics
+        self._references: dict[str, dict[str, float]] = {}
 
     def is_due(self) -> bool:
         """Whether the settings evaluate after the present iteration."""
@@ -45,10 +47,11 @@ class SuiteEvaluator:
         session, progress, began = self.session, self.session.progress, time.monotonic()
         iteration, final = progress.iteration, progress.iteration == session.reporter.iterations
         due = [suite for suite in suites_of(session.config) if suite.name not in self.completed]
-        for suite in due:
-            trajectories = self.rollouts.complete(self.rollouts.play_suite(suite, iteration))
+        for number, suite in enumerate(due):
+            played = self.rollouts.play_suite(suite, iteration, part=(number, len(due)))
+            trajectories = self.rollouts.complete(played)
             event, metrics = suite_runner.summarize(suite, iteration, trajectories, final=final)
-            metrics |= self.extra_metrics()
+            metrics |= self._reference(suite) | self.extra_metrics()
             if suite.number == 0:
                 progress.last_success = event.success
                 if progress.first_success is None:
@@ -57,3 +60,11 @@ class SuiteEvaluator:
                 progress.evaluated = iteration
                 metrics["time/evaluate"] = time.monotonic() - began
             session.journal.write(event, session.reporter.metrics(metrics))
+
+    def _reference(self, suite: Suite) -> dict[str, float]:
+        """Success of the best and of random play: the same at every evaluation, so played once per attempt."""
+        if not suite.config.evaluation.reference_play:
+            return {}
+        if suite.name not in self._references:
+            self._references[suite.name] = reference_success(suite)
+        return self._references[suite.name]

@@ -1,0 +1,148 @@
+"""Algorithm section of RunConfig: estimator, loss, group filter, dynamic sampling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from trainer.algorithms.aggregations import AGGREGATIONS
+from trainer.algorithms.estimators import ESTIMATORS
+from trainer.algorithms.group_filter import FilterLossScaling, FilterMethod
+from trainer.algorithms.kl_estimators import KL_ESTIMATORS
+from trainer.config.base import Section, setting
+
+if TYPE_CHECKING:
+    EstimatorName = str
+    Aggregation = str
+    KLEstimator = str
+else:
+    EstimatorName = Literal[tuple(ESTIMATORS)]
+    Aggregation = Literal[tuple(AGGREGATIONS)]
+    KLEstimator = Literal[tuple(KL_ESTIMATORS)]
+
+
+class AlgorithmConfig(Section):
+    """Advantages, loss and group filter of StarPO and StarPO-S."""
+
+    estimator: EstimatorName = setting(
+        "gae",
+        "Advantage estimator: gae (PPO with a critic), bi_level_gae (over turns, then tokens), grpo (group-normalised "
+        "reward), rloo (leave-one-out baseline of the group), reinforce_plus_plus (whitened reward-to-go), "
+        "reinforce_plus_plus_verl (its form in veRL: a turn gets no credit for later turns, so that with "
+        "reward_position outcome only the last one gets any), reinforce_plus_plus_baseline, gigpo (GRPO plus "
+        "turn-level credit against turns from the same state).",
+        source="paper: gae and grpo; its code: bi_level_gae",
+    )
+    normalize_by_std: bool = setting(True, "Divide the rewards of GRPO and GiGPO by the group's std (off = Dr. GRPO).")
+    gamma: float = setting(1.0, "Discount γ.", source="paper: 1.0", ge=0, le=1)
+    gae_lambda: float = setting(1.0, "GAE's λ.", source="paper: 1.0", formerly="lam", ge=0, le=1)
+    turn_gamma: float = setting(
+        0.95, "Discount between turns, for bi_level_gae and gigpo.", source="RAGEN code: 0.95", ge=0, le=1
+    )
+    gigpo_omega: float = setting(
+        1.0, "Weight ω of gigpo's turn-level advantages.", source="GiGPO: 1", formerly="anchor_weight", ge=0, le=100
+    )
+    reward_normalization: Literal["identity", "mean", "mean_std", "asym_clip"] = setting(
+        "identity",
+        "Normalisation of R(τ) before the estimator: none, mean subtracted, also divided by the std, also clipped to "
+        "[−1, 3]. The group filter always uses raw rewards.",
+        source="RAGEN code: all four",
+    )
+    reward_grouping: Literal["state", "environment", "batch"] = setting(
+        "state", "Trajectories over which rewards are normalised.", source="RAGEN code: all three"
+    )
+    whiten_advantages: bool = setting(True, "Normalise GAE's advantages over the policy tokens of the batch.")
+    reward_position: Literal["turn", "outcome"] = setting(
+        "turn", "Place rewards on the last token of their turn, or sum them on the last turn."
+    )
+    clip_low: float = setting(0.2, "ε_low: lower clip of the ratio at 1 − ε_low.", source="paper: 0.2", gt=0, lt=1)
+    clip_high: float = setting(
+        0.2, "ε_high: upper clip of the ratio at 1 + ε_high.", source="paper: StarPO 0.2, StarPO-S 0.28", gt=0, le=10
+    )
+    dual_clip: float | None = setting(None, "Dual clip c for negative advantages; empty = off.", gt=1, le=100)
+    value_clip: float | None = setting(
+        0.5, "Clip range of the critic's predictions around the old ones; empty = off.", gt=0
+    )
+    value_coef: float = setting(
+        0.5, "Weight of the critic's loss, half the mean squared error.", source="RAGEN code: 1", ge=0, le=100
+    )
+    aggregation: Aggregation = setting(
+        "seq-mean-token-mean", "Loss aggregation over tokens and sequences.", source="paper: Eq. 4, 6"
+    )
+    entropy_coef: float = setting(0.001, "Weight of the entropy bonus.", source="paper: 0.001", ge=0, le=10)
+    kl_coef: float = setting(0.0, "Weight of the KL penalty to the initial policy.", source="paper: StarPO 0.001", ge=0)
+    kl_placement: Literal["reward", "loss"] = setting("reward", "KL as a reward penalty or as a loss term.")
+    kl_estimator: KLEstimator = setting("k1", "Estimator of the KL divergence.", source="paper: k1")
+    group_filter: FilterMethod = setting(
+        "none",
+        "Groups to learn from: std keeps those with the largest reward std (StarPO-S), std_rev the smallest, range "
+        "ranks by best minus worst, top_p_linear keeps groups up to a share of the total spread (RAGEN-2's SNR-aware "
+        "filter; none if the total is tiny), top_p_softmax up to a share of the softmax of the spreads, snr is "
+        "top_p_linear without groups below 0.01 and with at least one group, min_p keeps those above a share of the "
+        "largest spread, soft keeps and weights all. An iteration without a kept group has no update.",
+        source="paper: StarPO-S std; RAGEN-2: top_p_linear, top_p_softmax, min_p, soft",
+        formerly="filter",
+    )
+    group_filter_keep: float = setting(
+        1.0,
+        "Share of groups that the filter keeps (top_p_linear and snr: share of the total spread, top_p_softmax: of the "
+        "softmax, min_p: of the largest spread); none and soft keep all groups and ignore it.",
+        source="paper: StarPO-S 0.25; RAGEN-2: top_p_linear 0.9",
+        formerly="filter_keep",
+        gt=0,
+        le=1,
+    )
+    drop_zero_std: bool = setting(True, "Drop groups whose rewards are all equal: they carry no signal.")
+    filter_loss_scaling: FilterLossScaling = setting(
+        "none",
+        "Factor of the advantages where not all groups are kept: none, linear (the kept share) or sqrt (its square "
+        "root).",
+        source="RAGEN-2: none, linear, sqrt",
+        added=True,
+    )
+    dynamic_sampling_rounds: int = setting(
+        1,
+        "DAPO's dynamic sampling: maximum rounds of rollouts per iteration. After each, groups whose rewards are all "
+        "equal are replaced by new ones, until rollout.groups groups are informative; what is missing after the last "
+        "round stays missing. 1 = off.",
+        unit="rounds",
+        source="DAPO's code: 10",
+        added=True,
+        ge=1,
+        le=100,
+    )
+    stop_after_skipped_updates: int = setting(
+        0,
+        "Stop the run after this many consecutive iterations without an update because no group was kept, or no kept "
+        "group had a signal; 0 = never.",
+        unit="iterations",
+        source="RAGEN-2: 5",
+        added=True,
+        ge=0,
+    )
+    updates_per_rollout: int = setting(
+        1,
+        "Online-k: updates from one rollout batch.",
+        unit="updates",
+        source="paper: 1, 2, 5, 10",
+        formerly="reuse",
+        gt=0,
+        le=100,
+    )
+    tis_cap: float | None = setting(
+        None,
+        "Truncated importance sampling, for engines whose probabilities differ from the trainer's: weight = "
+        "min(π_trainer/π_sampler, cap), and the ratio uses the trainer's own probabilities. Empty = off.",
+        source="Yao et al. 2025: 2",
+        ge=1,
+        le=100,
+    )
+
+    @property
+    def needs_critic(self) -> bool:
+        """Whether the estimator uses a critic."""
+        return ESTIMATORS[self.estimator].needs_critic
+
+    @property
+    def needs_groups(self) -> bool:
+        """Whether the estimator compares the trajectories of a group."""
+        return ESTIMATORS[self.estimator].needs_groups

@@ -1,0 +1,94 @@
+"""Rollout section of RunConfig: groups, budgets of an episode, prompt and sampling."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Annotated
+
+from pydantic import field_validator
+
+from envs.text_roles import TextRole
+from trainer.config.base import Section, setting
+from trainer.config.environment import BUDGETS
+
+SYSTEM = "You solve tasks step by step."
+"""Default system message; the pocket policy is warmed up with it."""
+MAX_SYSTEM = 4000
+"""Characters of a system message."""
+
+
+class RolloutConfig(Section):
+    """Rollout before each update: groups, budgets of an episode, sampling."""
+
+    groups: int = setting(8, "P: puzzles per iteration.", unit="groups", source="paper: 8", gt=0, le=4096)
+    group_size: int = setting(16, "N: attempts at each puzzle.", unit="trajectories", source="paper: 16", gt=0, le=4096)
+    max_turns: int = setting(
+        5, "Maximum turns of a trajectory.", unit="turns", source="paper: 5", gt=0, le=BUDGETS["max_turns"]
+    )
+    max_actions_per_turn: int = setting(
+        5,
+        "Maximum actions executed per turn.",
+        unit="actions",
+        source="paper: 5",
+        gt=0,
+        le=BUDGETS["max_actions_per_turn"],
+    )
+    max_actions: int = setting(
+        10, "Maximum actions of a trajectory.", unit="actions", source="paper: 10", gt=0, le=BUDGETS["max_actions"]
+    )
+    max_response_tokens: int = setting(
+        96, "Maximum length of a response; longer ones are cut.", unit="tokens", gt=0, le=16_384
+    )
+    temperature: float = setting(1.0, "Sampling temperature.", source="RAGEN code: 1.0", gt=0, le=10)
+    top_p: float = setting(
+        1.0, "Nucleus sampling: probability mass to sample from; below 1 biases the importance ratio.", gt=0, le=1
+    )
+    top_k: int = setting(0, "Sample from the k likeliest tokens; 0 = all. Above 0 biases the importance ratio.", ge=0)
+    min_p: float = setting(
+        0.0,
+        "Minimum probability of a token, relative to the likeliest; above 0 biases the importance ratio.",
+        ge=0,
+        lt=1,
+    )
+    think: bool = setting(True, "Prompt for a thought before the answer.", source="paper: on")
+    system: Annotated[str, TextRole.PLAIN] = setting(
+        SYSTEM,
+        "System message before the task; empty = none, where some chat templates insert one of their own. The built-in "
+        "pocket policy was taught with the default.",
+        source="paper: appendix E",
+        added=True,
+    )
+    context_turns: int = setting(
+        0,
+        "Number of most recent turns kept in the prompt after the task (0 = all). Rewards, turn numbers and budgets "
+        "still cover the whole dialogue.",
+        unit="turns",
+        source="RAGEN code: max_context_window",
+        ge=0,
+        le=100,
+    )
+
+    @field_validator("system")
+    @classmethod
+    def check_system(cls, value: str) -> str:
+        """Printable text of limited length, with plain line ends and without surrounding white space."""
+        text = value.replace("\r\n", "\n").strip()
+        if len(text) > MAX_SYSTEM:
+            raise ValueError(
+                f"must have at most {MAX_SYSTEM} characters, not {len(text)}: a task belongs in environment.instruction"
+            )
+        for character in text:
+            if character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cs"):
+                raise ValueError(f"must not contain the control character {character!r}: remove it")
+        return text
+
+    @property
+    def trajectories(self) -> int:
+        """Trajectories per iteration."""
+        return self.groups * self.group_size
+
+    @property
+    def biased(self) -> list[str]:
+        """Active settings that exclude tokens from sampling and thereby bias the importance ratio."""
+        active = {"top_p": self.top_p < 1, "top_k": self.top_k > 0, "min_p": self.min_p > 0}
+        return [f"rollout.{name}" for name, on in active.items() if on]

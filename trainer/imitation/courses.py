@@ -1,0 +1,122 @@
+"""Courses of the pocket policy's warm-up: environments to learn, their demonstrator and the size of the model.
+
+The general course teaches several environments to one policy. A policy of this size that learns one environment alone
+reads its states more reliably, so each of the others has a course of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from trainer.config.imitation import Course as CourseName
+from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
+from trainer.imitation.course_plans import plan_careful_walk, plan_either_arm, plan_expression_search, plan_shopping
+from trainer.imitation.demonstrators import Demonstrator, random_action, random_click, shuffled_equation
+from trainer.policy import pocket
+
+Tasks = Callable[[RolloutConfig], list[tuple[RunConfig, float]]]
+"""Makes the run configurations to demonstrate and their shares, from the settings of rollouts they have in common."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a pocket policy is warmed up on."""
+
+    tasks: Tasks
+    vocabulary: tuple[str, ...]
+    """Environments whose words the tokenizer learns. Fixed, so that it is independent of installed packages."""
+    demonstrator: Callable[[np.random.Generator], Demonstrator] | None = None
+    """Makes the demonstrator of the course's only environment for one demonstration; None: each environment's own."""
+    vary: Callable[[np.random.Generator], dict[str, Any]] | None = None
+    """Draws settings of the environment for each demonstration."""
+    tokens: int = pocket.VOCABULARY
+    """Size of the tokenizer's vocabulary."""
+    shape: Mapping[str, int] = field(default_factory=dict)
+    """Changes of the model's configuration."""
+
+    def demonstrator_for(self, seed: int) -> Demonstrator | None:
+        """The demonstrator for the demonstration of this seed."""
+        return self.demonstrator and self.demonstrator(np.random.default_rng([seed, 2]))
+
+    def varied(self, config: RunConfig, seed: int) -> RunConfig:
+        """The configuration with the environment's settings drawn for the demonstration of this seed."""
+        if self.vary is None:
+            return config
+        drawn = self.vary(np.random.default_rng([seed, 1]))
+        settings = {**config.environment.settings, **drawn}
+        environment = config.environment.model_copy(update={"settings": settings})
+        return config.model_copy(update={"environment": environment})
+
+
+def _general(rollout: RolloutConfig) -> list[tuple[RunConfig, float]]:
+    bandit = rollout.model_copy(update={"max_turns": 1, "max_actions_per_turn": 1, "max_actions": 1})
+    lake = rollout.model_copy(update={"max_actions_per_turn": 2})
+    return [
+        (RunConfig(environment=EnvironmentConfig(name="Sokoban"), rollout=rollout), 0.8),
+        (RunConfig(environment=EnvironmentConfig(name="FrozenLake"), rollout=lake), 0.15),
+        (RunConfig(environment=EnvironmentConfig(name="Bandit"), rollout=bandit), 0.05),
+    ]
+
+
+def _only(name: str, settings: Mapping[str, Any] | None = None, **budgets: int) -> Tasks:
+    """Tasks of a course with one environment."""
+
+    def tasks(rollout: RolloutConfig) -> list[tuple[RunConfig, float]]:
+        environment = EnvironmentConfig(name=name, settings=dict(settings or {}))
+        return [(RunConfig(environment=environment, rollout=rollout.model_copy(update=budgets)), 1.0)]
+
+    return tasks
+
+
+_SYLLABLES = ("ba", "co", "dra", "el", "fi", "gon", "ha", "ka", "li", "mer", "no", "or", "phe", "ra", "sto", "ter")
+
+
+def _drawn_names(rng: np.random.Generator) -> dict[str, Any]:
+    """Two different names of two to four syllables; half of the time those of the environment."""
+    if rng.random() < 0.5:
+        return {}
+    names: list[str] = []
+    while len(names) < 2:
+        name = "".join(rng.choice(_SYLLABLES, size=int(rng.integers(2, 5)))).capitalize()
+        if name not in names:
+            names.append(name)
+    return {"low_name": names[0], "high_name": names[1]}
+
+
+COUNTDOWN = {"min_numbers": 3, "max_numbers": 3, "largest": 30, "max_target": 60, "operators": "+-"}
+"""Problems of the pocket presets: three small numbers to add and subtract."""
+
+COURSES: dict[CourseName, Course] = {
+    "general": Course(
+        tasks=_general,
+        vocabulary=("Sokoban", "LargeSokoban", "SokobanNewVocab", "FrozenLake", "Bandit", "BanditRev", "BanditTest"),
+    ),
+    "frozen_lake": Course(
+        tasks=_only("FrozenLake", max_turns=8, max_actions_per_turn=2, max_actions=10),
+        vocabulary=("FrozenLake",),
+        demonstrator=lambda rng: Demonstrator(plan_careful_walk, random_action),
+    ),
+    "bandit": Course(
+        tasks=_only("Bandit", max_turns=1, max_actions_per_turn=1, max_actions=1),
+        vocabulary=("Bandit", "BanditRev", "BanditTest"),
+        demonstrator=lambda rng: Demonstrator(partial(plan_either_arm, rng=rng), random_action),
+        vary=_drawn_names,
+        shape={"hidden_size": 96, "intermediate_size": 256, "num_hidden_layers": 3},
+    ),
+    "countdown": Course(
+        tasks=_only("Countdown", COUNTDOWN, max_turns=1, max_actions_per_turn=1, max_actions=1),
+        vocabulary=("Countdown",),
+        demonstrator=lambda rng: Demonstrator(partial(plan_expression_search, rng=rng), shuffled_equation),
+    ),
+    "webshop": Course(
+        tasks=_only("WebShop", {"hints": "-"}, max_turns=9, max_actions_per_turn=1, max_actions=9, context_turns=1),
+        vocabulary=("WebShop",),
+        demonstrator=lambda rng: Demonstrator(plan_shopping, random_click),
+        tokens=1280,
+    ),
+}

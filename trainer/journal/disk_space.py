@@ -1,0 +1,38 @@
+"""Full disks: recognised by an error's number or text, and by the free space of a folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+NEARLY_FULL = 16_000_000
+"""Free bytes below which a trainer that failed without an explanation is taken to have filled the disk."""
+_NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
+_TEXTS = ("No space left on device", "os error 28", "Disk quota exceeded")
+
+
+def says_full(text: str) -> bool:
+    """Whether a message or log reports a full disk or an exhausted quota."""
+    return any(sign in text for sign in _TEXTS)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the error, or one that it was raised from, is due to a full disk or an exhausted quota.
+
+    Libraries of other languages (safetensors) give the number only in their text.
+    """
+    current: BaseException | None = error
+    while current is not None:
+        if getattr(current, "errno", None) in _NUMBERS or says_full(str(current)):
+            return True
+        current = current.__cause__ or current.__context__
+    return False
+
+
+def free_bytes(folder: Path) -> int:
+    """Free bytes of the disk that holds the folder, or its nearest existing parent. Raises OSError."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    sizes = os.statvfs(folder)
+    return sizes.f_bavail * sizes.f_frsize

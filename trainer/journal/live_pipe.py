@@ -1,0 +1,47 @@
+"""Pipe from a trainer to its supervisor for messages that need not be kept: lines of JSON, dropped when it is full."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from trainer.journal.protocol import LIVE_FD
+
+_PIPE_BUF = 4096  # lines of at most this many bytes are written whole or not at all
+
+
+def _open(address: str) -> int | None:
+    """Open the pipe of this descriptor, or of this path where several processes share it; None without a reader."""
+    try:
+        pipe = int(address) if address.isdigit() else os.open(address, os.O_WRONLY | os.O_NONBLOCK)
+        os.set_blocking(pipe, False)
+    except OSError:
+        return None
+    return pipe
+
+
+class LivePipe:
+    """The writing end of the pipe that LIVE_FD names.
+
+    Attributes:
+        descriptor: of the pipe; None without a reader.
+    """
+
+    def __init__(self) -> None:
+        address = os.environ.get(LIVE_FD, "")
+        self.descriptor = _open(address) if address else None
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Write a message as one line; dropped if the pipe is full or the line is too long to be written whole."""
+        if self.descriptor is None:
+            return
+        line = (json.dumps(message, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+        if len(line) > _PIPE_BUF:
+            return
+        try:
+            os.write(self.descriptor, line)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.descriptor = None

@@ -1,0 +1,137 @@
+"""System metrics of a run, sampled by a background thread: processor, memory, disk and GPUs.
+
+Sampling touches no random state and no tensor: training is the same with and without it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from trainer.memory.available import available_memory
+from trainer.memory.gpu_usage import visible_gpus
+
+INTERVAL = 5.0
+"""Seconds between two samples. Listing the processes of a large machine takes tens of milliseconds."""
+GPU_INTERVAL = 10.0
+"""The same of the GPUs: each sample starts nvidia-smi."""
+
+
+@dataclass
+class _Lap:
+    """What was measured since the previous iteration's metrics."""
+
+    cpu_seconds: float = 0.0
+    seconds: float = 0.0
+    memory: list[int] = field(default_factory=list)
+    available: list[int] = field(default_factory=list)
+    disk_free: list[int] = field(default_factory=list)
+    gpu_utilization: list[float] = field(default_factory=list)
+    gpu_memory: list[int] = field(default_factory=list)
+
+
+class SystemSampler:
+    """Samples the processes of a run until it is closed.
+
+    Args:
+        folder: of the run; the free space of its file system is measured.
+        whole_launch: also measure the processes that the launcher of this one started: the ranks of a distributed run.
+        gpus: (utilization, bytes used) of the run's GPUs, empty without one.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        whole_launch: bool = False,
+        gpus: Callable[[], list[tuple[float, int]]] | None = None,
+    ) -> None:
+        self.folder = folder
+        own = psutil.Process()
+        self._root = (own.parent() or own) if whole_launch else own
+        self._gpus = gpus or visible_gpus
+        self._lock = threading.Lock()
+        self._lap = _Lap()
+        self._latest: dict[str, float] = {}
+        self._cpu: dict[tuple[int, float], float] = {}
+        self._measured_at: float | None = None
+        self._gpus_at = -GPU_INTERVAL
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="system metrics", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; it may still be in a sample."""
+        self._closed.set()
+
+    def collect(self) -> dict[str, float]:
+        """system/* since the last call, without those not measured yet. Waits for no sample."""
+        with self._lock:
+            lap, self._lap = self._lap, _Lap()
+        metrics: dict[str, float] = {}
+        if lap.seconds:
+            metrics["system/cpu_percent"] = 100 * lap.cpu_seconds / lap.seconds
+        if lap.memory:
+            metrics["system/memory_bytes"] = float(max(lap.memory))
+        if lap.available:
+            metrics["system/memory_available_bytes"] = float(min(lap.available))
+        if lap.disk_free:
+            metrics["system/disk_free_bytes"] = float(lap.disk_free[-1])
+        if lap.gpu_utilization:
+            metrics["system/gpu_utilization"] = sum(lap.gpu_utilization) / len(lap.gpu_utilization)
+        if lap.gpu_memory:
+            metrics["system/gpu_memory_bytes"] = float(max(lap.gpu_memory))
+        self._latest |= metrics  # an iteration shorter than the interval repeats the last values
+        return dict(self._latest)
+
+    def sample(self) -> None:
+        """Measure once."""
+        now = time.monotonic()
+        cpu, memory = self._processes()
+        spent = sum(seconds - self._cpu.get(key, 0.0) for key, seconds in cpu.items())
+        gpus: list[tuple[float, int]] = []
+        if now - self._gpus_at >= GPU_INTERVAL:
+            self._gpus_at, gpus = now, self._gpus()
+        available = available_memory()
+        with self._lock:
+            lap = self._lap
+            if self._measured_at is not None:
+                lap.cpu_seconds += max(0.0, spent)
+                lap.seconds += now - self._measured_at
+            lap.memory.append(memory)
+            lap.available += [available[0]] if available else []
+            lap.disk_free += [shutil.disk_usage(self.folder).free] if self.folder.exists() else []
+            if gpus:
+                lap.gpu_utilization.append(sum(share for share, _ in gpus) / len(gpus))
+                lap.gpu_memory.append(sum(used for _, used in gpus))
+        self._cpu, self._measured_at = cpu, now
+
+    def _processes(self) -> tuple[dict[tuple[int, float], float], int]:
+        """(process → CPU seconds, resident bytes) of the run; processes that end meanwhile are left out."""
+        cpu: dict[tuple[int, float], float] = {}
+        memory = 0
+        for process in [self._root, *self._root.children(recursive=True)]:
+            try:
+                with process.oneshot():
+                    times = process.cpu_times()
+                    cpu[process.pid, process.create_time()] = times.user + times.system
+                    memory += process.memory_info().rss
+            except psutil.Error:
+                continue
+        return cpu, memory
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self.sample()
+            except (OSError, psutil.Error):  # a run goes on without these figures
+                pass
+            self._closed.wait(INTERVAL)

@@ -1,0 +1,190 @@
+"""Statistical tests of a study's claims over seeds. Pure functions; p values are two-sided throughout.
+
+* Means of two arms: Welch's t test (B. L. Welch, 1947, Biometrika 34) with its degrees of freedom.
+* Changes within one arm: Student's t test over seeds.
+* Times until a collapse: the exact permutation distribution of the log-rank statistic (R. Peto and J. Peto, 1972,
+  Journal of the Royal Statistical Society A 135), censored where a run ended without one.
+* Several claims at once: Holm's correction (S. Holm, 1979, Scandinavian Journal of Statistics 6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean, variance
+
+import numpy as np
+from scipy import special
+
+LEVEL = 0.05
+POWER = 0.8
+"""Chance of a verdict that `seeds_for_difference` plans for."""
+MIN_SEEDS = 3
+MAX_SEEDS = 1000
+"""More seeds than this are not planned for."""
+_MAX_PERMUTATIONS = 200_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Mean of an arm over its seeds, and the squared standard error of that mean."""
+
+    value: float
+    square: float
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference (or change) with its 95 % interval and two-sided p value for no difference."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+
+def success_estimate(rates: Sequence[float], prompts: int) -> Estimate:
+    """Mean success of an arm from the rate of each seed (0 to 1), each on `prompts` puzzles.
+
+    The spread between seeds contains that of sampling on the puzzles. Where the seeds happen to agree, the spread that
+    the puzzles alone would have is the least that is assumed, with one success and one failure added (A. Agresti and
+    B. Caffo, 2000), so that 0 % and 100 % are not certain either. Raises ValueError without a rate.
+    """
+    if not rates:
+        raise ValueError("an estimate needs at least one seed")
+    trials = prompts * len(rates)
+    rate = (fmean(rates) * trials + 1) / (trials + 2)
+    between = variance(rates) / len(rates) if len(rates) > 1 else 0.0
+    return Estimate(fmean(rates), max(between, rate * (1 - rate) / (trials + 2)), len(rates))
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Mean of a quantity that each seed has one value of. Raises ValueError without a value."""
+    if not values:
+        raise ValueError("an estimate needs at least one seed")
+    return Estimate(fmean(values), variance(values) / len(values) if len(values) > 1 else 0.0, len(values))
+
+
+def welch(arm: Estimate, other: Estimate, shift: float = 0.0) -> Difference:
+    """Difference arm − other. The p value is for a difference of −`shift`: that of non-inferiority by that margin.
+
+    Raises:
+        ValueError: an arm with a single seed, whose spread is unknown.
+    """
+    if min(arm.seeds, other.seeds) < 2:
+        raise ValueError("the spread of a single seed is unknown")
+    square = arm.square + other.square
+    freedom = (
+        square**2 / (arm.square**2 / (arm.seeds - 1) + other.square**2 / (other.seeds - 1)) if square else math.inf
+    )
+    return _t_test(arm.value - other.value, math.sqrt(square), freedom, shift)
+
+
+def change(values: Sequence[float]) -> Difference:
+    """Mean of the seeds' changes against none. Raises ValueError with fewer than two."""
+    if len(values) < 2:
+        raise ValueError("the spread of a single seed is unknown")
+    mean = estimate(values)
+    return _t_test(mean.value, math.sqrt(mean.square), len(values) - 1)
+
+
+def _t_test(value: float, error: float, freedom: float, shift: float = 0.0) -> Difference:
+    if not error:
+        return Difference(value, value, value, 0.0 if value + shift else 1.0)
+    margin = error * float(special.stdtrit(freedom, 1 - LEVEL / 2))
+    p = 2 * float(special.stdtr(freedom, -abs(value + shift) / error))
+    return Difference(value, value - margin, value + margin, p)
+
+
+@dataclass(frozen=True)
+class Survival:
+    """How long a seed lasted: until its collapse, or without one until the end of its run."""
+
+    iterations: int
+    collapsed: bool
+
+
+def log_rank(arm: Sequence[Survival], other: Sequence[Survival]) -> tuple[float, float]:
+    """(collapses of the arm above those expected, exact p value) under all assignments of the seeds to the two arms.
+
+    A negative first value means later or fewer collapses than the other arm's. With more than 200,000 assignments, as
+    many are drawn with a fixed seed. Raises ValueError without a seed in each.
+    """
+    if not arm or not other:
+        raise ValueError("each arm needs at least one seed")
+    everyone = [*arm, *other]
+    scores = np.array(_log_rank_scores(everyone))
+    observed = float(scores[: len(arm)].sum())
+    if math.comb(len(everyone), len(arm)) <= _MAX_PERMUTATIONS:
+        chosen = np.array(list(combinations(range(len(everyone)), len(arm))))
+        sums = scores[chosen].sum(axis=1)
+        extreme = float(np.mean(np.abs(sums) >= abs(observed) - 1e-9))
+    else:
+        generator = np.random.default_rng(0)
+        shuffled = generator.permuted(np.tile(scores, (_MAX_PERMUTATIONS // 10, 1)), axis=1)
+        sums = shuffled[:, : len(arm)].sum(axis=1)
+        extreme = float((np.sum(np.abs(sums) >= abs(observed) - 1e-9) + 1) / (len(sums) + 1))
+    return observed, extreme
+
+
+def _log_rank_scores(everyone: Sequence[Survival]) -> list[float]:
+    """Collapse (0 or 1) minus the pooled cumulative hazard up to the seed's time; they sum to 0."""
+    hazards: dict[int, float] = {}
+    total = 0.0
+    for time in sorted({one.iterations for one in everyone}):
+        at_risk = sum(one.iterations >= time for one in everyone)
+        total += sum(one.collapsed and one.iterations == time for one in everyone) / at_risk
+        hazards[time] = total
+    return [one.collapsed - hazards[one.iterations] for one in everyone]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p values corrected for their number, in the same order; a claim holds where its own is at most LEVEL."""
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    corrected = [1.0] * len(p_values)
+    largest = 0.0
+    for rank, at in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[at]))
+        corrected[at] = largest
+    return corrected
+
+
+def seeds_for_difference(value: float, spread: float, *, arms: int, claims: int) -> int | None:
+    """Seeds per arm with which a true difference of that size is found with a chance of 80 %; None above 1,000.
+
+    `spread` is the standard deviation between seeds of one arm, `arms` 2 for a difference and 1 for a change, `claims`
+    the number of claims tested together (Bonferroni's bound, which is slightly more than Holm needs).
+    """
+    if not value:
+        return None
+    low, high = MIN_SEEDS, MIN_SEEDS
+    while _power(abs(value), spread, high, arms, claims) < POWER:
+        low, high = high + 1, 2 * high
+        if low > MAX_SEEDS:
+            return None
+    while low < high:
+        middle = (low + high) // 2
+        if _power(abs(value), spread, middle, arms, claims) < POWER:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low <= MAX_SEEDS else None
+
+
+def _power(value: float, spread: float, seeds: int, arms: int, claims: int) -> float:
+    if not spread:
+        return 1.0
+    freedom = arms * (seeds - 1)
+    critical = special.stdtrit(freedom, 1 - LEVEL / claims / 2)
+    return 1 - float(special.nctdtr(freedom, value / (spread * math.sqrt(arms / seeds)), critical))
+
+
+def seeds_for_log_rank(claims: int) -> int:
+    """Fewest seeds per arm with which the exact test can give a verdict at all, if all of one arm collapse first."""
+    seeds = MIN_SEEDS
+    while 2 / math.comb(2 * seeds, seeds) > LEVEL / claims:
+        seeds += 1
+    return seeds
