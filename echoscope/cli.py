@@ -6,16 +6,15 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TextIO
-
-from pydantic import BaseModel
+from typing import Any
 
 from echoscope.client import Client
 from echoscope.errors import EchoscopeError, Invalid
 from echoscope.models import RunDetail
+from echoscope.output import changes_of, output, print_answer
+from echoscope.study_cli import add_study_commands
 
 DONE, FAILED, MISUSED = 0, 1, 2
 CREDENTIALS_MISSING = (
@@ -67,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 
     command("me", _me, "Show the owner and the permissions of the token.")
     listing = command("runs", _runs, "List runs, newest first.")
-    for name in ("state", "environment", "tag", "author", "text"):
+    for name in ("state", "environment", "tag", "author", "text", "group"):
         listing.add_argument(f"--{name}")
     listing.add_argument("--limit", type=int, default=30, help="Maximum number of runs (default 30; 0 = all).")
     command("show", _show, "Show one run.").add_argument("run")
@@ -76,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     launching = command("launch", _launch, "Launch a run from a preset or a configuration file.")
     launching.add_argument("preset", nargs="?", help="Name of a preset.")
     launching.add_argument("--config", type=Path, help="JSON file with a configuration.")
+    launching.add_argument("--arms", nargs="+", default=[], help="Algorithms to launch, as in starpo starpo_s.")
+    launching.add_argument("--seeds", type=int, default=1, help="Number of seeds of each algorithm, 1 to 5.")
+    launching.add_argument("--group", default="", help="Name of the group of runs.")
     cloning = command("clone", _clone, "Launch a run like another, with some settings changed.")
     cloning.add_argument("run")
     for added in (launching, cloning):
@@ -126,23 +128,20 @@ def _parser() -> argparse.ArgumentParser:
     sharing.add_argument("--turn", type=int, help="Turn at which the player opens, counted from 0.")
     revoking = command("revoke", _revoke, "Revoke a share link.")
     revoking.add_argument("link", help="Address of the link, or its last part.")
+    add_study_commands(commands.add_parser("study", help="Launch, steer and export studies."))
     return parser
-
-
-def _print(args: argparse.Namespace, answer: BaseModel, text: str) -> None:
-    print(answer.model_dump_json() if args.json else text, flush=True)
 
 
 def _me(client: Client, args: argparse.Namespace) -> None:
     me = client.me()
     teams = ", ".join(f"{team.name} ({team.role})" for team in me.teams)
-    _print(args, me, f"{me.username}, {' and '.join(me.scopes)}, in {teams}")
+    print_answer(args, me, f"{me.username}, {' and '.join(me.scopes)}, in {teams}")
 
 
 def _runs(client: Client, args: argparse.Namespace) -> None:
-    filters = {name: getattr(args, name) for name in ("state", "environment", "tag", "author", "text")}
+    filters = {name: getattr(args, name) for name in ("state", "environment", "tag", "author", "text", "group")}
     for number, run in enumerate(client.runs(**filters), 1):
-        _print(args, run, f"{run.slug}  {run.state:<10} {run.iteration:>5} of {run.iterations:<5} {run.title}")
+        print_answer(args, run, f"{run.slug}  {run.state:<10} {run.iteration:>5} of {run.iterations:<5} {run.title}")
         if number == args.limit:
             return
 
@@ -156,20 +155,24 @@ def _show(client: Client, args: argparse.Namespace) -> None:
         lines.append(run.waiting.message)
     if run.failure:
         lines.append(run.failure)
-    _print(args, run, "\n  ".join(lines))
+    print_answer(args, run, "\n  ".join(lines))
 
 
 def _presets(client: Client, args: argparse.Namespace) -> None:
     for preset in client.presets():
-        _print(args, preset, f"{preset.name:<32} {preset.size}")
+        print_answer(args, preset, f"{preset.name:<32} {preset.size}")
 
 
 def _launch(client: Client, args: argparse.Namespace) -> None:
     config = json.loads(args.config.read_text(encoding="utf-8")) if args.config else None
+    if args.arms or args.seeds != 1:
+        _launch_group(client, args, config)
+        return
     run = client.launch(
+        group=args.group,
         preset=args.preset,
         config=config,
-        overrides=_changes(args.changes),
+        overrides=changes_of(args.changes),
         visibility=args.visibility,
         queue=args.queue,
         gpus=args.gpus,
@@ -179,10 +182,30 @@ def _launch(client: Client, args: argparse.Namespace) -> None:
     _report_launch(client, args, run)
 
 
+def _launch_group(client: Client, args: argparse.Namespace, config: dict[str, Any] | None) -> None:
+    if args.watch:
+        raise EchoscopeError("--watch follows one run: launch the group without it, then `watch` one of its runs.")
+    group = client.launch_group(
+        preset=args.preset,
+        config=config,
+        overrides=changes_of(args.changes),
+        arms=args.arms,
+        seeds=args.seeds,
+        group=args.group,
+        visibility=args.visibility,
+        queue=args.queue,
+        gpus=args.gpus,
+        priority=args.priority,
+        key=args.key,
+    )
+    lines = "".join(f"\n  {run.slug}  {run.title}" for run in group.runs)
+    print_answer(args, group, f"{group.group}: {len(group.runs)} runs  {group.url}{lines}")
+
+
 def _clone(client: Client, args: argparse.Namespace) -> None:
     run = client.clone(
         args.run,
-        _changes(args.changes),
+        changes_of(args.changes),
         visibility=args.visibility,
         queue=args.queue,
         gpus=args.gpus,
@@ -193,23 +216,10 @@ def _clone(client: Client, args: argparse.Namespace) -> None:
 
 
 def _report_launch(client: Client, args: argparse.Namespace, run: RunDetail) -> None:
-    _print(args, run, f"{run.slug}  {run.url}")
+    print_answer(args, run, f"{run.slug}  {run.url}")
     if args.watch:
         args.run = run.slug
         _watch(client, args)
-
-
-def _changes(pairs: Sequence[str]) -> dict[str, Any]:
-    changes: dict[str, Any] = {}
-    for pair in pairs:
-        name, separator, text = pair.partition("=")
-        if not separator:
-            raise EchoscopeError(f"--set takes SECTION.FIELD=VALUE, not {pair!r}.")
-        try:
-            changes[name.strip()] = json.loads(text)
-        except ValueError:
-            changes[name.strip()] = text
-    return changes
 
 
 def _watch(client: Client, args: argparse.Namespace) -> None:
@@ -217,7 +227,7 @@ def _watch(client: Client, args: argparse.Namespace) -> None:
     for run in client.watch(args.run):
         line = _line(run)
         if line != previous:
-            _print(args, run, line)
+            print_answer(args, run, line)
             previous = line
     if run.state == "failed":
         raise EchoscopeError(run.failure or "The run failed; see its log.")
@@ -234,7 +244,7 @@ def _line(run: RunDetail) -> str:
 
 def _control(client: Client, args: argparse.Namespace) -> None:
     run = client.control(args.run, args.action)
-    _print(args, run, _line(run))
+    print_answer(args, run, _line(run))
 
 
 def _push(client: Client, args: argparse.Namespace) -> None:
@@ -243,7 +253,7 @@ def _push(client: Client, args: argparse.Namespace) -> None:
     def progress(run: RunDetail, received: int, size: int) -> None:
         nonlocal printed
         if not printed:
-            _print(args, run, run.url)
+            print_answer(args, run, run.url)
             printed = True
         if sys.stderr.isatty():
             print(f"\r{received:,} of {size:,} bytes", end="", file=sys.stderr, flush=True)
@@ -259,11 +269,11 @@ def _push(client: Client, args: argparse.Namespace) -> None:
     )
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    _print(args, run, f"{_line(run)}; {run.journal.seq:,} events")
+    print_answer(args, run, f"{_line(run)}; {run.journal.seq:,} events")
 
 
 def _export(client: Client, args: argparse.Namespace) -> None:
-    with _output(args.out) as out:
+    with output(args.out) as out:
         if args.what == "config":
             out.write(client.config_yaml(args.run))
         elif args.what == "metrics":
@@ -276,23 +286,11 @@ def _export(client: Client, args: argparse.Namespace) -> None:
                 out.write(client.trajectory(listed.slug).model_dump_json() + "\n")
 
 
-@contextmanager
-def _output(path: Path | None) -> Iterator[TextIO]:
-    """The file, which appears only when complete; standard output without a path."""
-    if path is None:
-        yield sys.stdout
-        return
-    part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as out:
-        yield out
-    part.replace(path)
-
-
 def _share(client: Client, args: argparse.Namespace) -> None:
     link = client.share(args.trajectory, turn=args.turn)
-    _print(args, link, link.url)
+    print_answer(args, link, link.url)
 
 
 def _revoke(client: Client, args: argparse.Namespace) -> None:
     link = client.revoke(args.link.rstrip("/").rsplit("/", 1)[-1])
-    _print(args, link, f"Revoked: {link.url} is no longer available.")
+    print_answer(args, link, f"Revoked: {link.url} is no longer available.")

@@ -20,13 +20,14 @@ from typing import Any, Literal, Self, TypeVar
 
 from echoscope import models
 from echoscope.journal import push
+from echoscope.studies import Studies
 from echoscope.transport import Transport
 
 WINDOW = 5000
 """Maximum number of iterations in one request for single points."""
 Item = TypeVar("Item", bound=models.Answer)
 Visibility = Literal["private", "team", "link"]
-Action = Literal["pause", "resume", "stop", "cancel"]
+Action = Literal["pause", "resume", "stop", "cancel", "undo-cancel"]
 Priority = Literal["low", "normal", "high"]
 
 
@@ -37,6 +38,7 @@ class Client:
         self, url: str, token: str, *, timeout: float = 30.0, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self.transport = Transport(url, token, timeout=timeout, sleep=sleep)
+        self.studies = Studies(self.transport)
         self._sleep = sleep
 
     def __enter__(self) -> Self:
@@ -61,9 +63,11 @@ class Client:
         tag: str | None = None,
         author: str | None = None,
         text: str | None = None,
+        group: str | None = None,
     ) -> Iterator[models.Run]:
         """The team's runs, newest first, fetched page by page during iteration."""
-        query = {"state": state, "environment": environment, "tag": tag, "author": author, "text": text, "limit": 100}
+        filters = {"state": state, "environment": environment, "tag": tag, "author": author, "text": text}
+        query = {**filters, "group": group, "limit": 100}
         return self._pages("/runs", query, models.Run)
 
     def run(self, run: str) -> models.RunDetail:
@@ -80,6 +84,7 @@ class Client:
         queue: str | None = None,
         gpus: int | None = None,
         priority: Priority = "normal",
+        group: str = "",
         key: str | None = None,
     ) -> models.RunDetail:
         """Launch a run from a preset or a configuration, with dotted overrides.
@@ -89,12 +94,34 @@ class Client:
         `key` is an idempotency key: a request repeated within a day returns the same run. By default a new key protects
         against a second launch after a broken connection.
         """
-        body = {"overrides": dict(overrides or {}), "visibility": visibility, **_resource_fields(queue, gpus, priority)}
-        if preset is not None:
-            body["preset"] = preset
-        if config is not None:
-            body["config"] = dict(config)
-        return self._make("/runs", body, key)
+        body = _requested(preset, config, overrides, visibility, group)
+        return self._make("/runs", body | _resource_fields(queue, gpus, priority), key)
+
+    def launch_group(
+        self,
+        *,
+        preset: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        arms: Sequence[str] = (),
+        seeds: int = 3,
+        group: str = "",
+        visibility: Visibility = "team",
+        queue: str | None = None,
+        gpus: int | None = None,
+        priority: Priority = "normal",
+        key: str | None = None,
+    ) -> models.Group:
+        """Launch one run for each of the `arms`, as in ("starpo", "starpo_s"), and each of 1 to 5 seeds.
+
+        All runs are launched or none. `group` is the name of the group; empty: made from the experiment. For the other
+        arguments see `launch`.
+        """
+        body = _requested(preset, config, overrides, visibility, group)
+        body |= {"arms": list(arms), "seeds": seeds, **_resource_fields(queue, gpus, priority)}
+        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        answer = self.transport.send("POST", "/groups", body=body, headers=headers, repeatable=True)
+        return models.Group.model_validate(answer.json())
 
     def clone(
         self,
@@ -117,22 +144,31 @@ class Client:
         *,
         title: str | None = None,
         tags: Sequence[str] | None = None,
+        notes: str | None = None,
+        archived: bool | None = None,
         visibility: Visibility | None = None,
         priority: Priority | None = None,
+        group: str | None = None,
     ) -> models.RunDetail:
-        """Change title, tags, visibility or priority; None leaves a field unchanged."""
+        """Change title, tags, notes (Markdown), visibility, priority or group, or archive an ended run.
+
+        None: unchanged.
+        """
         fields = {
             "title": title,
             "tags": None if tags is None else list(tags),
+            "notes": notes,
+            "archived": archived,
             "visibility": visibility,
             "priority": priority,
+            "group": group,
         }
         body = {name: value for name, value in fields.items() if value is not None}
         answer = self.transport.send("PATCH", f"/runs/{run}", body=body, repeatable=True)
         return models.RunDetail.model_validate(answer.json())
 
     def control(self, run: str, action: Action) -> models.RunDetail:
-        """Pause, resume, stop or cancel a run. Raises Conflict if that is impossible in its state."""
+        """Pause, resume, stop or cancel a run, or undo that. Raises Conflict if its state does not allow it."""
         answer = self.transport.send("POST", f"/runs/{run}/control", body={"action": action})
         return models.RunDetail.model_validate(answer.json())
 
@@ -188,6 +224,10 @@ class Client:
         """Evaluations by suite, oldest first."""
         return self._list(f"/runs/{run}/evaluations", models.Evaluation)
 
+    def download_model(self, run: str, iteration: int, path: Path) -> Path:
+        """Save the model of a checkpoint as a tar archive at `path`, which gets its name when it is complete."""
+        return self.transport.download(f"/runs/{run}/checkpoints/{iteration}/model.tar", path)
+
     def log(self, run: str) -> str:
         """The end of the trainer's log."""
         return str(self.transport.send("GET", f"/runs/{run}/log").json()["text"])
@@ -226,9 +266,32 @@ class Client:
         return models.Share.model_validate(answer.json())
 
     def revoke(self, token: str) -> models.Share:
-        """Revoke a share link permanently."""
+        """Revoke a share link at once."""
         answer = self.transport.send("DELETE", f"/shares/{token}", repeatable=True)
         return models.Share.model_validate(answer.json())
+
+    # Reports
+
+    def reports(self, **filters: Any) -> Iterator[models.Report]:
+        """Reports that match the filters (names as in /api/docs), newest first, fetched page by page."""
+        return self._pages("/reports", {"limit": 100, **filters}, models.Report)
+
+    def report(self, report: str) -> models.ReportDetail:
+        """A report with its text."""
+        return self._get(f"/reports/{report}", models.ReportDetail)
+
+    def write_report(
+        self, title: str, body: str = "", *, team: str | None = None, visibility: str = "team"
+    ) -> models.ReportDetail:
+        """A new report; `body` is Markdown, in which an address of the site on its own line is an embed."""
+        sent = {"title": title, "body": body, "team": team, "visibility": visibility}
+        answer = self.transport.send("POST", "/reports", body=sent)
+        return models.ReportDetail.model_validate(answer.json())
+
+    def update_report(self, report: str, **changes: Any) -> models.ReportDetail:
+        """Change title, body, visibility or archived. A title or body needs `version`, the one that was read."""
+        answer = self.transport.send("PATCH", f"/reports/{report}", body=changes)
+        return models.ReportDetail.model_validate(answer.json())
 
     # The site
 
@@ -310,18 +373,25 @@ class Client:
         return [kind.model_validate(item) for item in self.transport.send("GET", path).json()]
 
     def _pages(self, path: str, query: Mapping[str, Any], kind: type[Item]) -> Iterator[Item]:
-        cursor: str | None = None
-        while True:
-            page = self.transport.send("GET", path, query={**query, "cursor": cursor}).json()
-            yield from (kind.model_validate(item) for item in page["items"])
-            cursor = page["next_cursor"]
-            if cursor is None:
-                return
+        yield from (kind.model_validate(item) for item in self.transport.items(path, query))
 
     def _make(self, path: str, body: dict[str, Any], key: str | None) -> models.RunDetail:
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
         answer = self.transport.send("POST", path, body=body, headers=headers, repeatable=True)
         return models.RunDetail.model_validate(answer.json())
+
+
+def _requested(
+    preset: str | None,
+    config: Mapping[str, Any] | None,
+    overrides: Mapping[str, Any] | None,
+    visibility: Visibility,
+    group: str,
+) -> dict[str, Any]:
+    """Body of a launch, without fields that are not given."""
+    given = {"preset": preset, "config": None if config is None else dict(config), "group": group or None}
+    body = {name: value for name, value in given.items() if value is not None}
+    return {"overrides": dict(overrides or {}), "visibility": visibility, **body}
 
 
 def _resource_fields(queue: str | None, gpus: int | None, priority: Priority) -> dict[str, Any]:

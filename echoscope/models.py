@@ -19,8 +19,10 @@ __all__ = [
     "EnvironmentDetail",
     "Evaluation",
     "Gpu",
+    "Group",
     "Journal",
     "LostAt",
+    "Mark",
     "Me",
     "Membership",
     "Metric",
@@ -28,12 +30,23 @@ __all__ = [
     "Point",
     "Preset",
     "PresetDetail",
+    "Report",
+    "ReportDetail",
+    "Reported",
     "Run",
     "RunDetail",
     "Share",
+    "Study",
+    "StudyArm",
+    "StudyControlled",
+    "StudyDetail",
+    "StudyRun",
+    "StudyVerdict",
     "Team",
     "Trajectory",
     "TrajectoryDetail",
+    "UpdateProgress",
+    "Verdict",
     "Waiting",
     "Worker",
 ]
@@ -60,6 +73,19 @@ class Me(Answer):
     teams: list[Membership]
 
 
+class UpdateProgress(Answer):
+    """Part of an update that is being computed."""
+
+    stage: str
+    """prepare, reference, old, values, diagnostics or step."""
+    pass_number: int
+    """Pass over the rollout, from 1; 0 before the first."""
+    passes: int
+    """Planned passes."""
+    groups: list[int]
+    """Groups with trajectories in the current micro-batch."""
+
+
 class Phase(Answer):
     """Current phase of a run and its progress."""
 
@@ -72,6 +98,16 @@ class Phase(Answer):
     tokens_per_second: float | None
     eta_seconds: float | None
     """To the end of the run."""
+    eta_low_seconds: float | None
+    """The same at the pace of fast iterations."""
+    eta_high_seconds: float | None
+    """The same at the pace of slow iterations."""
+    share: float | None
+    """Completed share of the phase, 0 to 1."""
+    iteration_shares: dict[str, float] | None
+    """Phase → its expected share of this iteration's time, in order."""
+    update: UpdateProgress | None
+    """For the phase update."""
 
 
 class Journal(Answer):
@@ -94,12 +130,19 @@ class Run(RunAnswer):
     url: str
     """Its page."""
     title: str
-    team: Team
+    team: Team | None
+    """Null for readers outside the team."""
     author: str | None
-    """User name."""
+    """User name. Null for readers outside the team."""
     environment: str
     preset: str
     tags: list[str]
+    group: str = ""
+    """Group of runs that it belongs to; empty for none."""
+    notes: str
+    """What the team wrote about the run, in Markdown."""
+    archived_at: datetime | None
+    """Since when lists leave it out; null if they show it."""
     visibility: str
     state: str
     requested: str
@@ -147,6 +190,18 @@ class RunDetail(Run):
     waiting: Waiting | None = None
     """Null unless it waits for a worker."""
     journal: Journal
+
+
+class Group(Answer):
+    """Runs launched as a group."""
+
+    group: str
+    """Its name."""
+    url: str
+    """The list of its runs."""
+    compare_url: str
+    """Their comparison."""
+    runs: list[Run]
 
 
 class Metric(Answer):
@@ -199,7 +254,7 @@ class Checkpoint(Answer):
 
 
 class Evaluation(Answer):
-    """Success on the fixed prompts of a suite. Iteration 0 = before training."""
+    """Success on the fixed puzzles of a suite. Iteration 0 = before training."""
 
     iteration: int
     suite: str
@@ -207,7 +262,7 @@ class Evaluation(Answer):
     samples: int
     success: float
     success_low: float
-    """95 % interval."""
+    """95% interval."""
     success_high: float
     pass_at: dict[str, float]
     """k → pass@k."""
@@ -250,6 +305,8 @@ class Trajectory(Answer):
     status: str
     end: str
     """Why it ended: terminated, turns, actions, truncated, interrupted; empty before."""
+    end_reason: str = ""
+    """How it ended, as a code: solved, why it was lost (box_corner, …), what ran out; empty before."""
     total_reward: float
     turns: int
     actions: int
@@ -258,10 +315,60 @@ class Trajectory(Answer):
     """Sampled tokens."""
     format_error: bool
     """At least one turn broke the format."""
+    true_claims: int | None
+    """Statements of its thoughts that hold; null where thoughts were not compared with the state."""
+    false_claims: int | None
+    """Statements of its thoughts that do not hold; null likewise."""
+    false_claim_kinds: list[str] = []
+    """What its false claims are about (docs/claims.md), sorted."""
+    worst_mark: str | None = None
+    """Its worst mark; `unknown` where no solver judges it, null until it has been judged after its end."""
+    first_mistake_turn: int | None = None
+    """Turn of its first mistake or blunder, 0-based; null where there is none."""
     kept: bool | None
     """Whether the update used its group; null until that is decided."""
     lost_at: LostAt | None
     error: str
+
+
+class Mark(Answer):
+    """A mistake, judged by the environment's solver (docs/player.md)."""
+
+    turn: int
+    """0-based."""
+    action: int
+    """0-based, within the turn."""
+    kind: str
+    glyph: str
+    played: str
+    """The action."""
+    better: list[str]
+    """The best actions instead, best first."""
+    value: float
+    """Value of best play before it, 0 to 1: a chance of success under random dynamics."""
+    kept: float
+    """Value that the action left; under random dynamics its expectation."""
+    loss: float
+    """`value` − `kept`."""
+    sentence: str
+    cells: list[list[int]]
+    """Row and column, 0-based, of the box or player that it is about."""
+    origin: list[int]
+    """Row and column of the player before it; empty without a grid."""
+    dead_end: bool
+    """Success was impossible after it."""
+
+
+class Verdict(Answer):
+    """Why a failed attempt was not solved, and the position that shows it."""
+
+    kind: str
+    """A mistake, bad luck after a good action, or turns and actions ran out."""
+    turn: int
+    """0-based."""
+    action: int
+    """0-based, within the turn; -1: its start."""
+    sentence: str
 
 
 class TrajectoryDetail(Answer):
@@ -270,13 +377,17 @@ class TrajectoryDetail(Answer):
     trajectory: Trajectory
     seed: int
     prompt: str
-    """System message and instruction."""
+    """The task, before the first state."""
     board: dict[str, Any]
     """Before the first turn."""
     hint: dict[str, Any] | None
     """Solver advice before the first turn."""
     turns: list[dict[str, Any]]
     """The journal's turn events (docs/journal.md), in order."""
+    marks: list[Mark] = []
+    """Its mistakes in order; empty where the environment has no solver."""
+    verdict: Verdict | None = None
+    """Of a failed attempt; null otherwise, and where the solver is silent."""
 
 
 class Share(Answer):
@@ -296,6 +407,135 @@ class Share(Answer):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+
+
+class Report(Answer):
+    """A report, without its text."""
+
+    slug: str
+    url: str
+    title: str
+    team: Team | None
+    """Null outside the team."""
+    author: str | None
+    visibility: str
+    """“public”: as “link”, and search engines may index it."""
+    version: int
+    """Number of its newest version, from 1."""
+    created_at: datetime
+    edited_at: datetime
+    archived_at: datetime | None
+
+
+class ReportDetail(Report):
+    """A report with its text."""
+
+    body: str
+    """Markdown; a line that holds only an address of this site is an embed."""
+
+
+class StudyRun(Answer):
+    """A run of a study. What a reader may not open has no slug."""
+
+    slug: str | None
+    seed: int
+    state: str
+    iteration: int
+    iterations: int
+    success: float | None
+    """Of its last evaluation on its own environment, 0 to 1."""
+
+
+class StudyArm(Answer):
+    """An arm of a study in one environment; a trial of a search."""
+
+    name: str
+    title: str
+    environment: str
+    changes: dict[str, Any]
+    """Dotted setting → value, where the arms of a grid or a search differ."""
+    success: float | None
+    """Mean over runs of their last evaluation, 0 to 1."""
+    deviation: float | None
+    """Its standard deviation over runs; null for fewer than two."""
+    value: float | None
+    """Mean over runs of the study's metric at their present ends."""
+    complete: int
+    """Runs that ended as planned."""
+    stopped: str
+    """Why it was stopped early; empty if it was not."""
+    runs: list[StudyRun]
+
+
+class StudyVerdict(Answer):
+    """Verdict on a claim of a study, from its complete runs."""
+
+    claim: str
+    environment: str
+    verdict: str
+    """yes, no, the opposite, or inconclusive."""
+    firm: bool
+    """Whether all planned seeds are complete; until then the verdict is provisional."""
+    figures: str
+    p: float | None
+    """Two-sided p value; null where nothing could be tested."""
+    corrected: float | None
+    """After Holm's correction for all tested claims of the study."""
+    complete: int
+    """Complete seeds of the arm that has fewer of them."""
+    planned: int
+
+
+class Reported(Answer):
+    """A figure of the paper."""
+
+    what: str
+    value: str
+    environment: str
+    arm: str
+
+
+class Study(Answer):
+    """A study, without its results."""
+
+    slug: str
+    url: str
+    title: str
+    """Also the group of its runs."""
+    team: Team | None
+    """Null outside the team."""
+    author: str | None
+    kind: str
+    state: str
+    visibility: str
+    runs: dict[str, int]
+    """State → number of runs."""
+    problem: str
+    """Why it launches no further trials, and what to do; empty if all is well."""
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class StudyDetail(Study):
+    """A study with its plan and its results so far."""
+
+    plan: dict[str, Any]
+    """What it tries, as at its launch."""
+    metric: str
+    """Metric by which trials are chosen and arms are stopped early."""
+    arms: list[StudyArm]
+    verdicts: list[StudyVerdict]
+    paper: list[Reported]
+
+
+class StudyControlled(Answer):
+    """What a request did."""
+
+    changed: int
+    """Runs that follow it."""
+    refusals: list[str]
+    """Reasons of runs that do not."""
+    study: Study
 
 
 class Environment(Answer):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -68,6 +69,34 @@ class Transport:
         if response.is_success:
             return response
         raise _exception(self.url, response)
+
+    def items(self, path: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The items of a list, fetched page by page during iteration."""
+        cursor: str | None = None
+        while True:
+            page = self.send("GET", path, query={**query, "cursor": cursor}).json()
+            yield from page["items"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def download(self, path: str, target: Path) -> Path:
+        """Stream a response into a file. Raises Refused or Unreachable, and then leaves no file behind."""
+        partial = target.with_name(f".{target.name}.part")
+        try:
+            with self._http.stream("GET", path) as response:
+                if not response.is_success:
+                    response.read()
+                    raise _exception(self.url, response)
+                with partial.open("wb") as file:
+                    for block in response.iter_bytes():
+                        file.write(block)
+            partial.replace(target)
+        except httpx.TransportError as error:
+            raise Unreachable(f"{self.url} is unreachable ({error or type(error).__name__}).") from error
+        finally:
+            partial.unlink(missing_ok=True)
+        return target
 
     def _wait(self, attempt: int, retry_after: str | None) -> None:
         if retry_after and retry_after.isdecimal():
